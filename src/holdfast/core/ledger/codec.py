@@ -1,0 +1,157 @@
+"""Canonical bytes: records, batches, the hash chain, and a decoder that refuses what it does not know.
+
+A batch is `[header, records, evidence]`. Folding reads the first two and skips the third: evidence is durable with its batch
+and never part of state. The digest of a batch covers the digest of the one before it, so a batch names its whole past.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.state import LEVEL
+from holdfast.core.model.shapes import Instant, Revision, Row
+
+E = TypeVar("E")
+
+DIGEST_BYTES = 32
+RECORD_BYTES_MAX = 1 << 20
+EVIDENCE_BYTES_MAX = 1 << 20
+BATCH_BYTES_AIM = 256 << 10
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+encode = _encoder.encode
+
+
+class Record(Struct, Generic[E], frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One accepted command as it stands in the log: who, when, why, what a repeat is answered, and its events."""
+
+    at: Instant
+    actor: str
+    command: str
+    cause: Revision
+    session: Revision
+    sequence: int
+    key: int
+    body: bytes
+    answer: bytes
+    events: tuple[E, ...]
+
+
+class Header(Row, frozen=True):
+    """What a batch says of itself."""
+
+    log_id: str
+    seq: int
+    term: int
+    level: int
+    previous: bytes
+
+
+class Evidence(Row, frozen=True):
+    """What a decision was based on, beside the record with this index in its batch."""
+
+    record: int
+    payload: bytes
+
+
+class _Frame(Struct, array_like=True, forbid_unknown_fields=True):
+    header: Header
+    records: Raw
+    evidence: Raw
+
+
+class Batch(Struct, Generic[E], frozen=True):
+    """A decoded batch."""
+
+    header: Header
+    records: tuple[Record[E], ...]
+    digest: bytes
+
+
+class Corrupt(Exception):
+    """A batch whose bytes are not what was written: named by its place and both digests."""
+
+
+class UpgradeNeeded(Exception):
+    """A batch that is intact and that this version cannot read: it stops rather than guess."""
+
+
+def chain(previous: bytes, raw: bytes) -> bytes:
+    """The digest of a batch: of the digest before it and its own bytes."""
+    return hashlib.blake2b(previous + raw, digest_size=DIGEST_BYTES).digest()
+
+
+def encode_batch(header: Header, records: Sequence[bytes], evidence: Sequence[Evidence]) -> bytes:
+    """The batch's bytes from records that are encoded already."""
+    return encode([header, [Raw(record) for record in records], evidence])
+
+
+_frames = msgspec.msgpack.Decoder(_Frame)
+_evidence = msgspec.msgpack.Decoder(tuple[Evidence, ...])
+
+
+class BatchReader(Generic[E]):
+    """Decodes batches of one ledger's events."""
+
+    def __init__(self, events: Any) -> None:
+        self._records: msgspec.msgpack.Decoder[tuple[Record[E], ...]]
+        self._records = msgspec.msgpack.Decoder(tuple[Record[events], ...])
+
+    def read(self, raw: bytes, previous: bytes, digest: bytes) -> Batch[E]:
+        """The batch that follows `previous` and was written with `digest`, or `Corrupt`, or `UpgradeNeeded`."""
+        found = chain(previous, raw)
+        if found != digest:
+            raise Corrupt(f"batch of {len(raw)} bytes has digest {found.hex()}, the log says {digest.hex()}")
+        try:
+            frame = _frames.decode(raw)
+        except msgspec.MsgspecError as error:
+            raise UpgradeNeeded(f"batch {digest.hex()[:16]} has a frame this version cannot read: {error}") from error
+        header = frame.header
+        if header.previous != previous:
+            raise Corrupt(f"batch {header.seq} follows {header.previous.hex()}, not {previous.hex()}")
+        if header.level > LEVEL:
+            raise UpgradeNeeded(f"batch {header.seq} is of level {header.level}; this version reads {LEVEL}")
+        try:
+            return Batch(header, self._records.decode(frame.records), found)
+        except msgspec.MsgspecError as error:
+            raise UpgradeNeeded(f"batch {header.seq} cannot be read by this version: {error}") from error
+
+    def evidence(self, raw: bytes) -> tuple[Evidence, ...]:
+        """The second section of a batch, which folding never reads."""
+        return _evidence.decode(_frames.decode(raw).evidence)
+
+
+class EnvelopeReader:
+    """Decodes envelopes of one ledger's commands, or says what is wrong with the bytes."""
+
+    def __init__(self, commands: Any) -> None:
+        self._decoder: msgspec.msgpack.Decoder[Envelope[Any]]
+        self._decoder = msgspec.msgpack.Decoder(Envelope[commands])
+
+    def read(self, raw: bytes) -> Envelope[Any] | Refused:
+        """The envelope, or why there is none in these bytes."""
+        if len(raw) > RECORD_BYTES_MAX:
+            facts = {"bytes": len(raw), "most": RECORD_BYTES_MAX}
+            return Refused(Code.TOO_LARGE, f"{len(raw)} bytes; a command has at most {RECORD_BYTES_MAX}", facts)
+        try:
+            return self._decoder.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return Refused(Code.MALFORMED, f"not a command: {error}", {"error": str(error)})
+
+
+def body_digest(command: Any) -> bytes:
+    """What an idempotency key is bound to."""
+    return hashlib.blake2b(encode(command), digest_size=16).digest()
+
+
+def key_id(actor: str, key: str) -> int:
+    """An idempotency key within its actor's own, as one number."""
+    digest = hashlib.blake2b(f"{actor}\0{key}".encode(), digest_size=15).digest()
+    return int.from_bytes(digest, "big") + 1

@@ -1,0 +1,172 @@
+"""A batch being decided.
+
+    Draft(book, state) --consider(envelope, at)--> answers      on an overlay: readers of `state` see nothing of it
+                       --seal()-->  bytes, digest                the store appends them
+                       --land()-->  state                        once they are durable
+
+A command's events, its answer and its request key lie in one batch, always. A draft that is not landed is dropped and
+nothing has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Accepted, Answer, Code, Refused, Repeated
+from holdfast.core.ledger.codec import (
+    EVIDENCE_BYTES_MAX,
+    RECORD_BYTES_MAX,
+    Batch,
+    BatchReader,
+    EnvelopeReader,
+    Evidence,
+    Header,
+    Record,
+    body_digest,
+    chain,
+    encode,
+    encode_batch,
+    key_id,
+)
+from holdfast.core.ledger.envelope import Envelope, Stamp
+from holdfast.core.ledger.invariants import Invariant
+from holdfast.core.ledger.judge import judge
+from holdfast.core.ledger.registry import Rule
+from holdfast.core.ledger.repeats import remember
+from holdfast.core.ledger.revision import INDEX_BITS, INDEX_MAX, revision
+from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.shapes import Instant, Revision
+
+S = TypeVar("S", bound=LedgerState)
+
+
+class Book(Struct, Generic[S], frozen=True):
+    """One ledger's code: its empty state, its rules, what its events do, its invariants, its readers."""
+
+    name: str
+    empty: Callable[[], S]
+    rules: Mapping[type, Rule[S]]
+    apply: Mapping[type, Callable[[S, Any, Stamp], None]]
+    invariants: tuple[Invariant[S], ...]
+    batches: BatchReader[Any]
+    envelopes: EnvelopeReader
+
+
+def decide(book: Book[S], state: S, envelope: Envelope[Any], at: Instant, rev: Revision | None = None) -> Answer:
+    """The answer to one command in this state, as if it were the next in the log."""
+    return judge(book.rules, state, envelope, at, revision(state.facts.seq + 1) if rev is None else rev)
+
+
+def evolve(book: Book[S], state: S, event: Any, stamp: Stamp) -> None:
+    """The only way that state changes."""
+    book.apply[type(event)](state, event, stamp)
+
+
+class Landed(Struct, frozen=True):
+    """An accepted command of a draft: it is true once the batch is durable."""
+
+    revision: Revision
+    answer: bytes
+
+
+class Draft(Generic[S]):
+    """A batch under way."""
+
+    def __init__(self, book: Book[S], state: S) -> None:
+        self._book = book
+        self._base = state
+        self.state = state.overlay()
+        self._seq = state.facts.seq + 1
+        self._next = revision(self._seq)
+        self._last = revision(self._seq, INDEX_MAX)
+        self._records: list[bytes] = []
+        self._evidence: list[Evidence] = []
+        self._at = state.facts.at
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def consider(self, envelope: Envelope[Any], at: Instant) -> Landed | Refused | Repeated:
+        """Judge a command on what the draft holds so far; what is accepted becomes part of it."""
+        assert at >= self._at, f"ledger time runs backwards: {self._at} then {at}"
+        answer = judge(self._book.rules, self.state, envelope, at, self._next)
+        if not isinstance(answer, Accepted):
+            return answer
+        if not answer.events:
+            return Landed(self._next, answer.answer)
+        record = _record(envelope, at, answer)
+        raw = encode(record)
+        if len(raw) > RECORD_BYTES_MAX or self._next + len(answer.events) > self._last:
+            facts = {"bytes": len(raw), "most": RECORD_BYTES_MAX}
+            return Refused(Code.TOO_LARGE, f"its record has {len(raw)} bytes, or its batch too many events", facts)
+        first = self._next
+        self._at = at
+        self._next = apply_record(self._book, self.state, record, first)
+        if envelope.evidence:
+            self._evidence.append(Evidence(len(self._records), envelope.evidence))
+        self._records.append(raw)
+        self.size_bytes += len(raw)
+        return Landed(first, answer.answer)
+
+    def seal(self) -> tuple[bytes, bytes]:
+        """The batch's bytes and its digest. Evidence is cut, last first, to fit."""
+        facts = self._base.facts
+        header = Header(facts.log_id, self._seq, self.state.facts.term, self.state.facts.level, facts.digest)
+        while sum(len(one.payload) for one in self._evidence) > EVIDENCE_BYTES_MAX:
+            self._evidence.pop()
+        raw = encode_batch(header, self._records, self._evidence)
+        digest = chain(facts.digest, raw)
+        self.state.facts = msgspec.structs.replace(self.state.facts, seq=self._seq, digest=digest, at=self._at)
+        return raw, digest
+
+    def land(self) -> None:
+        """The sealed batch is durable: make it the state."""
+        assert self.state.facts.seq == self._seq, "a draft lands only after it was sealed"
+        self._base.merge(self.state)
+
+
+def _record(envelope: Envelope[Any], at: Instant, answer: Accepted) -> Record[Any]:
+    key, body = 0, b""
+    if envelope.key:
+        key, body = key_id(envelope.actor, envelope.key), body_digest(envelope.command)
+    return Record(
+        at,
+        envelope.actor,
+        type(envelope.command).__struct_config__.tag,
+        envelope.cause,
+        envelope.session,
+        envelope.sequence,
+        key,
+        body,
+        answer.answer,
+        answer.events,
+    )
+
+
+def apply_record(book: Book[S], state: S, record: Record[Any], first: Revision) -> Revision:
+    """Apply a record whose first event has this revision; returns the revision after its last."""
+    apply, at, actor = book.apply, record.at, record.actor
+    position = first
+    for event in record.events:
+        apply[type(event)](state, event, Stamp(position, at, actor))
+        position += 1
+    if record.session or record.key:
+        remember(state, record, first)
+    return position
+
+
+def fold(book: Book[S], state: S, batch: Batch[Any]) -> None:
+    """Apply a batch from the log: what a follower, a restart, a replay and a view do."""
+    header = batch.header
+    assert header.seq == state.facts.seq + 1, f"batch {header.seq} after {state.facts.seq}"
+    position = header.seq << INDEX_BITS
+    at = state.facts.at
+    for record in batch.records:
+        position = apply_record(book, state, record, position)
+        at = record.at
+    state.facts = msgspec.structs.replace(state.facts, seq=header.seq, digest=batch.digest, at=at)

@@ -1,0 +1,40 @@
+"""What carries a command to a ledger."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from holdfast.core.model.shapes import Instant, Revision
+
+C = TypeVar("C")
+
+
+class Envelope(Struct, Generic[C], frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A command with its sender and its reasons.
+
+    Machines name their session and a sequence number in it; people name an idempotency key. `cause` is the revision that
+    made the command necessary: from any event one walks back to the workload's generation. `sent` is when it was first
+    sent, and stays the same in a repeat. `view` and `policy` are the revisions it was based on; `evidence` is kept beside
+    the log and never folded.
+    """
+
+    actor: str
+    command: C
+    sent: Instant
+    session: Revision = 0
+    sequence: int = 0
+    key: str = ""
+    cause: Revision = 0
+    view: Revision = 0
+    policy: Revision = 0
+    evidence: bytes = b""
+
+
+class Stamp(Struct, frozen=True, gc=False):
+    """Where and when an event stands in the log, and who caused it."""
+
+    revision: Revision
+    at: Instant
+    actor: str

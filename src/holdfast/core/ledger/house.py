@@ -1,0 +1,240 @@
+"""Commands and events that every ledger has: the log itself, terms, levels, digests, sessions, settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.registry import Case, Lane, Rule
+from holdfast.core.ledger.state import LEVEL, LedgerState, Session
+from holdfast.core.model.meta import Meta
+from holdfast.core.model.settings import DEFAULTS, Settings, unsafe
+from holdfast.core.model.shapes import Row
+from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right
+
+# Commands
+
+
+class StartLog(Row, frozen=True, tag="start-log"):
+    """Begin a log: its identity, whose ledger it is, and the first person who may operate it."""
+
+    log_id: str
+    ledger: str
+    operator: str
+    settings: Settings = DEFAULTS
+
+
+class StartTerm(Row, frozen=True, tag="start-term"):
+    """A leader stands: its record in the log is its leadership."""
+
+    term: int
+    leader: str
+    level: int = LEVEL
+
+
+class RaiseLevel(Row, frozen=True, tag="raise-level"):
+    """All servers can read this level: write it from now on."""
+
+    level: int
+
+
+class RecordDigest(Row, frozen=True, tag="record-digest"):
+    """What the state was at an earlier batch: a follower that differs stops."""
+
+    seq: int
+    digest: bytes
+
+
+class OpenSession(Row, frozen=True, tag="open-session"):
+    """A new life of a machine principal; an older one of the same name ends."""
+
+
+class EndSession(Row, frozen=True, tag="end-session"):
+    """The end of a life: from here on its fences are counted."""
+
+    session: int
+    reason: str
+
+
+class Configure(Row, frozen=True, tag="configure"):
+    """Change the numbers the ledger judges by."""
+
+    settings: Settings
+
+
+# Events
+
+
+class LogStarted(Row, frozen=True, tag="log-started"):
+    log_id: str
+    ledger: str
+    operator: str
+    settings: Settings
+
+
+class TermStarted(Row, frozen=True, tag="term-started"):
+    term: int
+    leader: str
+    level: int
+
+
+class LevelRaised(Row, frozen=True, tag="level-raised"):
+    level: int
+
+
+class StateDigested(Row, frozen=True, tag="state-digested"):
+    seq: int
+    digest: bytes
+
+
+class SessionOpened(Row, frozen=True, tag="session-opened"):
+    principal: str
+
+
+class SessionEnded(Row, frozen=True, tag="session-ended"):
+    session: int
+    principal: str
+    reason: str
+
+
+class Configured(Row, frozen=True, tag="configured"):
+    settings: Settings
+
+
+HouseCommand = StartLog | StartTerm | RaiseLevel | RecordDigest | OpenSession | EndSession | Configure
+HouseEvent = LogStarted | TermStarted | LevelRaised | StateDigested | SessionOpened | SessionEnded | Configured
+
+
+# Decide
+
+
+def start_log(state: LedgerState, command: StartLog, case: Case) -> Accepted | Refused:
+    """Only an empty log can be started, and only once."""
+    if state.facts.log_id:
+        return Refused(Code.EXISTS, f"the log {state.facts.log_id} is started", {"log_id": state.facts.log_id})
+    wrong = unsafe(command.settings)
+    if wrong or not command.log_id or not command.operator.startswith("person/"):
+        return Refused(Code.CONTRADICTORY, "; ".join(wrong) or "a log needs an id and an operator", {"unsafe": wrong})
+    return Accepted((LogStarted(command.log_id, command.ledger, command.operator, command.settings),))
+
+
+def start_term(state: LedgerState, command: StartTerm, case: Case) -> Accepted | Refused:
+    """Terms grow. A leader that cannot write the log's level does not stand."""
+    facts = {"term": state.facts.term, "level": state.facts.level}
+    if not state.facts.log_id:
+        return not_found("log", "here")
+    if command.term <= state.facts.term:
+        return Refused(Code.STALE, f"term {state.facts.term} has started; a new one is higher", facts)
+    if command.level < state.facts.level or command.level > LEVEL:
+        return Refused(Code.CONTRADICTORY, f"this log is of level {state.facts.level}", facts)
+    return Accepted((TermStarted(command.term, command.leader, state.facts.level),))
+
+
+def raise_level(state: LedgerState, command: RaiseLevel, case: Case) -> Accepted | Refused:
+    """Levels only rise, and never above what this writer knows."""
+    if command.level <= state.facts.level:
+        return Refused(Code.ALREADY, f"the log is of level {state.facts.level}", {"level": state.facts.level})
+    if command.level > LEVEL:
+        return Refused(Code.CONTRADICTORY, f"this version writes level {LEVEL} at most", {"level": LEVEL})
+    return Accepted((LevelRaised(command.level),))
+
+
+def record_digest(state: LedgerState, command: RecordDigest, case: Case) -> Accepted | Refused:
+    """A digest is of a batch that is in the log."""
+    if not 0 < command.seq <= state.facts.seq:
+        return Refused(Code.STALE, f"batch {command.seq} is not in the log", {"seq": state.facts.seq})
+    return Accepted((StateDigested(command.seq, command.digest),))
+
+
+def open_session(state: LedgerState, command: OpenSession, case: Case) -> Accepted | Refused:
+    """One life at a time: the older session of the same name ends in the same commit."""
+    opened = SessionOpened(case.actor)
+    old = state.session_of.get(case.actor)
+    if old is None:
+        return Accepted((opened,))
+    return Accepted((SessionEnded(old, case.actor, "superseded"), opened))
+
+
+def end_session(state: LedgerState, command: EndSession, case: Case) -> Accepted | Refused:
+    """Node health and the ledger may end any session, a machine only its own."""
+    session = state.sessions.get(command.session)
+    if session is None:
+        return Refused(Code.NO_SESSION, f"there is no session {command.session}", {"session": command.session})
+    if case.principal is not None and session.principal != case.actor:
+        return Refused(Code.NOT_OWNER, f"that is the session of {session.principal}", {"owner": session.principal})
+    return Accepted((SessionEnded(session.uid, session.principal, command.reason),))
+
+
+def configure(state: LedgerState, command: Configure, case: Case) -> Accepted | Refused:
+    """An unsafe set is refused with every reason."""
+    wrong = unsafe(command.settings)
+    if wrong:
+        return Refused(Code.CONTRADICTORY, "; ".join(wrong), {"unsafe": wrong})
+    if command.settings == state.facts.settings:
+        return Refused(Code.ALREADY, "these are the settings in force", {})
+    return Accepted((Configured(command.settings),))
+
+
+# Evolve
+
+
+def _set_facts(state: LedgerState, **changes: Any) -> None:
+    state.facts = msgspec.structs.replace(state.facts, **changes)
+
+
+def log_started(state: LedgerState, event: LogStarted, stamp: Stamp) -> None:
+    _set_facts(state, log_id=event.log_id, ledger=event.ledger, settings=event.settings)
+    spec = PrincipalSpec(rights=tuple(Right))
+    meta = Meta(name=event.operator, uid=stamp.revision, revision=stamp.revision, created_by=stamp.actor)
+    state.principals.put(event.operator, Principal(meta=meta, spec=spec))
+
+
+def term_started(state: LedgerState, event: TermStarted, stamp: Stamp) -> None:
+    _set_facts(state, term=event.term, level=event.level)
+
+
+def level_raised(state: LedgerState, event: LevelRaised, stamp: Stamp) -> None:
+    _set_facts(state, level=event.level)
+
+
+def state_digested(state: LedgerState, event: StateDigested, stamp: Stamp) -> None:
+    """Followers compare it in their host; it changes nothing."""
+
+
+def session_opened(state: LedgerState, event: SessionOpened, stamp: Stamp) -> None:
+    state.sessions.put(stamp.revision, Session(stamp.revision, event.principal, stamp.at))
+    state.session_of.put(event.principal, stamp.revision)
+
+
+def session_ended(state: LedgerState, event: SessionEnded, stamp: Stamp) -> None:
+    state.sessions.drop(event.session)
+    if state.session_of.get(event.principal) == event.session:
+        state.session_of.drop(event.principal)
+
+
+def configured(state: LedgerState, event: Configured, stamp: Stamp) -> None:
+    _set_facts(state, settings=event.settings)
+
+
+APPLY: dict[type, Any] = {
+    LogStarted: log_started,
+    TermStarted: term_started,
+    LevelRaised: level_raised,
+    StateDigested: state_digested,
+    SessionOpened: session_opened,
+    SessionEnded: session_ended,
+    Configured: configured,
+}
+
+RULES: tuple[Rule[Any], ...] = (
+    Rule(StartLog, start_log, ("ledger",), Lane.PROOFS, "a log exists", "an empty log is deleted with its store"),
+    Rule(StartTerm, start_term, ("ledger",), Lane.PROOFS, "a leader stands", "the next term"),
+    Rule(RaiseLevel, raise_level, ("ledger", "person"), Lane.OPERATORS, "older readers stop", "nothing: a level stays, as what was written stays"),
+    Rule(RecordDigest, record_digest, ("ledger",), Lane.PROOFS, "followers compare", "nothing to undo: it is a fact"),
+    Rule(OpenSession, open_session, ("agent", "scheduler", "region"), Lane.PROOFS, "an epoch begins, an older one ends", "EndSession, by its owner or by node health"),
+    Rule(EndSession, end_session, ("agent", "scheduler", "region", "controller/node-health", "controller/sessions", "ledger"), Lane.PROOFS, "fences are counted", "OpenSession, as a new life"),
+    Rule(Configure, configure, ("person",), Lane.OPERATORS, "later commands are judged by other numbers", "Configure with the old ones"),
+)  # fmt: skip

@@ -1,0 +1,80 @@
+"""The checks that come before any handler: is this command known, may this sender send it, was it answered before.
+
+unknown command -> malformed     sender -> no-right, no-session, wrong-scope     repeat -> the first answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from holdfast.core.ledger.answers import Answer, Code, Refused
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.registry import Case, Rule
+from holdfast.core.ledger.repeats import earlier_answer
+from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.shapes import Instant, Revision
+
+S = TypeVar("S", bound=LedgerState)
+
+#: Machine principals act in sessions; people name keys; controllers run beside the leader, whose term is their fence.
+MACHINES = ("agent", "scheduler", "region")
+PEOPLE = ("person", "tenant")
+BUILT_IN = ("controller", "ledger")
+#: Texts that an envelope carries are bounded, so that no sender can grow the log with them.
+NAME_MAX = 256
+
+
+def judge(rules: Mapping[type, Rule[S]], state: S, envelope: Envelope[Any], at: Instant, revision: Revision) -> Answer:
+    """The answer to a command. Pure: the same arguments give the same answer, always."""
+    rule = rules.get(type(envelope.command))
+    if rule is None:
+        return Refused(Code.MALFORMED, f"no such command: {type(envelope.command).__name__}", {})
+    case = Case(envelope, at, revision)
+    refused = _refuse_sender(state, case, rule)
+    if refused is not None:
+        return refused
+    earlier = earlier_answer(state, case)
+    if earlier is not None:
+        return earlier
+    return rule.handler(state, envelope.command, case)
+
+
+def _refuse_sender(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
+    envelope, actor, kind = case.envelope, case.actor, case.kind
+    if len(actor) > NAME_MAX or len(envelope.key) > NAME_MAX:
+        return Refused(Code.MALFORMED, f"names and keys have at most {NAME_MAX} characters", {})
+    if kind in BUILT_IN:
+        if envelope.session or envelope.key:
+            return Refused(Code.MALFORMED, f"{kind} has neither session nor key: the term is its fence", {})
+        return None if actor in rule.owners else _no_right(case, rule)
+    case.principal = state.principals.get(actor) or state.principals.get(f"{kind}/*")
+    if case.principal is None or case.principal.spec.disabled or kind not in rule.owners:
+        return _no_right(case, rule)
+    if kind in MACHINES:
+        return _refuse_machine(state, case, rule)
+    if kind not in PEOPLE or rule.right not in case.principal.spec.rights:
+        return _no_right(case, rule)
+    if not envelope.key or envelope.session:
+        return Refused(Code.MALFORMED, "people name an idempotency key and no session", {})
+    region = case.principal.spec.scope.region
+    if region and state.facts.ledger not in ("platform", f"region/{region}"):
+        facts = {"scope": region, "ledger": state.facts.ledger}
+        return Refused(Code.WRONG_SCOPE, f"{actor} may act in region {region} only", facts)
+    return None
+
+
+def _refuse_machine(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
+    number = case.envelope.session
+    if number == 0 and rule.command.__name__ == "OpenSession":
+        return None
+    session = state.sessions.get(number)
+    if session is None or session.principal != case.actor:
+        facts = {"session": number, "current": state.session_of.get(case.actor) or 0}
+        return Refused(Code.NO_SESSION, f"{case.actor} has no session {number}; open one", facts)
+    return None
+
+
+def _no_right(case: Case, rule: Rule[Any]) -> Refused:
+    facts = {"actor": case.actor, "owners": list(rule.owners), "right": rule.right.value}
+    return Refused(Code.NO_RIGHT, f"{case.actor} may not send {rule.command.__name__}", facts)

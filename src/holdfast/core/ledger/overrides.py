@@ -1,0 +1,108 @@
+"""Human decisions with scope, reason, owner and an absolute end, in both ledgers.
+
+An override only ever takes authority for a time; its end gives it back and does nothing else (RULES 19).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.registry import Case, Lane, Rule
+from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.control import Action, Override
+from holdfast.core.model.meta import Labels
+from holdfast.core.model.shapes import Instant, Revision, Row
+from holdfast.core.model.tenancy import Right
+
+REASON_MAX = 1_000
+
+
+class OpenOverride(Row, frozen=True, tag="open-override"):
+    """Take authority over something, for a reason, until an end."""
+
+    action: Action
+    region: str
+    target: str
+    reason: str
+    ends: Instant
+    facts: Labels = ()
+
+
+class EndOverride(Row, frozen=True, tag="end-override"):
+    """Give the authority back: a person before the end, the override controller once it has passed."""
+
+    uid: Revision
+    reason: str
+
+
+class OverrideOpened(Row, frozen=True, tag="override-opened"):
+    override: Override
+
+
+class OverrideEnded(Row, frozen=True, tag="override-ended"):
+    uid: Revision
+    reason: str
+
+
+def open_override(state: LedgerState, command: OpenOverride, case: Case) -> Accepted | Refused:
+    """It needs a reason and an end in the future that is not too far away."""
+    if not command.reason.strip() or len(command.reason) > REASON_MAX:
+        return Refused(Code.MALFORMED, f"an override says why, in 1 to {REASON_MAX} characters", {})
+    latest = case.at + state.facts.settings.override_life
+    if not case.at < command.ends <= latest:
+        facts = {"at": case.at, "ends": command.ends, "latest": latest}
+        return Refused(Code.EXPIRED, "an override ends after now and within its longest life", facts)
+    scope = case.principal.spec.scope.region if case.principal else ""
+    if scope and command.region != scope:
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {scope} only", {"scope": scope})
+    override = Override(
+        uid=case.revision,
+        action=command.action,
+        region=command.region,
+        target=command.target,
+        reason=command.reason,
+        owner=case.actor,
+        opened=case.at,
+        ends=command.ends,
+        facts=command.facts,
+    )
+    return Accepted((OverrideOpened(override),))
+
+
+def end_override(state: LedgerState, command: EndOverride, case: Case) -> Accepted | Refused:
+    """The controller may not end it early: only people may."""
+    override = state.overrides.get(command.uid)
+    if override is None:
+        return not_found("override", command.uid)
+    if case.kind == "controller" and case.at < override.ends:
+        return Refused(Code.TOO_EARLY, "it has not ended yet", {"at": case.at, "ends": override.ends})
+    scope = case.principal.spec.scope.region if case.principal else ""
+    if scope and override.region != scope:
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {scope} only", {"scope": scope})
+    return Accepted((OverrideEnded(command.uid, command.reason),))
+
+
+def override_opened(state: LedgerState, event: OverrideOpened, _stamp: Stamp) -> None:
+    state.overrides.put(event.override.uid, event.override)
+
+
+def override_ended(state: LedgerState, event: OverrideEnded, _stamp: Stamp) -> None:
+    state.overrides.drop(event.uid)
+
+
+def in_force(state: LedgerState, action: Action, target: str, at: Instant) -> Override | None:
+    """The override of this action that holds for the target now, if there is one. Ends are judged against `at` alone."""
+    for override in state.overrides.values():
+        if override.action is action and override.ends > at and override.target in ("", target):
+            return override
+    return None
+
+
+APPLY: dict[type, Any] = {OverrideOpened: override_opened, OverrideEnded: override_ended}
+
+RULES: tuple[Rule[Any], ...] = (
+    Rule(OpenOverride, open_override, ("person",), Lane.OPERATORS, "a person holds authority over the target", "EndOverride; the override controller at its end", Right.OVERRIDE),
+    Rule(EndOverride, end_override, ("person", "controller/override"), Lane.OPERATORS, "authority returns to its controller", "OpenOverride again", Right.OVERRIDE),
+)  # fmt: skip

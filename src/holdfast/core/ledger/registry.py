@@ -1,0 +1,74 @@
+"""One rule per command: who may send it, its lane, what it does to the world and what takes that back.
+
+`holdfast review`, the documents and the tests read the rules; a command without one does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Accepted, Refused
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.model.tenancy import Principal, Right
+
+
+class Lane(IntEnum):
+    """Guaranteed shares of a ledger's attention; overload sheds from the bottom (RULES 11)."""
+
+    PROOFS = 1
+    REPORTS = 2
+    OPERATORS = 3
+    RECONCILERS = 4
+    PROPOSALS = 5
+    READS = 6
+
+
+class Case:
+    """A command under judgement: everything a handler may know besides the state."""
+
+    __slots__ = ("actor", "at", "command", "envelope", "kind", "principal", "revision")
+
+    def __init__(self, envelope: Envelope[Any], at: Instant, revision: Revision) -> None:
+        self.envelope = envelope
+        self.command: Any = envelope.command
+        self.actor = envelope.actor
+        self.kind = envelope.actor.partition("/")[0]
+        self.at = at
+        self.revision = revision
+        self.principal: Principal | None = None
+
+    def outside_tenant(self, tenant: str) -> bool:
+        """Whether the sender's scope leaves this tenant out."""
+        if self.kind == "tenant":
+            return self.actor != f"tenant/{tenant}"
+        scoped = self.principal.spec.scope.tenant if self.principal else ""
+        return bool(scoped) and scoped != tenant
+
+    def outside_node(self, node: str) -> bool:
+        """Whether the sender's scope leaves this node out."""
+        scoped = self.principal.spec.scope.node if self.principal else ""
+        return bool(scoped) and scoped != node
+
+
+S = TypeVar("S")
+Handler = Callable[[S, Any, Case], Accepted | Refused]
+
+
+class Rule(Struct, Generic[S], frozen=True):
+    """What a command is. `owners` are principals (`controller/replica`) or kinds of them (`agent`, `person`).
+
+    People additionally need `right`. A command `undone` by nothing says why nothing is needed.
+    """
+
+    command: type
+    handler: Handler[S]
+    owners: tuple[str, ...]
+    lane: Lane
+    side_effect: str
+    undone: str
+    right: Right = Right.OPERATE

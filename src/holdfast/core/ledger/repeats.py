@@ -1,0 +1,86 @@
+"""Why a repeat gets the first answer back: what makes "timed out after commit" harmless.
+
+A machine numbers its commands within its session. The session keeps the highest number and a ring of what was accepted
+lately: a number in the ring is a repeat; one above the mark, or a gap within the window, is decided; one further behind can
+no longer be told apart and is never executed. People name a key, bound to the body of the command. What was refused is not
+in the log: its repeat is decided anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger.answers import Code, Refused, Repeated
+from holdfast.core.ledger.codec import Record, body_digest, key_id
+from holdfast.core.ledger.registry import Case
+from holdfast.core.ledger.state import KeyKept, LedgerState, Remembered, Session
+from holdfast.core.model.shapes import Revision
+
+#: How many commands of one session may be in flight.
+WINDOW = 256
+
+
+def earlier_answer(state: LedgerState, case: Case) -> Repeated | Refused | None:
+    """The first answer if this is a repeat; a refusal if it may be one and cannot be told; None if it is new."""
+    envelope = case.envelope
+    if envelope.sent + state.facts.settings.retry_window < case.at:
+        facts = {"sent": envelope.sent, "at": case.at}
+        return Refused(Code.TOO_OLD_TO_RETRY, "first sent longer ago than repeats are remembered", facts)
+    if envelope.session:
+        session = state.sessions.get(envelope.session)
+        return None if session is None else _in_ring(session, envelope.sequence)
+    if envelope.key:
+        return _in_keys(state, case)
+    return None
+
+
+def _in_ring(session: Session, sequence: int) -> Repeated | Refused | None:
+    if sequence > session.high:
+        if sequence > session.high + WINDOW:
+            facts = {"sequence": sequence, "high": session.high}
+            return Refused(Code.TOO_MANY_IN_FLIGHT, f"at most {WINDOW} commands may be in flight", facts)
+        return None
+    if sequence < 1:
+        return Refused(Code.MALFORMED, "sequence numbers begin at 1", {"sequence": sequence})
+    for kept in reversed(session.ring):
+        if kept.sequence == sequence:
+            return Repeated(kept.revision, kept.answer)
+    if sequence <= session.high - WINDOW:
+        facts = {"sequence": sequence, "high": session.high}
+        return Refused(Code.TOO_OLD_TO_RETRY, "so many came after it that its answer is forgotten", facts)
+    return None
+
+
+def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
+    kept = state.keys.get(key_id(case.actor, case.envelope.key))
+    if kept is None or kept.at + state.facts.settings.retry_window < case.at:
+        live = [key for key in state.keys_of.get(case.actor) or () if not _is_over(state, key, case.at)]
+        if len(live) >= state.facts.settings.keys_per_actor:
+            return Refused(Code.TOO_MANY_KEYS, "too many idempotency keys in one window", {"keys": len(live)})
+        return None
+    if kept.body != body_digest(case.command):
+        return Refused(Code.KEY_REUSED, "this key was used for another command", {"revision": kept.revision})
+    return Repeated(kept.revision, kept.answer)
+
+
+def _is_over(state: LedgerState, key: int, at: int) -> bool:
+    kept = state.keys.get(key)
+    return kept is None or kept.at + state.facts.settings.retry_window < at
+
+
+def remember(state: LedgerState, record: Record[Any], revision: Revision) -> None:
+    """Keep what a repeat of this record is answered. Part of evolve: it reads the record and nothing else."""
+    if record.session:
+        session = state.sessions.get(record.session)
+        if session is None:
+            return
+        ring = (*session.ring[1 - WINDOW :], Remembered(record.sequence, revision, record.answer))
+        high = max(session.high, record.sequence)
+        state.sessions.put(session.uid, Session(session.uid, session.principal, session.opened, high, ring))
+    elif record.key:
+        mine = state.keys_of.get(record.actor) or ()
+        over = [key for key in mine if _is_over(state, key, record.at) or key == record.key]
+        for key in over:
+            state.keys.drop(key)
+        state.keys.put(record.key, KeyKept(record.actor, record.body, record.at, revision, record.answer))
+        state.keys_of.put(record.actor, (*(key for key in mine if key not in over), record.key))

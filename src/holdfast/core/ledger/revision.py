@@ -1,0 +1,47 @@
+"""Log positions.
+
+A revision is `seq.index`: the batch, and the event in it. Packed into one integer it orders as the log does, so uids and
+epochs, which are revisions, always grow and are never used again.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.model.shapes import Revision, Row
+
+INDEX_BITS = 20
+INDEX_MAX = (1 << INDEX_BITS) - 1
+
+
+def revision(seq: int, index: int = 0) -> Revision:
+    """The revision of an event in a batch."""
+    assert 0 <= index <= INDEX_MAX, index
+    return (seq << INDEX_BITS) | index
+
+
+def seq_of(packed: Revision) -> int:
+    """The batch of a revision."""
+    return packed >> INDEX_BITS
+
+
+def index_of(packed: Revision) -> int:
+    """The place of a revision in its batch."""
+    return packed & INDEX_MAX
+
+
+def show(packed: Revision) -> str:
+    """The revision as people read it: `41.3`."""
+    return f"{seq_of(packed)}.{index_of(packed)}"
+
+
+class Token(Row, frozen=True):
+    """Where a reader stands: enough to notice a store that went backwards or beside (RULES 9)."""
+
+    log_id: str
+    term: int
+    seq: int
+    digest_start: bytes
+
+
+def token(log_id: str, term: int, seq: int, digest: bytes) -> Token:
+    """The token of the batch with this digest."""
+    return Token(log_id, term, seq, digest[:8])

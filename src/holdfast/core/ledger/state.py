@@ -1,0 +1,132 @@
+"""What the states of both ledgers have in common: tables, scalars, fork, overlay, merge."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeVar
+
+from holdfast.core.ledger.table import MANY, Layer, Table, TableSpec
+from holdfast.core.model.control import Override
+from holdfast.core.model.settings import DEFAULTS, Settings
+from holdfast.core.model.shapes import Instant, Revision, Row
+from holdfast.core.model.tenancy import Principal
+
+#: What a writer of this version can write and a reader of it can read.
+LEVEL = 1
+
+
+class Facts(Row, frozen=True):
+    """Where a log is: its identity, its head, who leads it, and its time."""
+
+    log_id: str = ""
+    ledger: str = ""
+    seq: int = 0
+    digest: bytes = b""
+    term: int = 0
+    level: int = LEVEL
+    at: Instant = 0
+    settings: Settings = DEFAULTS
+
+
+class Remembered(Row, frozen=True):
+    """An accepted command of a session: its number, its revision and the answer it got."""
+
+    sequence: int
+    revision: Revision
+    answer: bytes
+
+
+class Session(Row, frozen=True):
+    """One life of a machine principal. Its uid is its epoch. `ring` holds what a repeat would be answered."""
+
+    uid: Revision
+    principal: str
+    opened: Instant
+    high: int = 0
+    ring: tuple[Remembered, ...] = ()
+
+
+class KeyKept(Row, frozen=True):
+    """An accepted command of a person: whose, the digest of its body, when, its revision and its answer."""
+
+    actor: str
+    body: bytes
+    at: Instant
+    revision: Revision
+    answer: bytes
+
+
+S = TypeVar("S", bound="LedgerState")
+
+COMMON_TABLES = (
+    TableSpec("principals", str, Principal),
+    TableSpec("sessions", int, Session, MANY),
+    TableSpec("session_of", str, int, derived=True),
+    TableSpec("keys", int, KeyKept, MANY),
+    TableSpec("keys_of", str, tuple[int, ...], derived=True),
+    TableSpec("overrides", int, Override),
+)
+
+
+class LedgerState:
+    """Tables of frozen rows and a few scalars. Only `evolve` writes to it."""
+
+    TABLES: ClassVar[tuple[TableSpec, ...]] = COMMON_TABLES
+    #: Attributes that are not tables; the derived ones are not stored.
+    SCALARS: ClassVar[tuple[str, ...]] = ("facts",)
+    DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ()
+
+    facts: Facts
+    principals: Table[str, Principal]
+    sessions: Table[int, Session]
+    session_of: Table[str, int]
+    keys: Table[int, KeyKept]
+    keys_of: Table[str, tuple[int, ...]]
+    overrides: Table[int, Override]
+
+    def __init__(self) -> None:
+        self.facts = Facts()
+        for spec in self.TABLES:
+            setattr(self, spec.name, Table(spec.shards))
+
+    def table(self, name: str) -> Table[Any, Any]:
+        """A table by its name."""
+        found: Table[Any, Any] = getattr(self, name)
+        return found
+
+    def _sibling(self: S) -> S:
+        other = type(self).__new__(type(self))
+        for name in (*self.SCALARS, *self.DERIVED_SCALARS):
+            setattr(other, name, getattr(self, name))
+        return other
+
+    def fork(self: S) -> S:
+        """The same state, by reference; from now on neither sees the other's changes."""
+        other = self._sibling()
+        for spec in self.TABLES:
+            setattr(other, spec.name, self.table(spec.name).fork())
+        return other
+
+    def overlay(self: S) -> S:
+        """A state on which a batch is decided; this one must not change until it is merged or dropped."""
+        other = self._sibling()
+        for spec in self.TABLES:
+            setattr(other, spec.name, self.table(spec.name).layer())
+        return other
+
+    def merge(self: S, overlay: S) -> None:
+        """Take over what was decided on the overlay."""
+        for spec in self.TABLES:
+            layer = overlay.table(spec.name)
+            assert isinstance(layer, Layer), spec.name
+            layer.merge_into(self.table(spec.name))
+        for name in (*self.SCALARS, *self.DERIVED_SCALARS):
+            setattr(self, name, getattr(overlay, name))
+
+    def rebuild(self) -> None:
+        """Build every derived table and scalar anew from the stored ones."""
+        self.session_of = Table()
+        for uid, session in self.sessions.unordered():
+            self.session_of.put(session.principal, uid)
+        self.keys_of = Table()
+        for key, kept in sorted(self.keys.unordered(), key=lambda row: row[1].revision):
+            self.keys_of.put(kept.actor, (*(self.keys_of.get(kept.actor) or ()), key))

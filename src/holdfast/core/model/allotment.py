@@ -1,0 +1,114 @@
+"""What the platform gives to a region: assignments, grants, budgets and the right to an identity."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from holdfast.core.model.meta import Meta, Status
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.shapes import Document, Instant, Revision, Row
+
+
+class Purpose(StrEnum):
+    """Why replicas are in a region: to serve, or to stand in for a lost one."""
+
+    SERVING = "serving"
+    RECOVERY = "recovery"
+
+
+class Stage(StrEnum):
+    """A standby holds room only; an active assignment runs; an ended one is being released."""
+
+    STANDBY = "standby"
+    ACTIVE = "active"
+    ENDED = "ended"
+
+
+class Share(Row, frozen=True):
+    """How many replicas of one template."""
+
+    template: str
+    count: int
+
+
+class Assignment(Row, frozen=True):
+    """A workload in one region for one purpose. Everything the region must know of the workload is in it.
+
+    `ordinals` are the identities of an exclusive workload that this region holds the right to; `right_until` is the end
+    of that right where it is leased, 0 where it is not. `disruption` is the region's share of the disruption budget.
+    `accounts` are the accounts that pay, in the order in which they are asked.
+    """
+
+    uid: Revision
+    revision: Revision
+    workload: Revision
+    workload_name: str
+    tenant: str
+    region: str
+    purpose: Purpose
+    stage: Stage
+    generation: int
+    shares: tuple[Share, ...]
+    accounts: tuple[str, ...]
+    priority_class: str
+    disruption: int = 0
+    exclusive: bool = False
+    ordinals: tuple[int, ...] = ()
+    right_until: Instant = 0
+    jurisdictions: tuple[str, ...] = ()
+    batch: bool = False
+
+
+class Grant(Row, frozen=True):
+    """A slice of an account, lent to one region. The account is `quota/T`, `recovery/B` or `emergency/UID`.
+
+    `offered` is the largest target since the last acknowledged version: that is what the platform charges (RULES 7).
+    """
+
+    uid: Revision
+    revision: Revision
+    account: str
+    region: str
+    version: int
+    target: Resources
+    offered: Resources
+    ends: Instant
+    protected: Resources = NOTHING
+    acknowledged: int = 0
+    settled: Resources = NOTHING
+
+
+class Allowance(Row, frozen=True):
+    """A grant as its region holds it: the version it has logged, the limit it settled on, and until when."""
+
+    account: str
+    version: int
+    target: Resources
+    limit: Resources
+    ends: Instant
+    protected: Resources = NOTHING
+
+
+class RecoveryBudgetSpec(Document, frozen=True):
+    """Room held for failover in each named region, and who may use it."""
+
+    regions: tuple[str, ...]
+    each: Resources
+    tenants: tuple[str, ...] = ()
+
+
+class RecoveryBudget(Document, frozen=True, tag="RecoveryBudget"):
+    """Written by an operator; removal is refused while it is lent out."""
+
+    meta: Meta
+    spec: RecoveryBudgetSpec
+    status: Status = Status()
+
+
+class RightHeld(Row, frozen=True):
+    """Which region holds the live right to one exclusive identity, and since which revision. Empty region: none."""
+
+    workload: Revision
+    ordinal: int
+    region: str
+    since: Revision

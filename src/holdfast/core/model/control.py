@@ -1,0 +1,78 @@
+"""How people steer: scheduler policies and overrides."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from holdfast.core.model.meta import Labels
+from holdfast.core.model.shapes import Document, Instant, Revision, Row
+
+
+class PolicyStage(StrEnum):
+    """A policy revision is a draft, tried in a few places, in force, or taken back for good."""
+
+    DRAFT = "draft"
+    CANARY = "canary"
+    ACTIVE = "active"
+    ROLLED_BACK = "rolled-back"
+
+
+class PolicyDocument(Document, frozen=True):
+    """What a scheduler weighs. Filters cannot be switched off: they are hard gates."""
+
+    packing: int = 1
+    scores: tuple[tuple[str, int], ...] = ()
+    freshness: tuple[tuple[str, int], ...] = ()
+
+
+class SchedulerPolicy(Document, frozen=True):
+    """One immutable revision of a policy; `revision` 0 is built in and is what is valid where nothing else is."""
+
+    revision: Revision
+    document: PolicyDocument
+    stage: PolicyStage
+    author: str
+    at: Instant
+
+
+BUILT_IN_POLICY = SchedulerPolicy(
+    revision=0, document=PolicyDocument(), stage=PolicyStage.ACTIVE, author="ledger", at=0
+)
+#: The scope of a policy that holds wherever a tenant has none of its own.
+EVERYWHERE = ""
+
+
+class Validity(Row, frozen=True):
+    """The one policy revision that is valid in a region for a scope (a tenant, or everywhere)."""
+
+    region: str
+    scope: str
+    revision: Revision
+
+
+class Action(StrEnum):
+    """What an override does. Restrictive ones end late in doubt, permissive ones early (RULES 19)."""
+
+    PAUSE_SCHEDULING = "pause-scheduling"
+    PAUSE_AUTOSCALER = "pause-autoscaler"
+    PAUSE_REPAIR = "pause-repair"
+    AVOID_ZONE = "avoid-zone"
+    EMERGENCY_QUOTA = "emergency-quota"
+    DECLARE_LOST = "declare-lost"
+
+
+PERMISSIVE = (Action.EMERGENCY_QUOTA, Action.DECLARE_LOST)
+
+
+class Override(Document, frozen=True):
+    """A human decision with scope, reason, owner and an absolute end. Its end only returns authority."""
+
+    uid: Revision
+    action: Action
+    region: str
+    target: str
+    reason: str
+    owner: str
+    opened: Instant
+    ends: Instant
+    facts: Labels = ()

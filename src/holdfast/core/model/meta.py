@@ -1,0 +1,118 @@
+"""Metadata, owners, finalizers and conditions: what every object people see has in common."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from holdfast.core.model.shapes import Document, Instant, Revision
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Owner(Document, frozen=True):
+    """The object that this one was made for; deleting the owner releases what it owns."""
+
+    kind: str
+    name: str
+    uid: Revision
+
+
+class Finalizer(Document, frozen=True):
+    """What must be released before the object may go: by whom, and until when that is expected."""
+
+    name: str
+    owner: str
+    deadline: Instant
+
+
+class Deletion(Document, frozen=True):
+    """Who asked for the end of the object, and when."""
+
+    by: str
+    at: Instant
+
+
+class Meta(Document, frozen=True):
+    """Metadata. `uid` and `revision` are log revisions; `generation` counts every change of the spec."""
+
+    name: str
+    uid: Revision = 0
+    tenant: str = ""
+    generation: int = 1
+    revision: Revision = 0
+    labels: Labels = ()
+    annotations: Labels = ()
+    owner: Owner | None = None
+    created_by: str = ""
+    finalizers: tuple[Finalizer, ...] = ()
+    deletion: Deletion | None = None
+
+
+class Reason(StrEnum):
+    """Why a condition is as it is: the closed list. Codes are for machines, messages for people."""
+
+    AS_DESIRED = "as-desired"
+    PROGRESSING = "progressing"
+    WAITING_FOR_QUOTA = "waiting-for-quota"
+    WAITING_FOR_ROOM = "waiting-for-room"
+    WAITING_FOR_REGION = "waiting-for-region"
+    NEVER_FITS = "never-fits"
+    NOT_YET_EXAMINED = "not-yet-examined"
+    STALE_VIEW = "stale-view"
+    PLUGIN_FAILED = "plugin-failed"
+    SESSION_ENDED = "session-ended"
+    PROBE_FAILED = "probe-failed"
+    CRASHED = "crashed"
+    CANNOT_START = "cannot-start"
+    OVERCOMMITTED = "overcommitted"
+    NO_LONGER_ALLOWED = "no-longer-allowed"
+    NOT_COVERED = "not-covered"
+    SUSPECT = "suspect"
+    LOST = "lost"
+    RETIRED = "retired"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    OVERRIDDEN = "overridden"
+    DEADLINE_MISSED = "deadline-missed"
+
+
+class Truth(StrEnum):
+    """A condition is true, false, or not known."""
+
+    TRUE = "true"
+    FALSE = "false"
+    UNKNOWN = "unknown"
+
+
+class Condition(Document, frozen=True):
+    """One aspect of an object's state, as of a generation of its spec."""
+
+    type: str
+    status: Truth
+    reason: Reason
+    message: str = ""
+    since: Instant = 0
+    observed_generation: int = 0
+
+
+class Status(Document, frozen=True):
+    """What controllers report: the generation they looked at and the conditions they found."""
+
+    observed_generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
+    """The conditions with `new` in its place, sorted by type. `since` moves only when the status does."""
+    old = next((c for c in conditions if c.type == new.type), None)
+    if old is not None and old.status is new.status:
+        new = Condition(
+            type=new.type,
+            status=new.status,
+            reason=new.reason,
+            message=new.message,
+            since=old.since,
+            observed_generation=new.observed_generation,
+        )
+    others = [c for c in conditions if c.type != new.type]
+    return tuple(sorted([*others, new], key=lambda c: c.type))

@@ -1,0 +1,146 @@
+"""What a region holds: slots, scheduling requests, reservations, and the room they take on nodes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
+
+
+class Slot(Row, frozen=True):
+    """One ordinal of a workload. Its identity is (workload uid, ordinal).
+
+    `template` is what it runs now, `next_template` what its ordinal becomes once it is released: empty means that it is
+    not wanted any more. `epoch` is the revision of its present binding. `after` names the slots whose room it waits for,
+    `heir` the slot that waits for this one. `account` is what it is charged to; empty means uncharged. `by`, `since`,
+    `cause` and `evidence` tell who made the last move, when, why, and on which revision of its view. `firm` work stays;
+    work that is not may be reclaimed.
+    """
+
+    workload: Revision
+    ordinal: int
+    assignment: Revision
+    template: str
+    next_template: str
+    phase: Phase
+    revision: Revision
+    since: Instant
+    by: str
+    cause: str = ""
+    evidence: Revision = 0
+    epoch: Revision = 0
+    node: Revision = 0
+    devices: tuple[int, ...] = ()
+    ports: tuple[int, ...] = ()
+    account: str = ""
+    ends: Instant = 0
+    restarts: int = 0
+    after: tuple[SlotKey, ...] = ()
+    heir: SlotKey | None = None
+    firm: bool = True
+
+
+class PendingReason(Row, frozen=True):
+    """One node of the tree of why a request waits: a code, a count, and what lies below it."""
+
+    code: str
+    count: int
+    message: str = ""
+    below: tuple[PendingReason, ...] = ()
+
+
+class SchedulingRequest(Row, frozen=True):
+    """The open slots of one assignment and template: an equivalence class by construction."""
+
+    uid: Revision
+    assignment: Revision
+    template: str
+    open: int
+    since: Instant
+    examined: Revision = 0
+    attempts: int = 0
+    reasons: tuple[PendingReason, ...] = ()
+
+
+class HoldPurpose(StrEnum):
+    """Why room is held without a slot."""
+
+    PLACEHOLDER = "placeholder"
+    DATED = "dated"
+    ROOM = "room"
+    OFFER = "offer"
+
+
+class Reservation(Row, frozen=True):
+    """Room held on one node, standing alone, until its end. `assignment` 0: it belongs to nobody's standby."""
+
+    uid: Revision
+    purpose: HoldPurpose
+    owner: str
+    tenant: str
+    assignment: Revision
+    template: str
+    node: Revision
+    need: Resources
+    devices: tuple[int, ...]
+    device_milli: int
+    account: str
+    ends: Instant
+
+
+class DeviceRoom(Row, frozen=True):
+    """Milli-GPU taken of one device: by firm work, by all work, and held by reservations."""
+
+    firm: int = 0
+    all: int = 0
+    held: int = 0
+
+
+class Room(Row, frozen=True):
+    """What is taken of a node. Always the sum over its slots and reservations; see `region.rooms`.
+
+    `firm` counts work that stays, `all` also reclaimable work, `held` what reservations keep for later. Firm work fits
+    while firm + held and all stay within capacity; reclaimable work fits while all does: it borrows what is held.
+    `waiting` counts bindings here that wait for others to end; `slots` and `holds` are who stands here.
+    """
+
+    firm: Resources = NOTHING
+    all: Resources = NOTHING
+    held: Resources = NOTHING
+    devices: tuple[DeviceRoom, ...] = ()
+    ports: tuple[int, ...] = ()
+    waiting: int = 0
+    revision: Revision = 0
+    slots: tuple[SlotKey, ...] = ()
+    holds: tuple[Revision, ...] = ()
+
+
+EMPTY_ROOM = Room()
+
+
+class Use(Row, frozen=True):
+    """What an account is charged, and what of that stands on nodes now."""
+
+    charged: Resources = NOTHING
+    placed: Resources = NOTHING
+
+
+class Sums(Row, frozen=True):
+    """Over all usable nodes: what they have, what firm work and reservations take, and what protected tenants are owed."""
+
+    capacity: Resources = NOTHING
+    taken: Resources = NOTHING
+    shield: Resources = NOTHING
+
+
+class Breach(Row, frozen=True):
+    """An invariant of the second kind that a fact from outside has broken: it may shrink, never grow (RULES 18)."""
+
+    invariant: str
+    key: str
+    overshoot: int
+    owner: str
+    opened: Instant
+    deadline: Instant

@@ -1,0 +1,102 @@
+"""Amounts as people write them, and back.
+
+Inside Holdfast cpu is an integer of milli-cpu, memory and disk of MiB, time of milliseconds. Outside people write
+`500m`, `4Gi`, `1h30m`. Every function refuses what it does not understand with `BadQuantity`, which names the text and
+the forms that are accepted; none of them guesses.
+"""
+
+from __future__ import annotations
+
+import re
+
+_MIB = 1024 * 1024
+_MEMORY_UNITS = {
+    "Ki": 1024,
+    "Mi": _MIB,
+    "Gi": 1024 * _MIB,
+    "Ti": 1024 * 1024 * _MIB,
+    "K": 1000,
+    "M": 1000**2,
+    "G": 1000**3,
+    "T": 1000**4,
+}
+_TIME_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DECIMAL = re.compile(r"(\d{1,15})(?:\.(\d{1,9}))?")
+_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(Ki|Mi|Gi|Ti|K|M|G|T)")
+_DURATION = re.compile(r"(\d{1,15})(ms|s|m|h|d)")
+
+
+class BadQuantity(ValueError):
+    """A text that is not the quantity it should be."""
+
+    def __init__(self, text: str, expected: str) -> None:
+        super().__init__(f"{text!r} is not {expected}")
+        self.text = text
+        self.expected = expected
+
+
+def _thousandths(text: str) -> int | None:
+    """The decimal number in thousandths, or None if it is no decimal or finer than that."""
+    match = _DECIMAL.fullmatch(text)
+    if match is None:
+        return None
+    whole, fraction = match.group(1), match.group(2) or ""
+    if fraction[3:].strip("0"):
+        return None
+    return int(whole) * 1000 + int((fraction + "000")[:3])
+
+
+def parse_cpu(text: str) -> int:
+    """Milli-cpu from `500m`, `2` or `0.5`."""
+    if text.endswith("m") and text[:-1].isascii() and text[:-1].isdigit() and len(text) <= 16:
+        return int(text[:-1])
+    milli = _thousandths(text)
+    if milli is None:
+        raise BadQuantity(text, "an amount of cpu such as 500m, 2 or 0.5")
+    return milli
+
+
+def parse_memory(text: str) -> int:
+    """MiB from `512Mi`, `4Gi`, `1.5Gi` or `2G`; what is no whole MiB is rounded up."""
+    match = _MEMORY.fullmatch(text)
+    number = _thousandths(match.group(1)) if match else None
+    if match is None or number is None:
+        raise BadQuantity(text, "an amount of memory or disk such as 512Mi, 4Gi or 2G")
+    size_bytes = number * _MEMORY_UNITS[match.group(2)]
+    return -(-size_bytes // (1000 * _MIB))
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds from `30s`, `1h30m` or `500ms`."""
+    total, position = 0, 0
+    for match in _DURATION.finditer(text):
+        if match.start() != position:
+            break
+        total += int(match.group(1)) * _TIME_UNITS[match.group(2)]
+        position = match.end()
+    if not text or position != len(text):
+        raise BadQuantity(text, "a duration such as 30s, 5m, 1h30m or 500ms")
+    return total
+
+
+def format_cpu(milli: int) -> str:
+    """The shortest text that `parse_cpu` reads back."""
+    return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
+
+
+def format_memory(mib: int) -> str:
+    """The shortest exact text that `parse_memory` reads back."""
+    for unit, size_mib in (("Ti", 1024 * 1024), ("Gi", 1024)):
+        if mib and mib % size_mib == 0:
+            return f"{mib // size_mib}{unit}"
+    return f"{mib}Mi"
+
+
+def format_duration(milliseconds: int) -> str:
+    """The shortest text that `parse_duration` reads back."""
+    parts = []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        count, milliseconds = divmod(milliseconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"

@@ -1,0 +1,26 @@
+"""Two kinds of struct, and why there are two.
+
+A *document* is what people write and read: named fields, camelCase outside, unknown fields refused. A *row* is what
+the log and the tables hold by the million: encoded as an array in field order, without the collector's header. Both are
+frozen: changing an object means replacing it, so that a fork of the state copies references only.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Document(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """An object, or a part of one, that people write."""
+
+
+class Row(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A compact record. It never refers back to what refers to it, so the collector need not look at it."""
+
+
+#: A log revision packed into one integer (see `ledger.revision`). Uids and epochs are revisions.
+Revision = int
+#: Ledger time in milliseconds since 1970, as the leader stamped it.
+Instant = int
+#: The identity of a slot: (workload uid, ordinal).
+SlotKey = tuple[int, int]

@@ -1,0 +1,108 @@
+"""Tenants, their quota, priority classes, and who may do what."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from holdfast.core.model.meta import Meta, Status
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.shapes import Document, Instant
+
+
+class TenantSpec(Document, frozen=True):
+    """A customer of the platform. Its priority classes are the only ones its workloads may name."""
+
+    priority_classes: tuple[str, ...] = ()
+    workloads_max: int = 10_000
+
+
+class Tenant(Document, frozen=True, tag="Tenant"):
+    """Written by an operator; removal is refused while anything refers to it."""
+
+    meta: Meta
+    spec: TenantSpec
+    status: Status = Status()
+
+
+class QuotaSpec(Document, frozen=True):
+    """What a tenant may be charged over all regions, and what of it no other tenant may crowd out."""
+
+    hard: Resources
+    protected: Resources = NOTHING
+
+
+class Quota(Document, frozen=True, tag="Quota"):
+    """Named as its tenant. `effective = max(hard, sum charged)`: lowering a quota waits for what is lent out."""
+
+    meta: Meta
+    spec: QuotaSpec
+    status: Status = Status()
+
+
+class PriorityClassSpec(Document, frozen=True):
+    """A static priority. Preemption compares it, strictly; reclaimable work may borrow held room and lose it again."""
+
+    priority: int
+    reclaimable: bool = False
+    may_preempt: bool = False
+
+
+class PriorityClass(Document, frozen=True, tag="PriorityClass"):
+    """Written by an operator; removal is refused while a workload names it."""
+
+    meta: Meta
+    spec: PriorityClassSpec
+    status: Status = Status()
+
+
+class Right(StrEnum):
+    """What a person or a token may do."""
+
+    READ = "read"
+    WRITE = "write"
+    OPERATE = "operate"
+    OVERRIDE = "override"
+    BREAK_GLASS = "break-glass"
+    PROMOTE_POLICY = "promote-policy"
+    SEE_OTHER_TENANTS = "see-other-tenants"
+
+
+class Scope(Document, frozen=True):
+    """Where a right holds; an empty field means everywhere."""
+
+    tenant: str = ""
+    region: str = ""
+    node: str = ""
+
+
+class PrincipalSpec(Document, frozen=True):
+    """Rights of one actor. The name says its kind: `person/..`, `tenant/..`, `scheduler/..`, `agent/..`, `region/..`."""
+
+    rights: tuple[Right, ...] = ()
+    scope: Scope = Scope()
+    disabled: bool = False
+
+
+class Principal(Document, frozen=True, tag="Principal"):
+    """Copied to every region, which judges by its own copy while it is cut off."""
+
+    meta: Meta
+    spec: PrincipalSpec
+    status: Status = Status()
+
+
+class TokenSpec(Document, frozen=True):
+    """A secret's hash, never the secret; whom it speaks for, and until when."""
+
+    principal: str
+    hash: str
+    expires: Instant
+    revoked: bool = False
+
+
+class Token(Document, frozen=True, tag="Token"):
+    """Revoked by a new generation, forgotten only after its expiry."""
+
+    meta: Meta
+    spec: TokenSpec
+    status: Status = Status()

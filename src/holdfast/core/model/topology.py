@@ -1,0 +1,148 @@
+"""Regions, node pools and nodes: where work can run."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from holdfast.core.model.meta import Labels, Meta, Status
+from holdfast.core.model.resources import Resources
+from holdfast.core.model.shapes import Document, Instant, Revision, Row
+
+
+class RegionHealth(StrEnum):
+    """Three different words, not three degrees of one (RULES 8), and the ordinary state."""
+
+    HEALTHY = "healthy"
+    SUSPECT = "suspect"
+    LOST = "lost"
+    RETIRED = "retired"
+
+
+class RegionSpec(Document, frozen=True):
+    """Where a region is, for residency and latency rules."""
+
+    jurisdiction: str = ""
+    latencies: tuple[tuple[str, int], ...] = ()
+
+
+class RegionStatus(Document, frozen=True):
+    """What the platform knows of a region, from the region's own log."""
+
+    health: RegionHealth = RegionHealth.HEALTHY
+    since: Instant = 0
+    log_id: str = ""
+    position: Revision = 0
+    cursor: Revision = 0
+    heard_at: Instant = 0
+    tombstones: tuple[str, ...] = ()
+    conditions: Status = Status()
+
+
+class Region(Document, frozen=True, tag="Region"):
+    """Written by an operator; its health by the link and, for the heavier words, by an operator."""
+
+    meta: Meta
+    spec: RegionSpec
+    status: RegionStatus = RegionStatus()
+
+
+class NodePoolSpec(Document, frozen=True):
+    """Nodes of one kind in one region, and how many an autoscaler may keep."""
+
+    region: str
+    minimum: int = 0
+    maximum: int = 0
+    cost: int = 0
+
+
+class NodePool(Document, frozen=True, tag="NodePool"):
+    """Written by an operator, its status by the autoscaler."""
+
+    meta: Meta
+    spec: NodePoolSpec
+    status: Status = Status()
+
+
+class Effect(StrEnum):
+    """What a taint does: refuse what comes new, or also end what is there."""
+
+    REFUSE = "refuse"
+    EVICT = "evict"
+
+
+class Taint(Row, frozen=True):
+    """A mark that keeps work away unless it tolerates the mark."""
+
+    key: str
+    value: str = ""
+    effect: Effect = Effect.REFUSE
+
+
+class Toleration(Row, frozen=True):
+    """Which taints a template accepts; an empty value accepts every value of the key."""
+
+    key: str
+    value: str = ""
+
+
+class Device(Row, frozen=True):
+    """One GPU of a node. Its place in the node's list is its index."""
+
+    model: str
+    milli: int = 1000
+
+
+class NodeHealth(StrEnum):
+    """What node health says of a node: it lives in a session, it is silent, or it is given up."""
+
+    READY = "ready"
+    SILENT = "silent"
+    LOST = "lost"
+
+
+class Node(Row, frozen=True):
+    """A machine. The agent says what it is; operators say what it is for; node health says whether it lives.
+
+    `session` is the epoch of the agent's present life, 0 when there is none; `session_ended` is the ledger time at which
+    the last one ended, from which fences are counted.
+    """
+
+    name: str
+    uid: Revision
+    revision: Revision
+    pool: str
+    zone: str
+    capacity: Resources
+    devices: tuple[Device, ...] = ()
+    ports: tuple[int, int] = (0, 0)
+    reported_labels: Labels = ()
+    labels: Labels = ()
+    taints: tuple[Taint, ...] = ()
+    tenancy: tuple[str, ...] = ()
+    cordoned: bool = False
+    draining: bool = False
+    note: str = ""
+    health: NodeHealth = NodeHealth.READY
+    session: Revision = 0
+    session_ended: Instant = 0
+
+
+def usable(node: Node) -> bool:
+    """Whether new work may be placed there at all."""
+    return node.health is NodeHealth.READY and node.session != 0 and not node.cordoned and not node.draining
+
+
+def domain(node: Node, key: str) -> str:
+    """Which domain of a topology key (node, zone or pool) the node is in. It is fixed while work stands there."""
+    if key == "zone":
+        return node.zone
+    return node.name if key == "node" else node.pool
+
+
+def label(node: Node, key: str) -> str | None:
+    """The node's value of a label; an operator's word wins over the agent's."""
+    for labels in (node.labels, node.reported_labels):
+        for name, value in labels:
+            if name == key:
+                return value
+    return None

@@ -1,0 +1,140 @@
+"""Workloads: what a tenant wants, and the template of what runs.
+
+A *generation* counts every change of the spec. A *template* changes only when what runs changes: it is named by the digest
+of its content, stored once, and shipped before the first assignment that names it. Scaling makes no placement stale.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from holdfast.core.model.meta import Labels, Meta, Status
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.shapes import Document
+from holdfast.core.model.topology import Toleration
+
+
+class Spread(Document, frozen=True):
+    """At most `max_skew` more replicas in one domain of `key` (zone or pool) than in the emptiest."""
+
+    key: str = "zone"
+    max_skew: int = 1
+
+
+class Apart(Document, frozen=True):
+    """At most `most` members of the tenant's named group in one domain of `key` (node, zone or pool).
+
+    Membership binds both sides: whoever names the group is counted and is kept apart.
+    """
+
+    group: str
+    key: str = "node"
+    most: int = 1
+
+
+class Template(Document, frozen=True):
+    """What runs, and what a node must offer to run it."""
+
+    command: tuple[str, ...] = ()
+    environment: Labels = ()
+    need: Resources = NOTHING
+    gpus: int = 0
+    gpu_milli: int = 1000
+    gpu_models: tuple[str, ...] = ()
+    ports: int = 0
+    require: Labels = ()
+    tolerate: tuple[Toleration, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    apart: tuple[Apart, ...] = ()
+    restarts_max: int = 3
+
+
+class Failover(StrEnum):
+    """How an identity may move when its region is gone (RULES 6)."""
+
+    ADDITIVE = "additive"
+    ACKNOWLEDGED = "acknowledged"
+    LEASED = "leased"
+
+
+class OnDisconnect(StrEnum):
+    """What an agent that is cut off does with the replica."""
+
+    KEEP = "keep"
+    STOP = "stop"
+
+
+class Placement(Document, frozen=True):
+    """Where replicas may be: named regions, jurisdictions (residency), weights."""
+
+    regions: tuple[str, ...] = ()
+    jurisdictions: tuple[str, ...] = ()
+    weights: tuple[tuple[str, int], ...] = ()
+
+
+class Recovery(Document, frozen=True):
+    """What must come back elsewhere when a region is lost, and which budget pays."""
+
+    budget: str = ""
+    min_serving: int = 4
+
+
+class WorkloadSpec(Document, frozen=True):
+    """Desired state of one workload."""
+
+    template: Template
+    replicas: int
+    priority_class: str
+    exclusive: bool = False
+    batch: bool = False
+    deadline: int = 0
+    placement: Placement = Placement()
+    disruption_max: int = 1
+    failover: Failover = Failover.ADDITIVE
+    on_disconnect: OnDisconnect = OnDisconnect.KEEP
+    recovery: Recovery = Recovery()
+
+
+class WorkloadStatus(Document, frozen=True):
+    """Progress as regions report it, summed per region: bound, ready, serving."""
+
+    observed_generation: int = 0
+    bound: int = 0
+    ready: int = 0
+    serving: int = 0
+    conditions: Status = Status()
+
+
+class Workload(Document, frozen=True, tag="Workload"):
+    """Written by its tenant; removed when every region has released it."""
+
+    meta: Meta
+    spec: WorkloadSpec
+    status: WorkloadStatus = WorkloadStatus()
+
+
+def contradictions(spec: WorkloadSpec) -> list[str]:
+    """Settings that cannot all be meant; empty when the spec makes sense."""
+    found = []
+    if spec.replicas < 0 or spec.disruption_max < 0 or spec.recovery.min_serving < 0 or spec.deadline < 0:
+        found.append("counts and deadlines cannot be negative")
+    if spec.exclusive and spec.failover is Failover.ADDITIVE:
+        found.append("exclusive work cannot fail over additively: two would run; use acknowledged or leased")
+    if not spec.exclusive and spec.failover is not Failover.ADDITIVE:
+        found.append("only exclusive work has rights to move; other work fails over additively")
+    if spec.failover is Failover.LEASED and spec.on_disconnect is OnDisconnect.KEEP:
+        found.append("leased work must stop on disconnect: its right moves when the lease has lapsed")
+    if spec.batch and spec.exclusive:
+        found.append("batch work completes and is not an identity to keep; make it a service or not exclusive")
+    template = spec.template
+    if template.gpus < 0 or template.ports < 0 or not 0 < template.gpu_milli <= 1000:
+        found.append("gpus and ports cannot be negative, and gpuMilli is between 1 and 1000")
+    if template.gpus > 1 and template.gpu_milli != 1000:
+        found.append("a share of a GPU is a share of one device: several devices are taken whole")
+    if template.need.gpu != template.gpus * template.gpu_milli:
+        found.append("need.gpu must be gpus times gpuMilli")
+    if any(rule.max_skew < 1 or rule.key not in ("zone", "pool") for rule in template.spread):
+        found.append("spread is over zone or pool, with a maxSkew of at least 1")
+    if any(rule.most < 1 or rule.key not in ("node", "zone", "pool") or not rule.group for rule in template.apart):
+        found.append("apart needs a group, node, zone or pool as its key, and a most of at least 1")
+    return found

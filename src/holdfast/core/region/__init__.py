@@ -1,0 +1,22 @@
+"""A region's ledger: nodes, slots, reservations, requests. It acts alone inside what the platform has granted.
+
+- `state`       its tables, and how the derived ones are rebuilt
+- `commands`    what it can be asked
+- `events`      what can become true
+- `feasible`    the one function that says whether a template fits a node
+- `rooms`       what stands on a node and what it takes
+- `charging`    accounts, what they can still afford, what is kept for protected tenants
+- `placing`     Propose: the hard gates
+- `binding`     Bind, Unreserve, Expire: a reservation's next step
+- `moving`      Move: every other edge, by its owner
+- `stopping`    Stop: the one way to end a slot, and the disruption budget
+- `slots`       OpenSlots, WithdrawSlots and what else the replica controller and the scheduler tell of requests
+- `holds`       reservations standing alone
+- `nodes`       what agents, operators and node health say of nodes
+- `breaches`    promises that the world has broken: open, with an owner and a deadline
+- `shipping`    what the platform ships, applied with its cursor in one step
+- `evolve`      what each event does: the only code that changes a region's state
+- `index`       the derived tables, kept in step by evolve
+- `invariants`  what must hold in every state
+- `book`        all of it put together
+"""

@@ -1,0 +1,295 @@
+"""What a region's ledger can be asked. Each command has one rule in `book`: its owners, its side effect, what undoes it."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.house import HouseCommand
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.control import Override, SchedulerPolicy, Validity
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.meta import Labels
+from holdfast.core.model.placement import HoldPurpose, PendingReason
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
+from holdfast.core.model.tenancy import Principal, PriorityClass, Token
+from holdfast.core.model.topology import Device, NodeHealth, Taint
+from holdfast.core.model.workload import Template
+
+#: How many placements, moves, stops or slots one command may name (RULES 11).
+NAMED_MAX = 1_000
+
+
+# Nodes
+
+
+class RegisterNode(Row, frozen=True, tag="register-node"):
+    """An agent says what its node is, in its present session."""
+
+    name: str
+    pool: str
+    zone: str
+    capacity: Resources
+    devices: tuple[Device, ...] = ()
+    ports: tuple[int, int] = (0, 0)
+    labels: Labels = ()
+
+
+class AdministerNode(Row, frozen=True, tag="administer-node"):
+    """An operator says what a node is for. A cordon or a drain says why."""
+
+    node: Revision
+    cordoned: bool = False
+    draining: bool = False
+    taints: tuple[Taint, ...] = ()
+    labels: Labels = ()
+    tenancy: tuple[str, ...] = ()
+    note: str = ""
+
+
+class JudgeNode(Row, frozen=True, tag="judge-node"):
+    """Node health says whether a node lives."""
+
+    node: Revision
+    health: NodeHealth
+
+
+class RemoveNode(Row, frozen=True, tag="remove-node"):
+    """A drained node whose agent is gone leaves the region."""
+
+    node: Revision
+
+
+# Slots
+
+
+class OpenSlots(Row, frozen=True, tag="open-slots"):
+    """These ordinals are wanted, under this template: new ones become pending, others will be pending again."""
+
+    assignment: Revision
+    template: str
+    ordinals: tuple[int, ...]
+
+
+class WithdrawSlots(Row, frozen=True, tag="withdraw-slots"):
+    """These ordinals are not wanted any more: what waits is released, what runs will not come back once stopped."""
+
+    assignment: Revision
+    ordinals: tuple[int, ...]
+
+
+class ForgetAssignment(Row, frozen=True, tag="forget-assignment"):
+    """An ended assignment without slots leaves the region."""
+
+    assignment: Revision
+
+
+class AdoptSlots(Row, frozen=True, tag="adopt-slots"):
+    """Move the charge of recovered slots to the accounts that their assignment names now."""
+
+    assignment: Revision
+    ordinals: tuple[int, ...]
+
+
+class Placement(Row, frozen=True):
+    """One slot on one node: which devices and ports it takes, whom it waits for, and which reservation it uses up."""
+
+    ordinal: int
+    node: Revision
+    devices: tuple[int, ...] = ()
+    ports: tuple[int, ...] = ()
+    after: tuple[SlotKey, ...] = ()
+    hold: Revision = 0
+
+
+class Group(Row, frozen=True):
+    """Placements of one scheduling request."""
+
+    assignment: Revision
+    template: str
+    placements: tuple[Placement, ...]
+
+
+class Propose(Row, frozen=True, tag="propose"):
+    """Place many slots: judged one by one, or all or nothing. `bind` reserves and binds in one commit."""
+
+    groups: tuple[Group, ...]
+    valid_until: Instant
+    all_or_nothing: bool = False
+    bind: bool = True
+
+
+class Bind(Row, frozen=True, tag="bind"):
+    """Give reserved slots to their agents."""
+
+    slots: tuple[SlotKey, ...]
+
+
+class Unreserve(Row, frozen=True, tag="unreserve"):
+    """A later step of the placement said no: reserved slots wait again."""
+
+    slots: tuple[SlotKey, ...]
+
+
+class Expire(Row, frozen=True, tag="expire"):
+    """Reservations whose end has passed: of slots, and standing alone."""
+
+    slots: tuple[SlotKey, ...] = ()
+    holds: tuple[Revision, ...] = ()
+
+
+class MoveSlot(Row, frozen=True):
+    """One edge of one slot under one binding epoch."""
+
+    slot: SlotKey
+    epoch: Revision
+    target: Phase
+    cause: str
+
+
+class Move(Row, frozen=True, tag="move"):
+    """Moves along edges that the sender owns: agents, endpoints, node health, repair."""
+
+    moves: tuple[MoveSlot, ...]
+
+
+class Stop(Row, frozen=True, tag="stop"):
+    """End slots, for a cause from the closed list. `template` is what their ordinals become; empty: as they were."""
+
+    slots: tuple[SlotKey, ...]
+    cause: str
+    template: str = ""
+
+
+class ReportPending(Row, frozen=True, tag="report-pending"):
+    """The scheduler says why a request waits, as a tree, and up to which revision it looked."""
+
+    assignment: Revision
+    template: str
+    examined: Revision
+    reasons: tuple[PendingReason, ...]
+
+
+# Reservations standing alone
+
+
+class Hold(Row, frozen=True, tag="hold"):
+    """Keep room on a node without a slot, until an end. A placeholder names its standby assignment and template."""
+
+    purpose: HoldPurpose
+    node: Revision
+    account: str
+    ends: Instant
+    need: Resources = NOTHING
+    devices: tuple[int, ...] = ()
+    device_milli: int = 1000
+    tenant: str = ""
+    assignment: Revision = 0
+    template: str = ""
+
+
+class ExtendHold(Row, frozen=True, tag="extend-hold"):
+    """Keep it longer."""
+
+    hold: Revision
+    ends: Instant
+
+
+class DropHold(Row, frozen=True, tag="drop-hold"):
+    """Give the room back before its end."""
+
+    hold: Revision
+
+
+class CloseBreach(Row, frozen=True, tag="close-breach"):
+    """What the world broke is whole again."""
+
+    invariant: str
+    key: str
+
+
+# The link
+
+
+class RegionShipped(Row, frozen=True, tag="region"):
+    """Where this region is, for residency."""
+
+    name: str
+    jurisdiction: str
+
+
+class TemplateShipped(Row, frozen=True, tag="template"):
+    digest: str
+    template: Template
+
+
+class AssignmentShipped(Row, frozen=True, tag="assignment"):
+    assignment: Assignment
+
+
+class GrantShipped(Row, frozen=True, tag="grant"):
+    account: str
+    version: int
+    target: Resources
+    ends: Instant
+    protected: Resources = NOTHING
+
+
+class ClassShipped(Row, frozen=True, tag="priority-class"):
+    priority_class: PriorityClass
+
+
+class PrincipalShipped(Row, frozen=True, tag="principal"):
+    principal: Principal
+
+
+class TokenShipped(Row, frozen=True, tag="token"):
+    token: Token
+
+
+class PolicyShipped(Row, frozen=True, tag="policy"):
+    policy: SchedulerPolicy
+
+
+class ValidityShipped(Row, frozen=True, tag="validity"):
+    validity: Validity
+
+
+class OverrideShipped(Row, frozen=True, tag="override"):
+    override: Override
+
+
+Shipped = (
+    RegionShipped | TemplateShipped | AssignmentShipped | GrantShipped | ClassShipped | PrincipalShipped
+    | TokenShipped | PolicyShipped | ValidityShipped | OverrideShipped
+)  # fmt: skip
+
+
+class Gone(Row, frozen=True):
+    """An object that is no longer shipped: the tag of its kind and its key as text (uids in decimal)."""
+
+    kind: str
+    key: str
+
+
+class Ship(Row, frozen=True, tag="ship"):
+    """A step of the platform's log, filtered for this region: what changed between two cursors.
+
+    A full list starts from nothing: what it does not name is gone.
+    """
+
+    log_id: str
+    term: int
+    after: Revision
+    to: Revision
+    puts: tuple[Shipped, ...] = ()
+    gone: tuple[Gone, ...] = ()
+    full: bool = False
+
+
+RegionCommand = (
+    HouseCommand | OpenOverride | EndOverride
+    | RegisterNode | AdministerNode | JudgeNode | RemoveNode
+    | OpenSlots | WithdrawSlots | ForgetAssignment | AdoptSlots
+    | Propose | Bind | Unreserve | Expire | Move | Stop | ReportPending
+    | Hold | ExtendHold | DropHold | CloseBreach | Ship
+)  # fmt: skip

@@ -1,0 +1,195 @@
+"""What can become true in a region. The meaning of an event never changes; a new meaning is a new event."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.house import HouseEvent
+from holdfast.core.ledger.overrides import OverrideEnded, OverrideOpened
+from holdfast.core.model.allotment import Allowance, Assignment
+from holdfast.core.model.control import Override, SchedulerPolicy, Validity
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import Breach, PendingReason, Reservation
+from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
+from holdfast.core.model.tenancy import Principal, PriorityClass, Token
+from holdfast.core.model.topology import Node
+from holdfast.core.model.workload import Template
+from holdfast.core.region.commands import Gone, Placement, RegionShipped
+
+
+class NodeStored(Row, frozen=True, tag="node-stored"):
+    """A node as it is now, whole."""
+
+    node: Node
+
+
+class NodeRemoved(Row, frozen=True, tag="node-removed"):
+    node: Revision
+
+
+class SlotsOpened(Row, frozen=True, tag="slots-opened"):
+    """New ordinals wait under this template."""
+
+    assignment: Revision
+    workload: Revision
+    template: str
+    ordinals: tuple[int, ...]
+
+
+class SlotsRetargeted(Row, frozen=True, tag="slots-retargeted"):
+    """What these ordinals become once they are released; an empty template: nothing."""
+
+    slots: tuple[SlotKey, ...]
+    template: str
+
+
+class SlotsPlaced(Row, frozen=True, tag="slots-placed"):
+    """Pending slots stand on nodes. Those that were not charged are now, to `account`."""
+
+    assignment: Revision
+    workload: Revision
+    template: str
+    account: str
+    bound: bool
+    firm: bool
+    ends: Instant
+    evidence: Revision
+    placements: tuple[Placement, ...]
+
+
+class SlotsBound(Row, frozen=True, tag="slots-bound"):
+    slots: tuple[SlotKey, ...]
+
+
+class Moved(Row, frozen=True):
+    slot: SlotKey
+    phase: Phase
+    cause: str
+
+
+class SlotsMoved(Row, frozen=True, tag="slots-moved"):
+    """Slots took an edge and stay on their nodes."""
+
+    moves: tuple[Moved, ...]
+
+
+class Stopping(Row, frozen=True):
+    slot: SlotKey
+    next_template: str
+
+
+class SlotsStopping(Row, frozen=True, tag="slots-stopping"):
+    """Slots must end; what their ordinals become is said for each."""
+
+    cause: str
+    stops: tuple[Stopping, ...]
+
+
+class Released(Row, frozen=True):
+    """The end of a binding epoch. With a template the ordinal waits again and keeps its charge; without, it is removed."""
+
+    slot: SlotKey
+    cause: str
+    next_template: str
+
+
+class SlotsReleased(Row, frozen=True, tag="slots-released"):
+    releases: tuple[Released, ...]
+
+
+class SlotsAdopted(Row, frozen=True, tag="slots-adopted"):
+    """These slots are charged to another account from now on."""
+
+    account: str
+    slots: tuple[SlotKey, ...]
+
+
+class AssignmentForgotten(Row, frozen=True, tag="assignment-forgotten"):
+    assignment: Revision
+
+
+class PendingReported(Row, frozen=True, tag="pending-reported"):
+    assignment: Revision
+    template: str
+    examined: Revision
+    reasons: tuple[PendingReason, ...]
+
+
+class HoldStored(Row, frozen=True, tag="hold-stored"):
+    hold: Reservation
+
+
+class HoldEnded(Row, frozen=True, tag="hold-ended"):
+    hold: Revision
+    cause: str
+
+
+class BreachOpened(Row, frozen=True, tag="breach-opened"):
+    breach: Breach
+
+
+class BreachClosed(Row, frozen=True, tag="breach-closed"):
+    invariant: str
+    key: str
+
+
+class CursorMoved(Row, frozen=True, tag="cursor-moved"):
+    """Everything up to this point of the platform's log is applied: the region's acknowledgement."""
+
+    log_id: str
+    term: int
+    cursor: Revision
+
+
+class PlaceStored(Row, frozen=True, tag="place-stored"):
+    place: RegionShipped
+
+
+class TemplateStored(Row, frozen=True, tag="template-stored"):
+    digest: str
+    template: Template
+
+
+class AssignmentStored(Row, frozen=True, tag="assignment-stored"):
+    assignment: Assignment
+
+
+class AllowanceStored(Row, frozen=True, tag="allowance-stored"):
+    """A grant accepted: its version and the value this region settled on."""
+
+    allowance: Allowance
+
+
+class ClassStored(Row, frozen=True, tag="class-stored"):
+    priority_class: PriorityClass
+
+
+class PrincipalStored(Row, frozen=True, tag="principal-stored"):
+    principal: Principal
+
+
+class TokenStored(Row, frozen=True, tag="token-stored"):
+    token: Token
+
+
+class PolicyStored(Row, frozen=True, tag="policy-stored"):
+    policy: SchedulerPolicy
+
+
+class ValidityStored(Row, frozen=True, tag="validity-stored"):
+    validity: Validity
+
+
+class OverrideStored(Row, frozen=True, tag="override-stored"):
+    override: Override
+
+
+class ShippedGone(Row, frozen=True, tag="shipped-gone"):
+    gone: Gone
+
+
+RegionEvent = (
+    HouseEvent | OverrideOpened | OverrideEnded
+    | NodeStored | NodeRemoved | SlotsOpened | SlotsRetargeted | SlotsPlaced | SlotsBound | SlotsMoved | SlotsStopping
+    | SlotsReleased | SlotsAdopted | AssignmentForgotten | PendingReported | HoldStored | HoldEnded
+    | BreachOpened | BreachClosed | CursorMoved | PlaceStored | TemplateStored | AssignmentStored | AllowanceStored
+    | ClassStored | PrincipalStored | TokenStored | PolicyStored | ValidityStored | OverrideStored | ShippedGone
+)  # fmt: skip
