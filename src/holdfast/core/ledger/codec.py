@@ -17,6 +17,7 @@ from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state import LEVEL
 from holdfast.core.model.shapes import Instant, Revision, Row
+from holdfast.core.model.workload import Template
 
 E = TypeVar("E")
 
@@ -149,6 +150,11 @@ class EnvelopeReader:
 def body_digest(command: Any) -> bytes:
     """What an idempotency key is bound to."""
     return hashlib.blake2b(encode(command), digest_size=16).digest()
+
+
+def template_digest(template: Template) -> str:
+    """The name of a template: equal templates are one, whoever wrote them."""
+    return hashlib.blake2b(encode(template), digest_size=16).hexdigest()
 
 
 def key_id(actor: str, key: str) -> int:

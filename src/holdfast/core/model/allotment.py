@@ -59,10 +59,18 @@ class Assignment(Row, frozen=True):
     batch: bool = False
 
 
+class Offer(Row, frozen=True):
+    """One version of a grant that its region has not acknowledged yet."""
+
+    version: int
+    target: Resources
+
+
 class Grant(Row, frozen=True):
     """A slice of an account, lent to one region. The account is `quota/T`, `recovery/B` or `emergency/UID`.
 
-    `offered` is the largest target since the last acknowledged version: that is what the platform charges (RULES 7).
+    `offered` is the largest target since the last acknowledged version: that is what the platform charges (RULES 7). It is
+    the greatest of `settled` and of every target in `offers`, the versions not acknowledged, oldest first.
     """
 
     uid: Revision
@@ -76,6 +84,7 @@ class Grant(Row, frozen=True):
     protected: Resources = NOTHING
     acknowledged: int = 0
     settled: Resources = NOTHING
+    offers: tuple[Offer, ...] = ()
 
 
 class Allowance(Row, frozen=True):

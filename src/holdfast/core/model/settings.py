@@ -28,6 +28,7 @@ class Settings(Document, frozen=True):
     keys_per_actor: int = 10_000
     override_life: int = 7 * 86_400_000
     breach_deadline: int = 600_000
+    finalizer_deadline: int = 600_000
 
 
 DEFAULTS = Settings()

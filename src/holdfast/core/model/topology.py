@@ -26,7 +26,10 @@ class RegionSpec(Document, frozen=True):
 
 
 class RegionStatus(Document, frozen=True):
-    """What the platform knows of a region, from the region's own log."""
+    """What the platform knows of a region, from the region's own log.
+
+    `session` is the session that has joined with that log: only in it may the region speak for what it holds.
+    """
 
     health: RegionHealth = RegionHealth.HEALTHY
     since: Instant = 0
@@ -36,6 +39,7 @@ class RegionStatus(Document, frozen=True):
     heard_at: Instant = 0
     tombstones: tuple[str, ...] = ()
     conditions: Status = Status()
+    session: Revision = 0
 
 
 class Region(Document, frozen=True, tag="Region"):

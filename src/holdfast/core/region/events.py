@@ -84,11 +84,12 @@ class SlotsStopping(Row, frozen=True, tag="slots-stopping"):
 
 
 class Released(Row, frozen=True):
-    """The end of a binding epoch. With a template the ordinal waits again and keeps its charge; without, it is removed."""
+    """The end of a binding epoch. With a template the ordinal waits again, charged to `account`; without, it is removed."""
 
     slot: SlotKey
     cause: str
     next_template: str
+    account: str
 
 
 class SlotsReleased(Row, frozen=True, tag="slots-released"):
@@ -148,6 +149,12 @@ class TemplateStored(Row, frozen=True, tag="template-stored"):
     template: Template
 
 
+class TemplateLeaving(Row, frozen=True, tag="template-leaving"):
+    """The platform ships it no more: it goes with its last use here."""
+
+    digest: str
+
+
 class AssignmentStored(Row, frozen=True, tag="assignment-stored"):
     assignment: Assignment
 
@@ -190,6 +197,6 @@ RegionEvent = (
     HouseEvent | OverrideOpened | OverrideEnded
     | NodeStored | NodeRemoved | SlotsOpened | SlotsRetargeted | SlotsPlaced | SlotsBound | SlotsMoved | SlotsStopping
     | SlotsReleased | SlotsAdopted | AssignmentForgotten | PendingReported | HoldStored | HoldEnded
-    | BreachOpened | BreachClosed | CursorMoved | PlaceStored | TemplateStored | AssignmentStored | AllowanceStored
+    | BreachOpened | BreachClosed | CursorMoved | PlaceStored | TemplateStored | TemplateLeaving | AssignmentStored | AllowanceStored
     | ClassStored | PrincipalStored | TokenStored | PolicyStored | ValidityStored | OverrideStored | ShippedGone
 )  # fmt: skip

@@ -1,0 +1,93 @@
+"""Accounts: who pays, and how much an account may be lent out.
+
+    quota/TENANT        the tenant's quota, over all regions
+    recovery/BUDGET     a recovery budget, with a limit of its own in each region it names
+    emergency/UID       an emergency override, over the regions it holds for, until it ends
+
+Everything that creates spending power is an account (RULES 7). Nothing is charged to two.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.core.ledger.answers import Code, Refused, not_found
+from holdfast.core.model.allotment import Purpose
+from holdfast.core.model.control import Action, Override
+from holdfast.core.model.resources import AMOUNT_MAX, NOTHING, Resources
+from holdfast.core.model.shapes import Instant
+from holdfast.core.model.workload import Workload
+from holdfast.core.platform.checks import contradictory, malformed
+from holdfast.core.platform.state import PlatformState
+
+
+class Limit(NamedTuple):
+    """What may be lent of an account in all the places that share the limit, what of it protected, and until when."""
+
+    amount: Resources
+    protected: Resources
+    ends: Instant
+
+
+def limit_of(state: PlatformState, account: str, region: str, at: Instant) -> Limit | Refused:
+    """The limit of an account as it holds for a region, or why it has none now."""
+    kind, _, name = account.partition("/")
+    latest = at + state.facts.settings.grant_life
+    match kind:
+        case "quota":
+            quota = state.quotas.get(name)
+            return not_found("Quota", name) if quota is None else Limit(quota.spec.hard, quota.spec.protected, latest)
+        case "recovery":
+            budget = state.budgets.get(name)
+            if budget is None:
+                return not_found("RecoveryBudget", name)
+            if region not in budget.spec.regions:
+                return contradictory(f"budget {name} holds no room in region {region}", budget=name, region=region)
+            return Limit(budget.spec.each, NOTHING, latest)
+        case "emergency":
+            return _emergency_limit(state, name, region, at, latest)
+        case _:
+            return malformed(f"{account!r} is no account", forms=["quota/T", "recovery/B", "emergency/UID"])
+
+
+def _emergency_limit(state: PlatformState, name: str, region: str, at: Instant, latest: Instant) -> Limit | Refused:
+    if not (name.isascii() and name.isdigit() and len(name) < 20 and str(int(name)) == name):
+        return malformed(f"{name!r} is no uid of an override", account=f"emergency/{name}")
+    override = state.overrides.get(int(name))
+    if override is None or override.action is not Action.EMERGENCY_QUOTA:
+        return not_found("emergency override", name)
+    if override.ends <= at:
+        facts = {"override": override.uid, "ends": override.ends, "at": at}
+        return Refused(Code.EXPIRED, f"the emergency {name} has ended", facts)
+    if override.region not in ("", region):
+        return contradictory(f"emergency {name} holds in region {override.region} only", region=override.region)
+    return Limit(emergency_amount(override), NOTHING, min(latest, override.ends))
+
+
+def emergency_amount(override: Override) -> Resources:
+    """What an emergency adds. A fact that is no whole number adds nothing: an unreadable emergency is no free pass."""
+    facts = dict(override.facts)
+    amounts = [_whole(facts.get(name, "")) for name in ("cpu", "memory", "disk", "gpu")]
+    return Resources(*amounts)
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 13):
+        return 0
+    return min(int(text), AMOUNT_MAX)
+
+
+def paying(state: PlatformState, workload: Workload, region: str, purpose: Purpose, at: Instant) -> tuple[str, ...]:
+    """The accounts that pay for a workload in a region, in the order in which they are asked."""
+    if purpose is Purpose.RECOVERY:
+        return (f"recovery/{workload.spec.recovery.budget}",)
+    tenant = workload.meta.tenant
+    emergencies = [
+        f"emergency/{uid}"
+        for uid, override in state.overrides.items()
+        if override.action is Action.EMERGENCY_QUOTA
+        and override.ends > at
+        and override.region in ("", region)
+        and dict(override.facts).get("tenant") == tenant
+    ]
+    return (f"quota/{tenant}", *emergencies)

@@ -1,0 +1,161 @@
+"""PutWorkload: what a tenant may ask for.
+
+The one idea: tell at once what can never be, and let wait what only cannot be yet. A contradiction, an unknown name or a residency
+rule that no region satisfies is refused here; a quota that is used up is not, since quota comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.model.workload import Workload, WorkloadSpec, contradictions
+from holdfast.core.platform.breaches import may_hold, recount_workload
+from holdfast.core.platform.checks import contradictory, in_use, malformed, refuse_amount, refuse_unknown
+from holdfast.core.platform.commands import PutWorkload
+from holdfast.core.platform.events import TemplateStored, WorkloadStored
+from holdfast.core.platform.names import refuse_marks, refuse_name
+from holdfast.core.platform.objects import already, merge, refuse_stale
+from holdfast.core.platform.senders import outside_tenant
+from holdfast.core.platform.state import PlatformState, assignments_of, name_key
+from holdfast.core.platform.templates import forgotten, named_by_workload
+
+#: Replicas of one workload, and identities in one assignment: more would not fit one record of the log.
+COUNT_MAX = 100_000
+
+
+def put_workload(state: PlatformState, command: PutWorkload, case: Case) -> Accepted | Refused:
+    """The workload as its tenant wants it, with the template that it names."""
+    sent = command.workload
+    key = name_key(sent.meta.tenant, sent.meta.name)
+    refused = outside_tenant(case, sent.meta.tenant) or refuse_name("Workload", sent.meta.name) or refuse_marks(sent.meta)
+    if refused is not None:
+        return refused
+    stored = state.workloads.get(state.workload_names.get(key) or 0)
+    refused = _refuse_deleting(state, command, stored) or refuse_stale(f"Workload/{key}", stored, command.expect)
+    if refused is not None:
+        return refused
+    merged = merge(sent, stored, case)
+    if stored is not None and merged == stored:
+        return already(f"Workload/{key}", stored.meta.revision)
+    for check in CHECKS:
+        refused = check(state, merged, stored)
+        if refused is not None:
+            return refused
+    return Accepted(_events(state, merged, stored, case))
+
+
+def _events(state: PlatformState, merged: Workload, stored: Workload | None, case: Case) -> tuple[object, ...]:
+    """The workload comes first: the revision that the sender is told is its uid."""
+    events: list[object] = [WorkloadStored(merged)]
+    digest = template_digest(merged.spec.template)
+    if digest not in state.templates:
+        events.append(TemplateStored(digest, merged.spec.template))
+    if stored is not None:
+        events.extend(forgotten(state, named_by_workload(stored), [digest]))
+        events.extend(recount_workload(state, merged, assignments_of(state, merged.meta.uid), case))
+    return tuple(events)
+
+
+def _refuse_deleting(state: PlatformState, command: PutWorkload, stored: Workload | None) -> Refused | None:
+    """Who sends back the object that is being deleted, named by its uid, does not mean a new one of that name."""
+    meta = command.workload.meta
+    old = state.workloads.get(meta.uid)
+    if stored is not None or old is None or (old.meta.tenant, old.meta.name) != (meta.tenant, meta.name):
+        return None
+    facts = {"uid": meta.uid, "name": meta.name}
+    return Refused(Code.WRONG_PHASE, f"workload {meta.name} is being deleted and cannot be changed", facts)
+
+
+def check_shape(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """Well formed in itself."""
+    spec = new.spec
+    if spec.replicas > COUNT_MAX:
+        return malformed(f"a workload has at most {COUNT_MAX} replicas", replicas=spec.replicas, most=COUNT_MAX)
+    found = contradictions(spec)
+    if found:
+        return contradictory("; ".join(found), contradictions=found)
+    return refuse_amount("need", spec.template.need)
+
+
+def check_tenant(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """The tenant exists, has room for one more, and may use that priority class."""
+    name, spec = new.meta.tenant, new.spec
+    tenant = state.tenants.get(name)
+    if tenant is None:
+        return not_found("Tenant", name)
+    if spec.priority_class not in state.priority_classes:
+        return not_found("PriorityClass", spec.priority_class)
+    if spec.priority_class not in tenant.spec.priority_classes:
+        allowed = list(tenant.spec.priority_classes)
+        message = f"tenant {name} may not use priority class {spec.priority_class}"
+        return Refused(Code.PRIORITY, message, {"priority_class": spec.priority_class, "allowed": allowed})
+    count, most = state.workload_counts.get(name) or 0, tenant.spec.workloads_max
+    if stored is None and count >= most:
+        facts = {"tenant": name, "workloads": count, "most": most}
+        return Refused(Code.OVER_QUOTA, f"tenant {name} may have {most} workloads and has {count}", facts)
+    return None
+
+
+def check_places(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """At least one region that it may be in exists and is not retired."""
+    placement = new.spec.placement
+    named = (*placement.regions, *(name for name, _ in placement.weights))
+    refused = refuse_unknown("Region", named, state.regions)
+    if refused is not None:
+        return refused
+    if any(weight < 0 for _, weight in placement.weights):
+        return malformed("weights cannot be negative", weights=list(placement.weights))
+    if not (placement.regions or placement.jurisdictions) or _places(state, new.spec):
+        return None
+    facts = {"regions": list(placement.regions), "jurisdictions": list(placement.jurisdictions)}
+    return Refused(Code.RESIDENCY, "no region satisfies these placement rules", facts)
+
+
+def _places(state: PlatformState, spec: WorkloadSpec) -> list[str]:
+    return [
+        name
+        for name, region in state.regions.items()
+        if region.status.health is not RegionHealth.RETIRED and may_hold(spec, region)
+    ]
+
+
+def check_recovery(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """The budget exists and holds room for this tenant."""
+    name = new.spec.recovery.budget
+    if not name:
+        return None
+    budget = state.budgets.get(name)
+    if budget is None:
+        return not_found("RecoveryBudget", name)
+    if budget.spec.tenants and new.meta.tenant not in budget.spec.tenants:
+        return contradictory(f"budget {name} holds no room for tenant {new.meta.tenant}", budget=name)
+    return None
+
+
+def check_identity(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """How identities are kept cannot change while a region acts on the old rule.
+
+    A region that is cut off would go on under the rule it knows: a right that it holds for good would be taken for a lease that has
+    lapsed, or ordinals that were its own for ones that are global. In both cases two would run.
+    """
+    if stored is None:
+        return None
+    same = (new.spec.exclusive, new.spec.failover) == (stored.spec.exclusive, stored.spec.failover)
+    uid = stored.meta.uid
+    if same or not (uid in state.assignments_of or uid in state.rights_of):
+        return None
+    regions = sorted({assignment.region for assignment in assignments_of(state, uid)})
+    return in_use("exclusive and failover change only while no region holds any of it", regions=regions)
+
+
+CHECKS: tuple[Callable[[PlatformState, Workload, Workload | None], Refused | None], ...] = (
+    check_shape,
+    check_tenant,
+    check_places,
+    check_recovery,
+    check_identity,
+)

@@ -1,0 +1,173 @@
+"""What each kind of object must satisfy before an operator's Put is stored.
+
+Three questions, in this order: is it well formed, does what it names exist, and does it contradict itself or what is already lent
+out. A quota may always be lowered; a budget may not, since what it holds is promised to somebody's recovery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from holdfast.core.ledger.answers import Code, Refused, not_found
+from holdfast.core.ledger.registry import Case
+from holdfast.core.ledger.table import Table
+from holdfast.core.model.allotment import RecoveryBudget
+from holdfast.core.model.resources import NOTHING, Resources, exceeded, ill_formed
+from holdfast.core.model.tenancy import Principal, PriorityClass, Quota, Right, Tenant, Token
+from holdfast.core.model.topology import NodePool, Region
+from holdfast.core.platform.state import PlatformState, charge_key
+
+#: Static priorities stay far inside what a score can carry.
+PRIORITY_MAX = 1_000_000
+HASH_MAX = 256
+
+
+def malformed(message: str, **facts: Any) -> Refused:
+    """It is not what it should be."""
+    return Refused(Code.MALFORMED, message, facts)
+
+
+def contradictory(message: str, **facts: Any) -> Refused:
+    """It cannot all be meant."""
+    return Refused(Code.CONTRADICTORY, message, facts)
+
+
+def in_use(message: str, **facts: Any) -> Refused:
+    """Something still depends on it."""
+    return Refused(Code.IN_USE, message, facts)
+
+
+def refuse_amount(what: str, amount: Resources) -> Refused | None:
+    """No amount that anybody may declare."""
+    why = ill_formed(amount)
+    return malformed(f"{what}: {why}", field=what) if why else None
+
+
+def refuse_unknown(kind: str, names: Iterable[str], table: Table[str, Any]) -> Refused | None:
+    """The first of these names that nothing has."""
+    return next((not_found(kind, name) for name in names if name not in table), None)
+
+
+def check_tenant(state: PlatformState, new: Tenant, stored: Tenant | None, case: Case) -> Refused | None:
+    if new.spec.workloads_max < 0:
+        return malformed("workloadsMax cannot be negative", workloadsMax=new.spec.workloads_max)
+    return refuse_unknown("PriorityClass", new.spec.priority_classes, state.priority_classes)
+
+
+def check_quota(state: PlatformState, new: Quota, stored: Quota | None, case: Case) -> Refused | None:
+    spec = new.spec
+    refused = refuse_amount("hard", spec.hard) or refuse_amount("protected", spec.protected)
+    if refused is not None:
+        return refused
+    over = exceeded(spec.protected, spec.hard)
+    if over:
+        return contradictory(f"protected {over} is more than hard", resource=over)
+    return refuse_unknown("Tenant", (new.meta.name,), state.tenants)
+
+
+def check_priority_class(
+    state: PlatformState, new: PriorityClass, stored: PriorityClass | None, case: Case
+) -> Refused | None:
+    if abs(new.spec.priority) > PRIORITY_MAX:
+        return malformed(f"priority is between -{PRIORITY_MAX} and {PRIORITY_MAX}", priority=new.spec.priority)
+    return None
+
+
+def check_principal(state: PlatformState, new: Principal, stored: Principal | None, case: Case) -> Refused | None:
+    """Nobody gives or takes a right that they do not have: operating would else include breaking the glass."""
+    before = stored.spec.rights if stored is not None else ()
+    return refuse_rights((*new.spec.rights, *before), case)
+
+
+def check_token(state: PlatformState, new: Token, stored: Token | None, case: Case) -> Refused | None:
+    spec = new.spec
+    if not 0 < len(spec.hash) <= HASH_MAX:
+        return malformed(f"a token's hash has 1 to {HASH_MAX} characters", characters=len(spec.hash))
+    if stored is not None and stored.spec.revoked and not spec.revoked:
+        return contradictory("a revoked token stays revoked; make another", token=new.meta.name)
+    if spec.expires <= case.at:
+        facts = {"at": case.at, "expires": spec.expires}
+        return Refused(Code.EXPIRED, "a token expires in the future", facts)
+    kind = spec.principal.partition("/")[0]
+    principal = state.principals.get(spec.principal) or state.principals.get(f"{kind}/*")
+    if principal is None:
+        return not_found("Principal", spec.principal)
+    return refuse_rights(principal.spec.rights, case)
+
+
+def refuse_rights(rights: Iterable[Right], case: Case) -> Refused | None:
+    """Rights that the sender does not have and so cannot hand out."""
+    own = case.principal.spec.rights if case.principal else ()
+    missing = sorted({right.value for right in rights if right not in own})
+    if not missing:
+        return None
+    return Refused(Code.NO_RIGHT, f"{case.actor} does not have what it would hand out", {"missing": missing})
+
+
+def check_region(state: PlatformState, new: Region, stored: Region | None, case: Case) -> Refused | None:
+    if any(latency < 0 for _, latency in new.spec.latencies):
+        return malformed("latencies cannot be negative", region=new.meta.name)
+    if stored is None or stored.spec.jurisdiction == new.spec.jurisdiction:
+        return None
+    broken = [
+        uid
+        for uid, assignment in state.assignments.items()
+        if assignment.region == new.meta.name
+        and any(
+            stored.spec.jurisdiction in lawful and new.spec.jurisdiction not in lawful
+            for lawful in (assignment.jurisdictions, state.workloads[assignment.workload].spec.placement.jurisdictions)
+        )
+    ]
+    if broken:
+        message = f"{len(broken)} assignments there may only be in {stored.spec.jurisdiction}"
+        return in_use(message, assignments=broken[:10], count=len(broken))
+    return None
+
+
+def check_pool(state: PlatformState, new: NodePool, stored: NodePool | None, case: Case) -> Refused | None:
+    spec = new.spec
+    if spec.minimum < 0 or spec.cost < 0:
+        return malformed("sizes and costs cannot be negative", minimum=spec.minimum, cost=spec.cost)
+    if spec.maximum < spec.minimum:
+        return contradictory("maximum is below minimum", minimum=spec.minimum, maximum=spec.maximum)
+    return refuse_unknown("Region", (spec.region,), state.regions)
+
+
+def check_budget(
+    state: PlatformState, new: RecoveryBudget, stored: RecoveryBudget | None, case: Case
+) -> Refused | None:
+    spec = new.spec
+    if len(set(spec.regions)) != len(spec.regions):
+        return malformed("each region is named once", regions=list(spec.regions))
+    refused = (
+        refuse_amount("each", spec.each)
+        or refuse_unknown("Region", spec.regions, state.regions)
+        or refuse_unknown("Tenant", spec.tenants, state.tenants)
+    )
+    if refused is not None:
+        return refused
+    return _refuse_below_lent(state, new)
+
+
+def _refuse_below_lent(state: PlatformState, new: RecoveryBudget) -> Refused | None:
+    for name, _ in state.regions.items():
+        each = new.spec.each if name in new.spec.regions else NOTHING
+        lent = state.offered_of.get(charge_key(f"recovery/{new.meta.name}", name)) or NOTHING
+        over = exceeded(lent, each)
+        if over:
+            return in_use(f"region {name} has been lent more {over} than that", region=name, resource=over)
+    return None
+
+
+Check = Callable[[PlatformState, Any, Any, Case], Refused | None]
+CHECKS: dict[str, Check] = {
+    "Tenant": check_tenant,
+    "Quota": check_quota,
+    "PriorityClass": check_priority_class,
+    "Principal": check_principal,
+    "Token": check_token,
+    "Region": check_region,
+    "NodePool": check_pool,
+    "RecoveryBudget": check_budget,
+}

@@ -1,0 +1,231 @@
+"""What the platform's ledger can be asked. Each command has one rule in `book`: its owners, its side effect, what undoes it."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.house import HouseCommand
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.model.allotment import Purpose, RecoveryBudget, Share, Stage
+from holdfast.core.model.control import EVERYWHERE, PolicyDocument, PolicyStage
+from holdfast.core.model.meta import Condition
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.shapes import Instant, Revision, Row
+from holdfast.core.model.tenancy import Principal, PriorityClass, Quota, Tenant, Token
+from holdfast.core.model.topology import NodePool, Region, RegionHealth
+from holdfast.core.model.workload import Workload
+
+# Objects
+
+#: What operators write.
+OperatorObject = Tenant | Quota | PriorityClass | Principal | Token | Region | NodePool | RecoveryBudget
+
+
+class Put(Row, frozen=True, tag="put"):
+    """Create or change an object. `expect` is the revision it was read at; 0: whatever is there."""
+
+    object: OperatorObject
+    expect: Revision = 0
+
+
+class PutWorkload(Row, frozen=True, tag="put-workload"):
+    """Create or change a workload. `expect` is the revision it was read at; 0: whatever is there."""
+
+    workload: Workload
+    expect: Revision = 0
+
+
+class Delete(Row, frozen=True, tag="delete"):
+    """Remove an object that nothing refers to. `uid` is the one that is meant; 0: whatever has the name."""
+
+    kind: str
+    name: str
+    uid: Revision = 0
+
+
+class DeleteWorkload(Row, frozen=True, tag="delete-workload"):
+    """End a workload everywhere; it is gone when every region has released it."""
+
+    tenant: str
+    name: str
+    uid: Revision = 0
+
+
+class ReleaseFinalizer(Row, frozen=True, tag="release-finalizer"):
+    """A region says that nothing of the workload is left there."""
+
+    workload: Revision
+    region: str
+
+
+class ReportStatus(Row, frozen=True, tag="report-status"):
+    """What the regions together say of a workload, as of a generation of its spec."""
+
+    workload: Revision
+    observed_generation: int
+    bound: int
+    ready: int
+    serving: int
+    conditions: tuple[Condition, ...] = ()
+
+
+# Assignments
+
+
+class Assign(Row, frozen=True, tag="assign"):
+    """This many of each template in this region, for this purpose; ordinals where the workload is exclusive."""
+
+    workload: Revision
+    region: str
+    purpose: Purpose
+    stage: Stage
+    shares: tuple[Share, ...]
+    ordinals: tuple[int, ...] = ()
+    disruption: int = 0
+
+
+class Activate(Row, frozen=True, tag="activate"):
+    """Failover: what stood by runs now."""
+
+    assignment: Revision
+
+
+class EndAssignment(Row, frozen=True, tag="end-assignment"):
+    """Nothing of it is wanted any more; the region releases it."""
+
+    assignment: Revision
+
+
+class RemoveAssignment(Row, frozen=True, tag="remove-assignment"):
+    """The region has released an ended assignment and every identity in it."""
+
+    assignment: Revision
+
+
+class Adopt(Row, frozen=True, tag="adopt"):
+    """What recovery started stays, and is paid for by the tenant's quota from now on."""
+
+    assignment: Revision
+
+
+# Escrow
+
+
+class OfferGrant(Row, frozen=True, tag="offer-grant"):
+    """Lend a region a slice of an account: the next version, until an end."""
+
+    account: str
+    region: str
+    target: Resources
+    ends: Instant
+    protected: Resources = NOTHING
+
+
+class AcknowledgeGrant(Row, frozen=True, tag="acknowledge-grant"):
+    """A region has logged a version and settled on max(target, charged)."""
+
+    account: str
+    version: int
+    settled: Resources
+
+
+# Rights to exclusive identities
+
+
+class GrantRight(Row, frozen=True, tag="grant-right"):
+    """Give a region the right to one identity, if nobody else can still hold it."""
+
+    workload: Revision
+    ordinal: int
+    region: str
+
+
+class ReleaseRight(Row, frozen=True, tag="release-right"):
+    """The region that holds the right has ended the identity and gives the right back."""
+
+    workload: Revision
+    ordinal: int
+
+
+class AttestRight(Row, frozen=True, tag="attest-right"):
+    """A person attests that the identity does not run in that region."""
+
+    workload: Revision
+    ordinal: int
+    region: str
+    reason: str
+
+
+# Regions
+
+
+class JoinRegion(Row, frozen=True, tag="join-region"):
+    """A region's log speaks for the region, in this session."""
+
+    region: str
+    log_id: str
+
+
+class Acknowledge(Row, frozen=True, tag="acknowledge"):
+    """How far the region's own log is, and up to where it has applied the platform's."""
+
+    region: str
+    log_id: str
+    position: Revision
+    cursor: Revision
+
+
+class JudgeRegion(Row, frozen=True, tag="judge-region"):
+    """Region health says whether a region is heard."""
+
+    region: str
+    health: RegionHealth
+    reason: str
+
+
+class DeclareLost(Row, frozen=True, tag="declare-lost"):
+    """A person says that a region is lost: failover may begin, and nothing it holds comes back."""
+
+    region: str
+    reason: str
+
+
+class RetireRegion(Row, frozen=True, tag="retire-region"):
+    """A person attests that nothing runs in a region: all it holds is released, and its log never speaks again."""
+
+    region: str
+    reason: str
+
+
+# Policy
+
+
+class PublishPolicy(Row, frozen=True, tag="publish-policy"):
+    """A new immutable revision, valid nowhere yet."""
+
+    document: PolicyDocument
+
+
+class ActivatePolicy(Row, frozen=True, tag="activate-policy"):
+    """Make a revision the valid one in a region, for one tenant or for everybody who has none of their own."""
+
+    revision: Revision
+    region: str
+    scope: str = EVERYWHERE
+    stage: PolicyStage = PolicyStage.CANARY
+
+
+class RollBackPolicy(Row, frozen=True, tag="roll-back-policy"):
+    """Take a revision back for good; wherever it was valid its successor is."""
+
+    revision: Revision
+    successor: Revision
+
+
+PlatformCommand = (
+    HouseCommand | OpenOverride | EndOverride
+    | Put | PutWorkload | Delete | DeleteWorkload | ReleaseFinalizer | ReportStatus
+    | Assign | Activate | EndAssignment | RemoveAssignment | Adopt
+    | OfferGrant | AcknowledgeGrant
+    | GrantRight | ReleaseRight | AttestRight
+    | JoinRegion | Acknowledge | JudgeRegion | DeclareLost | RetireRegion
+    | PublishPolicy | ActivatePolicy | RollBackPolicy
+)  # fmt: skip

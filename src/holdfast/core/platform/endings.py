@@ -1,0 +1,120 @@
+"""DeleteWorkload and ReleaseFinalizer: how a workload ends.
+
+The one idea: deleting asks, releasing answers. A deleted workload keeps one finalizer for each region that has an assignment of it;
+each region releases its own, and the commit that releases the last one removes the workload, its rights and its templates. Its name
+is free from the first moment, since everything refers to its uid (RULES 13).
+
+    live --DeleteWorkload--> ending (finalizers) --ReleaseFinalizer, RetireRegion--> gone
+      \\_____________________ no assignments: gone at once _________________________/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.meta import Finalizer
+from holdfast.core.model.shapes import Instant
+from holdfast.core.model.workload import Workload
+from holdfast.core.platform.breaches import close_workload
+from holdfast.core.platform.checks import in_use
+from holdfast.core.platform.commands import DeleteWorkload, ReleaseFinalizer
+from holdfast.core.platform.events import (
+    AssignmentStored,
+    DeletionBegun,
+    FinalizersReleased,
+    RightsReleased,
+    WorkloadsRemoved,
+)
+from holdfast.core.platform.objects import already, refuse_other_uid
+from holdfast.core.platform.senders import outside_tenant, refuse_unjoined
+from holdfast.core.platform.state import PlatformState, assignments_of, name_key
+from holdfast.core.platform.templates import forgotten, named_by_assignments, named_by_workload
+
+
+def delete_workload(state: PlatformState, command: DeleteWorkload, case: Case) -> Accepted | Refused:
+    """Every assignment ends in the same commit, so no region is left with work that nobody wants."""
+    refused = outside_tenant(case, command.tenant)
+    if refused is not None:
+        return refused
+    key = name_key(command.tenant, command.name)
+    workload = state.workloads.get(state.workload_names.get(key) or 0)
+    if workload is None:
+        ending = state.workloads.get(command.uid)
+        if ending is not None and name_key(ending.meta.tenant, ending.meta.name) == key:
+            return already(f"Workload/{key}", ending.meta.revision)
+        return not_found("Workload", key)
+    refused = refuse_other_uid(f"Workload/{key}", workload.meta, command.uid)
+    if refused is not None:
+        return refused
+    assignments = assignments_of(state, workload.meta.uid)
+    if not assignments:
+        return Accepted(removal(state, [workload], [], case))
+    return Accepted(_ending(state, workload, assignments, case))
+
+
+def _ending(
+    state: PlatformState, workload: Workload, assignments: Sequence[Assignment], case: Case
+) -> tuple[object, ...]:
+    deadline = case.at + state.facts.settings.finalizer_deadline
+    regions = sorted({assignment.region for assignment in assignments})
+    uid = workload.meta.uid
+    live = [assignment for assignment in assignments if assignment.stage is not Stage.ENDED]
+    return (
+        DeletionBegun(uid, tuple(finalizer_of(region, deadline) for region in regions)),
+        *(AssignmentStored(ended(assignment)) for assignment in live),
+        *forgotten(state, named_by_assignments(live), ()),
+        *close_workload(state, uid, case),
+    )
+
+
+def ended(assignment: Assignment) -> Assignment:
+    """Nothing of it is wanted. The ordinals stay: the region holds their rights until it has released them."""
+    return replace(assignment, stage=Stage.ENDED, shares=(), disruption=0)
+
+
+def finalizer_of(region: str, deadline: Instant) -> Finalizer:
+    """What a region must release before a workload may go."""
+    return Finalizer(name=f"slots/{region}", owner=f"region/{region}", deadline=deadline)
+
+
+def release_finalizer(state: PlatformState, command: ReleaseFinalizer, case: Case) -> Accepted | Refused:
+    """The region that releases last removes the workload."""
+    refused = refuse_unjoined(state, command.region, case)
+    if refused is not None:
+        return refused
+    workload = state.workloads.get(command.workload)
+    if workload is None:
+        return not_found("Workload", command.workload)
+    if workload.meta.deletion is None:
+        facts = {"workload": command.workload}
+        return Refused(Code.WRONG_PHASE, f"workload {workload.meta.name} is not being deleted", facts)
+    owner = f"region/{command.region}"
+    if all(finalizer.owner != owner for finalizer in workload.meta.finalizers):
+        return already(f"Workload/{workload.meta.name}", workload.meta.revision)
+    held = [a.uid for a in assignments_of(state, command.workload) if a.region == command.region]
+    if held:
+        return in_use(f"region {command.region} still has assignments of it", assignments=held)
+    if len(workload.meta.finalizers) > 1:
+        return Accepted((FinalizersReleased(owner, (command.workload,)),))
+    return Accepted(removal(state, [workload], [], case))
+
+
+def removal(
+    state: PlatformState, workloads: Sequence[Workload], also_named: Sequence[str], case: Case
+) -> tuple[object, ...]:
+    """What removes workloads that no region holds any more. `also_named`: templates that other rows stop naming with them."""
+    uids = [workload.meta.uid for workload in workloads]
+    keys = [(uid, ordinal) for uid in uids for ordinal in state.rights_of.get(uid) or ()]
+    rights = tuple(state.rights[key] for key in keys)
+    named = [digest for workload in workloads for digest in named_by_workload(workload)]
+    return (
+        *((WorkloadsRemoved(tuple(uids)),) if uids else ()),
+        *((RightsReleased(rights, "the workload is gone"),) if rights else ()),
+        *forgotten(state, [*named, *also_named], ()),
+        *(event for uid in uids for event in close_workload(state, uid, case)),
+    )

@@ -1,0 +1,188 @@
+"""What can become true on the platform.
+
+Every event is a self-sufficient fact. A row in it whose uid is 0 is new: it gets the revision of the event as its uid, so
+that an object's uid is the place in the log where it began. Order inside an event is always sorted, so its bytes are one.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.house import HouseEvent
+from holdfast.core.ledger.overrides import OverrideEnded, OverrideOpened
+from holdfast.core.model.allotment import Assignment, Grant, RightHeld
+from holdfast.core.model.control import PolicyDocument, PolicyStage
+from holdfast.core.model.meta import Finalizer
+from holdfast.core.model.placement import Breach
+from holdfast.core.model.shapes import Revision, Row
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.model.workload import Template, Workload, WorkloadStatus
+from holdfast.core.platform.commands import OperatorObject
+
+# Objects
+
+
+class ObjectStored(Row, frozen=True, tag="object-stored"):
+    object: OperatorObject
+
+
+class ObjectRemoved(Row, frozen=True, tag="object-removed"):
+    kind: str
+    name: str
+
+
+class WorkloadStored(Row, frozen=True, tag="workload-stored"):
+    workload: Workload
+
+
+class DeletionBegun(Row, frozen=True, tag="deletion-begun"):
+    """Asked for by the sender of the command, at its time."""
+
+    workload: Revision
+    finalizers: tuple[Finalizer, ...]
+
+
+class FinalizersReleased(Row, frozen=True, tag="finalizers-released"):
+    """One owner's finalizers on these workloads, which have others left."""
+
+    owner: str
+    workloads: tuple[Revision, ...]
+
+
+class WorkloadsRemoved(Row, frozen=True, tag="workloads-removed"):
+    workloads: tuple[Revision, ...]
+
+
+class TemplateStored(Row, frozen=True, tag="template-stored"):
+    digest: str
+    template: Template
+
+
+class TemplatesForgotten(Row, frozen=True, tag="templates-forgotten"):
+    """Nobody names these any more."""
+
+    digests: tuple[str, ...]
+
+
+class StatusReported(Row, frozen=True, tag="status-reported"):
+    workload: Revision
+    status: WorkloadStatus
+
+
+# What regions are given
+
+
+class AssignmentStored(Row, frozen=True, tag="assignment-stored"):
+    assignment: Assignment
+
+
+class AssignmentsRemoved(Row, frozen=True, tag="assignments-removed"):
+    assignments: tuple[Revision, ...]
+
+
+class GrantStored(Row, frozen=True, tag="grant-stored"):
+    grant: Grant
+
+
+class GrantsRemoved(Row, frozen=True, tag="grants-removed"):
+    """By key, `region|account`."""
+
+    grants: tuple[str, ...]
+
+
+class RightGranted(Row, frozen=True, tag="right-granted"):
+    workload: Revision
+    ordinal: int
+    region: str
+
+
+class RightsReleased(Row, frozen=True, tag="rights-released"):
+    """Rights as they were held, and on what evidence they are free."""
+
+    rights: tuple[RightHeld, ...]
+    evidence: str
+
+
+# Regions
+
+
+class RegionJoined(Row, frozen=True, tag="region-joined"):
+    """A new log speaks for the region: it is healthy and has nothing."""
+
+    region: str
+    log_id: str
+    session: Revision
+
+
+class RegionRejoined(Row, frozen=True, tag="region-rejoined"):
+    """The same log speaks again, in another session."""
+
+    region: str
+    session: Revision
+
+
+class RegionAcknowledged(Row, frozen=True, tag="region-acknowledged"):
+    region: str
+    position: Revision
+    cursor: Revision
+
+
+class RegionJudged(Row, frozen=True, tag="region-judged"):
+    region: str
+    health: RegionHealth
+    reason: str
+
+
+class RegionRetired(Row, frozen=True, tag="region-retired"):
+    """Its log is tombstoned; an empty log id: it had never joined."""
+
+    region: str
+    log_id: str
+    reason: str
+
+
+# Policy
+
+
+class PolicyPublished(Row, frozen=True, tag="policy-published"):
+    """Its revision is the event's."""
+
+    document: PolicyDocument
+
+
+class PolicyStaged(Row, frozen=True, tag="policy-staged"):
+    revision: Revision
+    stage: PolicyStage
+
+
+class ValidityStored(Row, frozen=True, tag="validity-stored"):
+    region: str
+    scope: str
+    revision: Revision
+
+
+class ValiditiesDropped(Row, frozen=True, tag="validities-dropped"):
+    """By key, `region|scope`: the region or the tenant is gone."""
+
+    validities: tuple[str, ...]
+
+
+# Promises of the second kind
+
+
+class BreachStored(Row, frozen=True, tag="breach-stored"):
+    breach: Breach
+
+
+class BreachClosed(Row, frozen=True, tag="breach-closed"):
+    invariant: str
+    key: str
+
+
+PlatformEvent = (
+    HouseEvent | OverrideOpened | OverrideEnded
+    | ObjectStored | ObjectRemoved | WorkloadStored | DeletionBegun | FinalizersReleased | WorkloadsRemoved
+    | TemplateStored | TemplatesForgotten | StatusReported
+    | AssignmentStored | AssignmentsRemoved | GrantStored | GrantsRemoved | RightGranted | RightsReleased
+    | RegionJoined | RegionRejoined | RegionAcknowledged | RegionJudged | RegionRetired
+    | PolicyPublished | PolicyStaged | ValidityStored | ValiditiesDropped
+    | BreachStored | BreachClosed
+)  # fmt: skip

@@ -1,0 +1,285 @@
+"""What each event does: the only code that changes the platform's state.
+
+It reads the event, its stamp and the rows that the event names; it never decides. Derived tables are kept in step here, row by
+row, with the same functions that rebuild them.
+
+Size: one function for each event.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger import house, overrides
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.allotment import RightHeld
+from holdfast.core.model.control import PolicyStage, SchedulerPolicy, Validity
+from holdfast.core.model.meta import Deletion, Meta
+from holdfast.core.model.resources import NOTHING, subtract
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.platform import events as e
+from holdfast.core.platform.state import (
+    TABLE_OF,
+    PlatformState,
+    charge_key,
+    count_use,
+    grant_key,
+    index_assignment,
+    index_offer,
+    index_workload,
+    name_key,
+    validity_key,
+)
+
+
+def _stamped(meta: Meta, stamp: Stamp) -> Meta:
+    return replace(meta, uid=meta.uid or stamp.revision, revision=stamp.revision)
+
+
+# Objects
+
+
+def object_stored(state: PlatformState, event: e.ObjectStored, stamp: Stamp) -> None:
+    stored = replace(event.object, meta=_stamped(event.object.meta, stamp))
+    state.table(TABLE_OF[type(stored).__name__]).put(stored.meta.name, stored)
+
+
+def object_removed(state: PlatformState, event: e.ObjectRemoved, stamp: Stamp) -> None:
+    state.table(TABLE_OF[event.kind]).drop(event.name)
+
+
+def workload_stored(state: PlatformState, event: e.WorkloadStored, stamp: Stamp) -> None:
+    stored = replace(event.workload, meta=_stamped(event.workload.meta, stamp))
+    _unindex_workload(state, stored.meta.uid)
+    state.workloads.put(stored.meta.uid, stored)
+    index_workload(state, stored.meta.uid, stored)
+
+
+def deletion_begun(state: PlatformState, event: e.DeletionBegun, stamp: Stamp) -> None:
+    workload = state.workloads[event.workload]
+    deletion = Deletion(by=stamp.actor, at=stamp.at)
+    meta = replace(workload.meta, revision=stamp.revision, deletion=deletion, finalizers=event.finalizers)
+    state.workloads.put(event.workload, replace(workload, meta=meta))
+    state.workload_names.drop(name_key(meta.tenant, meta.name))
+
+
+def finalizers_released(state: PlatformState, event: e.FinalizersReleased, stamp: Stamp) -> None:
+    for uid in event.workloads:
+        workload = state.workloads[uid]
+        left = tuple(f for f in workload.meta.finalizers if f.owner != event.owner)
+        meta = replace(workload.meta, revision=stamp.revision, finalizers=left)
+        state.workloads.put(uid, replace(workload, meta=meta))
+
+
+def workloads_removed(state: PlatformState, event: e.WorkloadsRemoved, stamp: Stamp) -> None:
+    for uid in event.workloads:
+        _unindex_workload(state, uid)
+        state.workloads.drop(uid)
+
+
+def _unindex_workload(state: PlatformState, uid: Revision) -> None:
+    old = state.workloads.get(uid)
+    if old is None:
+        return
+    tenant, key = old.meta.tenant, name_key(old.meta.tenant, old.meta.name)
+    if state.workload_names.get(key) == uid:
+        state.workload_names.drop(key)
+    count = (state.workload_counts.get(tenant) or 0) - 1
+    if count:
+        state.workload_counts.put(tenant, count)
+    else:
+        state.workload_counts.drop(tenant)
+    count_use(state, tenant, template_digest(old.spec.template), -1)
+
+
+def template_stored(state: PlatformState, event: e.TemplateStored, stamp: Stamp) -> None:
+    state.templates.put(event.digest, event.template)
+
+
+def templates_forgotten(state: PlatformState, event: e.TemplatesForgotten, stamp: Stamp) -> None:
+    for digest in event.digests:
+        state.templates.drop(digest)
+
+
+def status_reported(state: PlatformState, event: e.StatusReported, stamp: Stamp) -> None:
+    """The revision stays: an edit of the spec is not stale because replicas came up meanwhile."""
+    state.workloads.put(event.workload, replace(state.workloads[event.workload], status=event.status))
+
+
+# What regions are given
+
+
+def assignment_stored(state: PlatformState, event: e.AssignmentStored, stamp: Stamp) -> None:
+    uid = event.assignment.uid or stamp.revision
+    _unindex_assignment(state, uid)
+    state.assignments.put(uid, replace(event.assignment, uid=uid, revision=stamp.revision))
+    index_assignment(state, uid, event.assignment)
+
+
+def assignments_removed(state: PlatformState, event: e.AssignmentsRemoved, stamp: Stamp) -> None:
+    for uid in event.assignments:
+        _unindex_assignment(state, uid)
+        state.assignments.drop(uid)
+
+
+def _unindex_assignment(state: PlatformState, uid: Revision) -> None:
+    old = state.assignments.get(uid)
+    if old is None:
+        return
+    others = tuple(other for other in state.assignments_of[old.workload] if other != uid)
+    if others:
+        state.assignments_of.put(old.workload, others)
+    else:
+        state.assignments_of.drop(old.workload)
+    for share in old.shares:
+        count_use(state, old.tenant, share.template, -1)
+
+
+def grant_stored(state: PlatformState, event: e.GrantStored, stamp: Stamp) -> None:
+    key = grant_key(event.grant.region, event.grant.account)
+    _unindex_grant(state, key)
+    state.grants.put(key, replace(event.grant, uid=event.grant.uid or stamp.revision, revision=stamp.revision))
+    index_offer(state, charge_key(event.grant.account, event.grant.region), event.grant.offered)
+
+
+def grants_removed(state: PlatformState, event: e.GrantsRemoved, stamp: Stamp) -> None:
+    for key in event.grants:
+        _unindex_grant(state, key)
+        state.grants.drop(key)
+
+
+def _unindex_grant(state: PlatformState, key: str) -> None:
+    old = state.grants.get(key)
+    if old is not None:
+        index_offer(state, charge_key(old.account, old.region), subtract(NOTHING, old.offered))
+
+
+def right_granted(state: PlatformState, event: e.RightGranted, stamp: Stamp) -> None:
+    held = RightHeld(event.workload, event.ordinal, event.region, stamp.revision)
+    state.rights.put((event.workload, event.ordinal), held)
+    others = state.rights_of.get(event.workload) or ()
+    state.rights_of.put(event.workload, tuple(sorted((*others, event.ordinal))))
+
+
+def rights_released(state: PlatformState, event: e.RightsReleased, stamp: Stamp) -> None:
+    for held in event.rights:
+        state.rights.drop((held.workload, held.ordinal))
+        left = tuple(ordinal for ordinal in state.rights_of[held.workload] if ordinal != held.ordinal)
+        if left:
+            state.rights_of.put(held.workload, left)
+        else:
+            state.rights_of.drop(held.workload)
+
+
+# Regions
+
+
+def _set_region(state: PlatformState, name: str, **changes: Any) -> None:
+    region = state.regions[name]
+    state.regions.put(name, replace(region, status=replace(region.status, **changes)))
+
+
+def region_joined(state: PlatformState, event: e.RegionJoined, stamp: Stamp) -> None:
+    _set_region(
+        state,
+        event.region,
+        health=RegionHealth.HEALTHY,
+        since=stamp.at,
+        log_id=event.log_id,
+        position=0,
+        cursor=0,
+        heard_at=stamp.at,
+        session=event.session,
+    )
+
+
+def region_rejoined(state: PlatformState, event: e.RegionRejoined, stamp: Stamp) -> None:
+    _set_region(state, event.region, heard_at=stamp.at, session=event.session)
+
+
+def region_acknowledged(state: PlatformState, event: e.RegionAcknowledged, stamp: Stamp) -> None:
+    _set_region(state, event.region, position=event.position, cursor=event.cursor, heard_at=stamp.at)
+
+
+def region_judged(state: PlatformState, event: e.RegionJudged, stamp: Stamp) -> None:
+    _set_region(state, event.region, health=event.health, since=stamp.at)
+
+
+def region_retired(state: PlatformState, event: e.RegionRetired, stamp: Stamp) -> None:
+    tombstones = state.regions[event.region].status.tombstones
+    if event.log_id:
+        tombstones = (*tombstones, event.log_id)
+        state.tombstones.put(event.log_id, event.region)
+    retired = RegionHealth.RETIRED
+    _set_region(state, event.region, health=retired, since=stamp.at, log_id="", session=0, tombstones=tombstones)
+
+
+# Policy
+
+
+def policy_published(state: PlatformState, event: e.PolicyPublished, stamp: Stamp) -> None:
+    policy = SchedulerPolicy(
+        revision=stamp.revision, document=event.document, stage=PolicyStage.DRAFT, author=stamp.actor, at=stamp.at
+    )
+    state.policies.put(stamp.revision, policy)
+
+
+def policy_staged(state: PlatformState, event: e.PolicyStaged, stamp: Stamp) -> None:
+    state.policies.put(event.revision, replace(state.policies[event.revision], stage=event.stage))
+
+
+def validity_stored(state: PlatformState, event: e.ValidityStored, stamp: Stamp) -> None:
+    key = validity_key(event.region, event.scope)
+    state.validities.put(key, Validity(event.region, event.scope, event.revision))
+
+
+def validities_dropped(state: PlatformState, event: e.ValiditiesDropped, stamp: Stamp) -> None:
+    for key in event.validities:
+        state.validities.drop(key)
+
+
+# Promises of the second kind
+
+
+def breach_stored(state: PlatformState, event: e.BreachStored, stamp: Stamp) -> None:
+    state.breaches.put((event.breach.invariant, event.breach.key), event.breach)
+
+
+def breach_closed(state: PlatformState, event: e.BreachClosed, stamp: Stamp) -> None:
+    state.breaches.drop((event.invariant, event.key))
+
+
+APPLY: dict[type, Any] = {
+    **house.APPLY,
+    **overrides.APPLY,
+    e.ObjectStored: object_stored,
+    e.ObjectRemoved: object_removed,
+    e.WorkloadStored: workload_stored,
+    e.DeletionBegun: deletion_begun,
+    e.FinalizersReleased: finalizers_released,
+    e.WorkloadsRemoved: workloads_removed,
+    e.TemplateStored: template_stored,
+    e.TemplatesForgotten: templates_forgotten,
+    e.StatusReported: status_reported,
+    e.AssignmentStored: assignment_stored,
+    e.AssignmentsRemoved: assignments_removed,
+    e.GrantStored: grant_stored,
+    e.GrantsRemoved: grants_removed,
+    e.RightGranted: right_granted,
+    e.RightsReleased: rights_released,
+    e.RegionJoined: region_joined,
+    e.RegionRejoined: region_rejoined,
+    e.RegionAcknowledged: region_acknowledged,
+    e.RegionJudged: region_judged,
+    e.RegionRetired: region_retired,
+    e.PolicyPublished: policy_published,
+    e.PolicyStaged: policy_staged,
+    e.ValidityStored: validity_stored,
+    e.ValiditiesDropped: validities_dropped,
+    e.BreachStored: breach_stored,
+    e.BreachClosed: breach_closed,
+}

@@ -1,0 +1,140 @@
+"""Put and Delete: the objects that operators write.
+
+The one idea: a sender says what it wants (name, labels, annotations, spec) and the ledger says what is (uid, generation, revision,
+creator, finalizers, deletion, status). What a sender claims of the second kind is ignored, so a copy of an old object read back
+and written again can never carry an old uid or an old status into the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, stale
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.meta import Meta
+from holdfast.core.model.resources import NOTHING
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.tenancy import Quota
+from holdfast.core.model.topology import NodePool, Region, RegionStatus
+from holdfast.core.model.workload import Workload
+from holdfast.core.platform.breaches import BreachEvent, recount_account
+from holdfast.core.platform.checks import CHECKS
+from holdfast.core.platform.commands import Delete, OperatorObject, Put
+from holdfast.core.platform.events import ObjectRemoved, ObjectStored, ValiditiesDropped
+from holdfast.core.platform.names import refuse_marks, refuse_name
+from holdfast.core.platform.senders import outside_everywhere, outside_region
+from holdfast.core.platform.state import TABLE_OF, PlatformState
+from holdfast.core.platform.uses import USES
+
+T = TypeVar("T", bound=OperatorObject | Workload)
+
+
+def put(state: PlatformState, command: Put, case: Case) -> Accepted | Refused:
+    """The object as the sender wants it, if nothing that refers to it would be broken."""
+    sent = command.object
+    kind, name = type(sent).__name__, sent.meta.name
+    refused = _refuse_scope(sent, case) or refuse_name(kind, name) or refuse_marks(sent.meta)
+    if refused is not None:
+        return refused
+    stored: Any = state.table(TABLE_OF[kind]).get(name)
+    if stored is not None:
+        refused = _refuse_scope(stored, case)
+    refused = refused or refuse_stale(f"{kind}/{name}", stored, command.expect)
+    if refused is not None:
+        return refused
+    merged = merge(sent, stored, case)
+    if merged == stored:
+        return already(f"{kind}/{name}", stored.meta.revision)
+    refused = CHECKS[kind](state, merged, stored, case)
+    if refused is not None:
+        return refused
+    return Accepted((ObjectStored(merged), *_recount(state, merged, case)))
+
+
+def delete(state: PlatformState, command: Delete, case: Case) -> Accepted | Refused:
+    """Gone at once, if nothing refers to it."""
+    if command.kind not in TABLE_OF:
+        return Refused(Code.MALFORMED, f"{command.kind!r} is no kind", {"kinds": sorted(TABLE_OF)})
+    stored: Any = state.table(TABLE_OF[command.kind]).get(command.name)
+    if stored is None:
+        return not_found(command.kind, command.name)
+    refused = _refuse_scope(stored, case) or refuse_other_uid(f"{command.kind}/{command.name}", stored.meta, command.uid)
+    if refused is not None:
+        return refused
+    refused = USES[command.kind](state, stored, case)
+    if refused is not None:
+        return refused
+    return Accepted((ObjectRemoved(command.kind, command.name), *_drop_validities(state, command)))
+
+
+def merge(sent: T, stored: T | None, case: Case) -> T:
+    """What the sender may say from what was sent, all else from what is stored. Its revision is that of the stored one."""
+    labels, annotations = tuple(sorted(sent.meta.labels)), tuple(sorted(sent.meta.annotations))
+    if stored is None:
+        tenant = sent.meta.tenant if isinstance(sent, Workload) else ""
+        meta = Meta(
+            name=sent.meta.name, tenant=tenant, labels=labels, annotations=annotations, created_by=case.actor
+        )
+        if isinstance(sent, Region):
+            return replace(sent, meta=meta, status=RegionStatus(since=case.at))
+        return type(sent)(meta=meta, spec=sent.spec)  # type: ignore[arg-type, return-value]
+    generation = stored.meta.generation + (sent.spec != stored.spec)
+    meta = replace(stored.meta, labels=labels, annotations=annotations, generation=generation)
+    return replace(stored, meta=meta, spec=sent.spec)
+
+
+def refuse_stale(key: str, stored: OperatorObject | Workload | None, expect: Revision) -> Refused | None:
+    """The sender read another revision than the one that is stored."""
+    found = stored.meta.revision if stored is not None else 0
+    if expect in (0, found):
+        return None
+    return stale(key, expect, found, "it was changed" if found else "it is gone")
+
+
+def refuse_other_uid(key: str, meta: Meta, uid: Revision) -> Refused | None:
+    """The sender means another object of the same name."""
+    if uid in (0, meta.uid):
+        return None
+    return stale(key, uid, meta.revision, "it was deleted and made again")
+
+
+def already(key: str, revision: Revision) -> Refused:
+    """Nothing to do: it is so, since that revision."""
+    return Refused(Code.ALREADY, f"{key} is so already", {"key": key, "revision": revision})
+
+
+def _refuse_scope(sent: OperatorObject, case: Case) -> Refused | None:
+    if isinstance(sent, Region):
+        return _refuse_in_region(sent.meta.name, case)
+    if isinstance(sent, NodePool):
+        return _refuse_in_region(sent.spec.region, case)
+    return outside_everywhere(case)
+
+
+def _refuse_in_region(region: str, case: Case) -> Refused | None:
+    """A region's operator may write that region and its pools."""
+    if case.principal is not None and case.principal.spec.scope.region and not case.principal.spec.scope.tenant:
+        return outside_region(case, region)
+    return outside_everywhere(case)
+
+
+def _recount(state: PlatformState, merged: OperatorObject, case: Case) -> tuple[BreachEvent, ...]:
+    """A quota lowered below what is lent is allowed, and the rest is owed (RULES 7)."""
+    if not isinstance(merged, Quota):
+        return ()
+    account = f"quota/{merged.meta.name}"
+    charged = state.offered_of.get(account) or NOTHING
+    return recount_account(state, account, (charged, charged), merged.spec.hard, case)
+
+
+def _drop_validities(state: PlatformState, command: Delete) -> tuple[ValiditiesDropped, ...]:
+    """A policy's validity goes with its region or with the tenant it was pinned for."""
+    keys = tuple(
+        key
+        for key, validity in state.validities.items()
+        if (command.kind == "Region" and validity.region == command.name)
+        or (command.kind == "Tenant" and validity.scope == command.name)
+    )
+    return (ValiditiesDropped(keys),) if keys else ()

@@ -1,0 +1,144 @@
+"""GrantRight, ReleaseRight, AttestRight: identities move by evidence (RULES 6).
+
+At most one region holds the live right to an exclusive (workload uid, ordinal). It leaves a region only
+
+    (a) by the region's own acknowledged release        ReleaseRight, RemoveAssignment
+    (b) by a lease that has run out, where it is leased GrantRight, once the holder is lost for lease + fence + margin
+    (c) by a person's attestation that nothing runs     AttestRight, RetireRegion
+
+and in that same commit the ordinal leaves the region's assignment.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.allotment import RightHeld
+from holdfast.core.model.settings import drifted
+from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.model.workload import Failover, Workload
+from holdfast.core.platform.assignments import refuse_ending, replacing
+from holdfast.core.platform.breaches import may_hold
+from holdfast.core.platform.checks import contradictory, malformed
+from holdfast.core.platform.commands import AttestRight, GrantRight, ReleaseRight
+from holdfast.core.platform.events import RightGranted, RightsReleased
+from holdfast.core.platform.identities import without_ordinal
+from holdfast.core.platform.names import refuse_reason
+from holdfast.core.platform.objects import already
+from holdfast.core.platform.senders import outside_region, outside_tenant, refuse_unjoined, region_of
+from holdfast.core.platform.state import PlatformState, assignments_of
+
+
+def grant_right(state: PlatformState, command: GrantRight, case: Case) -> Accepted | Refused:
+    """The region holds the right from now on, and no other region can still act on it."""
+    workload = state.workloads.get(command.workload)
+    if workload is None:
+        return not_found("Workload", command.workload)
+    refused = refuse_ending(workload) or _refuse_identity(workload, command) or _refuse_region(state, workload, command)
+    if refused is not None:
+        return refused
+    granted = RightGranted(command.workload, command.ordinal, command.region)
+    held = state.rights.get((command.workload, command.ordinal))
+    if held is None:
+        return Accepted((granted,))
+    if held.region == command.region:
+        return already(f"right/{command.workload}/{command.ordinal}", held.since)
+    refused = _refuse_while_held(state, workload, held, case)
+    if refused is not None:
+        return refused
+    return Accepted((*freeing(state, held, "its lease has run out", case), granted))
+
+
+def _refuse_identity(workload: Workload, command: GrantRight) -> Refused | None:
+    if not workload.spec.exclusive:
+        return contradictory(f"workload {workload.meta.name} is not exclusive", workload=command.workload)
+    if not 0 <= command.ordinal < workload.spec.replicas:
+        return malformed(f"ordinals go from 0 to below {workload.spec.replicas}", ordinal=command.ordinal)
+    return None
+
+
+def _refuse_region(state: PlatformState, workload: Workload, command: GrantRight) -> Refused | None:
+    region = state.regions.get(command.region)
+    if region is None:
+        return not_found("Region", command.region)
+    health = region.status.health
+    if health is not RegionHealth.HEALTHY:
+        facts = {"region": command.region, "health": health.value}
+        return Refused(Code.REGION_UNAVAILABLE, f"region {command.region} is {health}", facts)
+    if not may_hold(workload.spec, region):
+        facts = {"region": command.region, "jurisdiction": region.spec.jurisdiction}
+        return Refused(Code.RESIDENCY, f"workload {workload.meta.name} may not be in region {command.region}", facts)
+    return None
+
+
+def _refuse_while_held(state: PlatformState, workload: Workload, held: RightHeld, case: Case) -> Refused | None:
+    facts = {"holder": held.region, "since": held.since}
+    status = state.regions[held.region].status
+    if workload.spec.failover is not Failover.LEASED or status.health is not RegionHealth.LOST:
+        message = f"region {held.region} holds the right; it must release it, or a person attest that nothing runs"
+        return Refused(Code.RIGHT_HELD, message, facts)
+    until = lapsed_at(state, held, status.since)
+    if case.at < until:
+        message = f"region {held.region} may act on its lease until {until}"
+        return Refused(Code.TOO_EARLY, message, {**facts, "until": until})
+    return None
+
+
+def lapsed_at(state: PlatformState, held: RightHeld, lost_since: Instant) -> Instant:
+    """From when on nothing can run on the lease of a lost region, by the slowest clock within the drift bound."""
+    settings = state.facts.settings
+    ends = [a.right_until for a in assignments_of(state, held.workload) if held.ordinal in a.ordinals]
+    # Settings may have been lowered since: what the region was told counts, too.
+    told = max((*ends, 0))
+    lease = lost_since + drifted(settings.right_lease, settings)
+    return max(lease, told) + drifted(settings.fence_time, settings) + settings.right_margin
+
+
+def release_right(state: PlatformState, command: ReleaseRight, case: Case) -> Accepted | Refused:
+    """The holder's own word, read from its log."""
+    region = region_of(case)
+    refused = refuse_unjoined(state, region, case)
+    if refused is not None:
+        return refused
+    held = state.rights.get((command.workload, command.ordinal))
+    if held is None:
+        return not_found("right", _named(command.workload, command.ordinal))
+    if held.region != region:
+        return Refused(Code.NOT_OWNER, f"region {held.region} holds that right", {"owner": f"region/{held.region}"})
+    return Accepted(freeing(state, held, "released by its region", case))
+
+
+def attest_right(state: PlatformState, command: AttestRight, case: Case) -> Accepted | Refused:
+    """A person's word, with the reason kept in the log."""
+    workload = state.workloads.get(command.workload)
+    if workload is None:
+        return not_found("Workload", command.workload)
+    refused = (
+        outside_tenant(case, workload.meta.tenant)
+        or outside_region(case, command.region)
+        or refuse_reason(command.reason)
+    )
+    if refused is not None:
+        return refused
+    held = state.rights.get((command.workload, command.ordinal))
+    if held is None:
+        return not_found("right", _named(command.workload, command.ordinal))
+    if held.region != command.region:
+        message = f"region {held.region} holds that right, not {command.region}"
+        return Refused(Code.RIGHT_HELD, message, {"holder": held.region})
+    return Accepted(freeing(state, held, f"attested: {command.reason}", case))
+
+
+def freeing(state: PlatformState, held: RightHeld, evidence: str, case: Case) -> tuple[object, ...]:
+    """The right is nobody's, and the assignment that listed its ordinal lists it no more."""
+    events: list[object] = [RightsReleased((held,), evidence)]
+    for assignment in assignments_of(state, held.workload):
+        if held.ordinal in assignment.ordinals:
+            smaller = without_ordinal(assignment, held.ordinal)
+            events.extend(replacing(state, state.workloads[held.workload], assignment, smaller, case))
+    return tuple(events)
+
+
+def _named(workload: Revision, ordinal: int) -> str:
+    return f"{workload}/{ordinal}"

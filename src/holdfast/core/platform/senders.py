@@ -1,0 +1,63 @@
+"""Who may speak for what, beyond the kind of sender that the judge has checked.
+
+A region speaks only for itself, and only in a session that has joined with the region's log. The second half is what keeps a
+retired region's old machines out: they may still hold credentials and open sessions, but their log cannot join again, so nothing
+they say of grants, rights or releases is heard (RULES 8).
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Code, Refused, not_found
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.platform.state import PlatformState
+
+
+def region_of(case: Case) -> str:
+    """The region that the sender is, by its name."""
+    return case.actor.partition("/")[2]
+
+
+def refuse_other_region(state: PlatformState, region: str, case: Case) -> Refused | None:
+    """The sender is not that region, or there is no such region."""
+    if region_of(case) != region:
+        return Refused(Code.NOT_OWNER, f"only region/{region} may say that", {"owner": f"region/{region}"})
+    return None if region in state.regions else not_found("Region", region)
+
+
+def refuse_unjoined(state: PlatformState, region: str, case: Case) -> Refused | None:
+    """The sender is not that region, or its session has not joined with the region's log."""
+    refused = refuse_other_region(state, region, case)
+    if refused is not None:
+        return refused
+    status = state.regions[region].status
+    if status.session == case.envelope.session:
+        return None
+    facts = {"region": region, "session": case.envelope.session, "joined": status.session}
+    if status.health is RegionHealth.RETIRED:
+        return Refused(Code.TOMBSTONED, f"region {region} is retired: stop everything, join as a new log", facts)
+    return Refused(Code.NO_SESSION, f"this session has not joined with the log of region {region}", facts)
+
+
+def outside_region(case: Case, region: str) -> Refused | None:
+    """The sender's scope is another region."""
+    scope = case.principal.spec.scope.region if case.principal else ""
+    if not scope or scope == region:
+        return None
+    return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {scope} only", {"scope": scope})
+
+
+def outside_everywhere(case: Case) -> Refused | None:
+    """The sender's scope is narrower than the whole platform."""
+    scope = case.principal.spec.scope if case.principal else None
+    if scope is None or not (scope.tenant or scope.region or scope.node):
+        return None
+    facts = {"tenant": scope.tenant, "region": scope.region, "node": scope.node}
+    return Refused(Code.WRONG_SCOPE, f"{case.actor} has a scope, and this concerns everybody", facts)
+
+
+def outside_tenant(case: Case, tenant: str) -> Refused | None:
+    """The sender's scope is another tenant."""
+    if not case.outside_tenant(tenant):
+        return None
+    return Refused(Code.WRONG_SCOPE, f"{case.actor} may not act for tenant {tenant}", {"tenant": tenant})

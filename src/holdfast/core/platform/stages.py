@@ -1,0 +1,126 @@
+"""Activate, EndAssignment, RemoveAssignment, Adopt: how an assignment goes on after it was made.
+
+    standby --Activate--> active --EndAssignment--> ended --RemoveAssignment, by the region--> gone
+       \\____________________________/
+    recovery --Adopt--> serving, paid by the quota
+
+The one idea: the platform ends, the region releases. Between the two the region still has what it had.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.allotment import Assignment, Purpose, Stage
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.platform.accounts import paying
+from holdfast.core.platform.assignments import assignment_in, refuse_ending, refuse_without_loss, replacing
+from holdfast.core.platform.breaches import disruption_shared
+from holdfast.core.platform.commands import Activate, Adopt, EndAssignment, RemoveAssignment
+from holdfast.core.platform.endings import ended
+from holdfast.core.platform.events import AssignmentsRemoved, RightsReleased
+from holdfast.core.platform.identities import lease_until, refuse_uncovered
+from holdfast.core.platform.objects import already
+from holdfast.core.platform.senders import refuse_unjoined
+from holdfast.core.platform.state import PlatformState, assignments_of
+
+
+def activate(state: PlatformState, command: Activate, case: Case) -> Accepted | Refused:
+    """What stood by runs. A suspect survivor may do so: it holds the room, and recovery comes before suspicion."""
+    standby = state.assignments.get(command.assignment)
+    if standby is None:
+        return not_found("assignment", command.assignment)
+    workload = state.workloads[standby.workload]
+    if standby.stage is Stage.ACTIVE:
+        return already(f"assignment/{standby.uid}", standby.revision)
+    active = replace(standby, stage=Stage.ACTIVE)
+    refused = (
+        refuse_ending(workload)
+        or _refuse_stage(standby, Stage.STANDBY)
+        or refuse_without_loss(state)
+        or _refuse_gone(state, standby.region)
+        or refuse_uncovered(active)
+    )
+    if refused is not None:
+        return refused
+    leased = replace(active, right_until=lease_until(state, workload, active, case.at))
+    return Accepted(replacing(state, workload, standby, leased, case))
+
+
+def end_assignment(state: PlatformState, command: EndAssignment, case: Case) -> Accepted | Refused:
+    """Never refused for where the region is: nothing more is wanted there."""
+    assignment = state.assignments.get(command.assignment)
+    if assignment is None:
+        return not_found("assignment", command.assignment)
+    if assignment.stage is Stage.ENDED:
+        return already(f"assignment/{assignment.uid}", assignment.revision)
+    return Accepted(replacing(state, state.workloads[assignment.workload], assignment, ended(assignment), case))
+
+
+def remove_assignment(state: PlatformState, command: RemoveAssignment, case: Case) -> Accepted | Refused:
+    """The region's word that nothing of it is left frees the identities in it, too: evidence (a) of RULES 6."""
+    assignment = state.assignments.get(command.assignment)
+    if assignment is None:
+        return not_found("assignment", command.assignment)
+    refused = refuse_unjoined(state, assignment.region, case) or _refuse_stage(assignment, Stage.ENDED)
+    if refused is not None:
+        return refused
+    rights = tuple(state.rights[(assignment.workload, ordinal)] for ordinal in assignment.ordinals)
+    released = (RightsReleased(rights, "released by its region"),) if rights else ()
+    return Accepted((AssignmentsRemoved((assignment.uid,)), *released))
+
+
+def adopt(state: PlatformState, command: Adopt, case: Case) -> Accepted | Refused:
+    """Recovered work moves from the recovery budget to the quota, by an explicit step and never by itself (RULES 7)."""
+    recovered = state.assignments.get(command.assignment)
+    if recovered is None:
+        return not_found("assignment", command.assignment)
+    if recovered.purpose is not Purpose.RECOVERY:
+        return already(f"assignment/{recovered.uid}", recovered.revision)
+    workload = state.workloads[recovered.workload]
+    refused = (
+        refuse_ending(workload)
+        or _refuse_stage(recovered, Stage.ACTIVE)
+        or _refuse_second(state, recovered)
+        or _refuse_shared(state, recovered)
+    )
+    if refused is not None:
+        return refused
+    accounts = paying(state, workload, recovered.region, Purpose.SERVING, case.at)
+    adopted = replace(recovered, purpose=Purpose.SERVING, accounts=accounts)
+    return Accepted(replacing(state, workload, recovered, adopted, case))
+
+
+def _refuse_stage(assignment: Assignment, stage: Stage) -> Refused | None:
+    if assignment.stage is stage:
+        return None
+    facts = {"assignment": assignment.uid, "stage": assignment.stage.value, "needed": stage.value}
+    return Refused(Code.WRONG_PHASE, f"the assignment is {assignment.stage}, not {stage}", facts)
+
+
+def _refuse_gone(state: PlatformState, region: str) -> Refused | None:
+    health = state.regions[region].status.health
+    if health in (RegionHealth.HEALTHY, RegionHealth.SUSPECT):
+        return None
+    facts = {"region": region, "health": health.value}
+    return Refused(Code.REGION_UNAVAILABLE, f"region {region} is {health}", facts)
+
+
+def _refuse_second(state: PlatformState, recovered: Assignment) -> Refused | None:
+    serving = assignment_in(state, recovered.workload, recovered.region, Purpose.SERVING)
+    if serving is None:
+        return None
+    facts = {"assignment": serving.uid, "region": serving.region}
+    return Refused(Code.EXISTS, f"region {serving.region} has a serving assignment of it", facts)
+
+
+def _refuse_shared(state: PlatformState, recovered: Assignment) -> Refused | None:
+    """Its share of the disruption budget counts once it serves."""
+    most = state.workloads[recovered.workload].spec.disruption_max
+    shared = disruption_shared(assignments_of(state, recovered.workload)) + recovered.disruption
+    if not recovered.disruption or shared <= most:
+        return None
+    facts = {"shared": shared, "most": most}
+    return Refused(Code.DISRUPTION, f"regions would hold {shared} of a disruption budget of {most}", facts)

@@ -1,0 +1,178 @@
+"""The platform's state: its tables, and how the derived ones are rebuilt from the others.
+
+The one idea: whatever a decision must look up quickly (a name, a sum, who names a template) is a derived table, kept in step
+by `evolve` and never stored, so a snapshot holds each fact once.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.state import COMMON_TABLES, LedgerState
+from holdfast.core.ledger.table import MANY, Table, TableSpec
+from holdfast.core.model.allotment import Assignment, Grant, RecoveryBudget, RightHeld
+from holdfast.core.model.control import SchedulerPolicy, Validity
+from holdfast.core.model.placement import Breach
+from holdfast.core.model.resources import NOTHING, Resources, add
+from holdfast.core.model.shapes import Revision, SlotKey
+from holdfast.core.model.tenancy import PriorityClass, Quota, Tenant, Token
+from holdfast.core.model.topology import NodePool, Region
+from holdfast.core.model.workload import Template, Workload
+
+#: By kind: the table that holds it. Workloads are not here: they are keyed by uid and have commands of their own.
+TABLE_OF = {
+    "Tenant": "tenants",
+    "Quota": "quotas",
+    "PriorityClass": "priority_classes",
+    "Principal": "principals",
+    "Token": "tokens",
+    "Region": "regions",
+    "NodePool": "pools",
+    "RecoveryBudget": "budgets",
+}
+
+#: How often each tenant's workloads and assignments name a template, by tenant.
+Uses = tuple[tuple[str, int], ...]
+
+
+class PlatformState(LedgerState):
+    """Everything the platform knows. Only `evolve` writes to it."""
+
+    TABLES: ClassVar[tuple[TableSpec, ...]] = (
+        *COMMON_TABLES,
+        TableSpec("tenants", str, Tenant),
+        TableSpec("quotas", str, Quota),
+        TableSpec("priority_classes", str, PriorityClass),
+        TableSpec("tokens", str, Token),
+        TableSpec("regions", str, Region),
+        TableSpec("pools", str, NodePool),
+        TableSpec("budgets", str, RecoveryBudget),
+        TableSpec("tombstones", str, str),
+        TableSpec("workloads", int, Workload, MANY),
+        TableSpec("templates", str, Template),
+        TableSpec("assignments", int, Assignment, MANY),
+        TableSpec("grants", str, Grant),
+        TableSpec("rights", tuple[int, int], RightHeld, MANY),
+        TableSpec("policies", int, SchedulerPolicy),
+        TableSpec("validities", str, Validity),
+        TableSpec("breaches", tuple[str, str], Breach),
+        TableSpec("workload_names", str, int, derived=True),
+        TableSpec("workload_counts", str, int, derived=True),
+        TableSpec("template_uses", str, Uses, derived=True),
+        TableSpec("assignments_of", int, tuple[int, ...], MANY, derived=True),
+        TableSpec("rights_of", int, tuple[int, ...], MANY, derived=True),
+        TableSpec("offered_of", str, Resources, derived=True),
+    )
+
+    tenants: Table[str, Tenant]
+    #: By tenant.
+    quotas: Table[str, Quota]
+    priority_classes: Table[str, PriorityClass]
+    tokens: Table[str, Token]
+    regions: Table[str, Region]
+    pools: Table[str, NodePool]
+    budgets: Table[str, RecoveryBudget]
+    #: By log id: the region whose log it was. It outlives the region's object, since the old log may speak at any time.
+    tombstones: Table[str, str]
+    workloads: Table[Revision, Workload]
+    #: By digest.
+    templates: Table[str, Template]
+    assignments: Table[Revision, Assignment]
+    #: By `region|account`.
+    grants: Table[str, Grant]
+    #: By identity. No row: nobody holds the right.
+    rights: Table[SlotKey, RightHeld]
+    policies: Table[Revision, SchedulerPolicy]
+    #: By `region|scope`.
+    validities: Table[str, Validity]
+    #: By (invariant, key): promises of the second kind that are broken now (RULES 18).
+    breaches: Table[tuple[str, str], Breach]
+    #: By `tenant/name`: the one that is not being deleted; older ones of that name may still be finalising.
+    workload_names: Table[str, Revision]
+    #: By tenant: how many workloads it has, those being deleted included.
+    workload_counts: Table[str, int]
+    template_uses: Table[str, Uses]
+    #: By workload: its assignments, oldest first.
+    assignments_of: Table[Revision, tuple[Revision, ...]]
+    #: By workload: the ordinals whose right somebody holds, sorted.
+    rights_of: Table[Revision, tuple[int, ...]]
+    #: By charge key: the sum of what is offered.
+    offered_of: Table[str, Resources]
+
+    def rebuild(self) -> None:
+        """Build every derived table anew."""
+        super().rebuild()
+        for spec in self.TABLES:
+            if spec.derived and spec not in COMMON_TABLES:
+                setattr(self, spec.name, Table(spec.shards))
+        for uid, workload in self.workloads.unordered():
+            index_workload(self, uid, workload)
+        for uid, assignment in self.assignments.unordered():
+            index_assignment(self, uid, assignment)
+        for grant in self.grants.values():
+            index_offer(self, charge_key(grant.account, grant.region), grant.offered)
+        for workload_uid, ordinal in sorted(key for key, _ in self.rights.unordered()):
+            self.rights_of.put(workload_uid, (*(self.rights_of.get(workload_uid) or ()), ordinal))
+
+
+def index_workload(state: PlatformState, uid: Revision, workload: Workload) -> None:
+    """Count a workload that was not counted before."""
+    tenant = workload.meta.tenant
+    if workload.meta.deletion is None:
+        state.workload_names.put(name_key(tenant, workload.meta.name), uid)
+    state.workload_counts.put(tenant, (state.workload_counts.get(tenant) or 0) + 1)
+    count_use(state, tenant, template_digest(workload.spec.template), 1)
+
+
+def index_assignment(state: PlatformState, uid: Revision, assignment: Assignment) -> None:
+    """Count an assignment that was not counted before."""
+    others = state.assignments_of.get(assignment.workload) or ()
+    state.assignments_of.put(assignment.workload, tuple(sorted((*others, uid))))
+    for share in assignment.shares:
+        count_use(state, assignment.tenant, share.template, 1)
+
+
+def index_offer(state: PlatformState, key: str, amount: Resources) -> None:
+    """Add to what is offered of one limit; nothing offered leaves no row."""
+    offered = add(state.offered_of.get(key) or NOTHING, amount)
+    if offered == NOTHING:
+        state.offered_of.drop(key)
+    else:
+        state.offered_of.put(key, offered)
+
+
+def count_use(state: PlatformState, tenant: str, digest: str, change: int) -> None:
+    """Change how often a tenant names a template."""
+    counts = dict(state.template_uses.get(digest) or ())
+    counts[tenant] = counts.get(tenant, 0) + change
+    uses = tuple(sorted((name, count) for name, count in counts.items() if count))
+    if uses:
+        state.template_uses.put(digest, uses)
+    else:
+        state.template_uses.drop(digest)
+
+
+def name_key(tenant: str, name: str) -> str:
+    """The key of a workload's name. Tenants have no slash in their names, so it reads back in one way only."""
+    return f"{tenant}/{name}"
+
+
+def grant_key(region: str, account: str) -> str:
+    """The key of the one grant of an account to a region."""
+    return f"{region}|{account}"
+
+
+def charge_key(account: str, region: str) -> str:
+    """What shares one limit: an account over all regions, except that a recovery budget has a limit in each region."""
+    return f"{account}|{region}" if account.startswith("recovery/") else account
+
+
+def validity_key(region: str, scope: str) -> str:
+    """The key of the one policy validity of a scope in a region."""
+    return f"{region}|{scope}"
+
+
+def assignments_of(state: PlatformState, workload: Revision) -> list[Assignment]:
+    """A workload's assignments, oldest first."""
+    return [state.assignments[uid] for uid in state.assignments_of.get(workload) or ()]

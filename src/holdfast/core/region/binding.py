@@ -1,0 +1,116 @@
+"""A reservation's next step: bound, refused by a later step, or expired by ledger time."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import Slot
+from holdfast.core.model.shapes import Instant, SlotKey
+from holdfast.core.model.topology import usable
+from holdfast.core.region.commands import Bind, Expire, Unreserve
+from holdfast.core.region.events import HoldEnded, Released, SlotsBound, SlotsReleased
+from holdfast.core.region.feasible import Misfit
+from holdfast.core.region.releasing import released
+from holdfast.core.region.state import RegionState
+from holdfast.core.region.trial import not_assigned, valid_policy
+from holdfast.core.region.unmet import Unmet, answer, wrong_count
+
+
+def bind(state: RegionState, command: Bind, case: Case) -> Accepted | Refused:
+    """Bind what is reserved, if what it was reserved for still holds."""
+    refused = wrong_count(len(command.slots))
+    if refused is not None:
+        return refused
+    bound: list[SlotKey] = []
+    lost: list[Unmet] = []
+    for index, key in enumerate(command.slots):
+        slot = state.slots.get(key)
+        misfit = _refuse_reserved(slot, key in bound) or _refuse_binding(state, slot, case)
+        if misfit is None:
+            bound.append(key)
+        else:
+            lost.append(Unmet(0, index, misfit.code, f"slot {key}: {misfit.detail}"))
+    return answer((SlotsBound(tuple(bound)),) if bound else (), lost, case.envelope.view)
+
+
+def _refuse_reserved(slot: Slot | None, repeated: bool) -> Misfit | None:
+    if slot is None:
+        return Misfit(Code.NOT_FOUND, "no such slot")
+    if slot.phase is not Phase.RESERVED or repeated:
+        return Misfit(Code.WRONG_PHASE, f"is {slot.phase}, not reserved")
+    return None
+
+
+def _refuse_binding(state: RegionState, slot: Slot | None, case: Case) -> Misfit | None:
+    assert slot is not None
+    if slot.ends <= case.at:
+        return Misfit(Code.EXPIRED, f"its reservation ended at {slot.ends}")
+    node = state.nodes[slot.node]
+    if not usable(node):
+        return Misfit(Code.NODE_UNAVAILABLE, f"{node.name} takes no new work")
+    assignment = state.assignments[slot.assignment]
+    misfit = not_assigned(state, assignment, slot.template, case.at)
+    if misfit is not None:
+        return misfit
+    if assignment.exclusive and slot.ordinal not in assignment.ordinals:
+        return Misfit(Code.NOT_ASSIGNED, "this region has no right to it any more")
+    valid = valid_policy(state, assignment.tenant)
+    if case.envelope.policy != valid:
+        return Misfit(Code.POLICY, f"policy revision {valid} is valid here")
+    return None
+
+
+def unreserve(state: RegionState, command: Unreserve, case: Case) -> Accepted | Refused:
+    """Reserved slots wait again; they keep their charge."""
+    refused = wrong_count(len(command.slots))
+    if refused is not None:
+        return refused
+    releases: list[Released] = []
+    lost: list[Unmet] = []
+    seen: set[SlotKey] = set()
+    for index, key in enumerate(command.slots):
+        slot = state.slots.get(key)
+        misfit = _refuse_reserved(slot, key in seen)
+        if misfit is not None or slot is None:
+            code, detail = misfit or (Code.NOT_FOUND, "no such slot")
+            lost.append(Unmet(0, index, code, f"slot {key}: {detail}"))
+            continue
+        seen.add(key)
+        releases.append(released(state, slot, "refused"))
+    return answer((SlotsReleased(tuple(releases)),) if releases else (), lost, case.envelope.view)
+
+
+def expire(state: RegionState, command: Expire, case: Case) -> Accepted | Refused:
+    """End what has ended by ledger time, and nothing before."""
+    refused = wrong_count(len(command.slots) + len(command.holds))
+    if refused is not None:
+        return refused
+    releases: dict[SlotKey, Released] = {}
+    lost: list[Unmet] = []
+    for index, key in enumerate(command.slots):
+        slot = state.slots.get(key)
+        misfit = _refuse_reserved(slot, key in releases) or _refuse_early(slot.ends if slot else 0, case.at)
+        if misfit is not None or slot is None:
+            code, detail = misfit or (Code.NOT_FOUND, "no such slot")
+            lost.append(Unmet(0, index, code, f"slot {key}: {detail}"))
+        else:
+            releases[key] = released(state, slot, "expired")
+    holds: dict[int, HoldEnded] = {}
+    for index, uid in enumerate(command.holds):
+        hold = state.holds.get(uid)
+        misfit = (
+            Misfit(Code.NOT_FOUND, "no such hold")
+            if hold is None or uid in holds
+            else _refuse_early(hold.ends, case.at)
+        )
+        if misfit is None:
+            holds[uid] = HoldEnded(uid, "expired")
+        else:
+            lost.append(Unmet(1, index, misfit.code, f"hold {uid}: {misfit.detail}"))
+    slots_event = (SlotsReleased(tuple(releases.values())),) if releases else ()
+    return answer((*slots_event, *holds.values()), lost, case.envelope.view)
+
+
+def _refuse_early(ends: Instant, at: Instant) -> Misfit | None:
+    return Misfit(Code.TOO_EARLY, f"ends at {ends}, now is {at}") if ends > at else None

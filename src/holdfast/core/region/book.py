@@ -1,0 +1,58 @@
+"""A region's ledger put together: one rule per command, one function per event, the invariants, the readers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger import house, overrides
+from holdfast.core.ledger.codec import BatchReader, EnvelopeReader
+from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.registry import Lane, Rule
+from holdfast.core.region import binding, breaches, holds, moving, nodes, placing, shipping, slots, stopping
+from holdfast.core.region import commands as c
+from holdfast.core.region.events import RegionEvent
+from holdfast.core.region.evolve import APPLY
+from holdfast.core.region.invariants import INVARIANTS
+from holdfast.core.region.state import RegionState
+
+_MOVERS = ("agent", "controller/endpoints", "controller/node-health", "controller/repair")
+_STOPPERS = (
+    "controller/rollout", "controller/replica", "controller/drain", "scheduler", "controller/rebalance",
+    "controller/evacuation", "controller/failback", "controller/repair", "controller/rights", "controller/grant",
+    "controller/provisional",
+)  # fmt: skip
+
+_OWN: tuple[Rule[Any], ...] = (
+    Rule(c.RegisterNode, nodes.register_node, ("agent",), Lane.REPORTS, "a node can take work", "RemoveNode once drained; what a smaller node breaks is opened as a breach for repair"),
+    Rule(c.AdministerNode, nodes.administer_node, ("person",), Lane.OPERATORS, "a node takes other work, or none", "AdministerNode with what was before; what it breaks is a breach for repair"),
+    Rule(c.JudgeNode, nodes.judge_node, ("controller/node-health",), Lane.REPORTS, "a node takes no work, or takes it again", "JudgeNode once its agent speaks again"),
+    Rule(c.RemoveNode, nodes.remove_node, ("person",), Lane.OPERATORS, "a node is gone", "RegisterNode, under a new uid"),
+    Rule(c.OpenSlots, slots.open_slots, ("controller/replica",), Lane.RECONCILERS, "ordinals wait to be placed", "WithdrawSlots"),
+    Rule(c.WithdrawSlots, slots.withdraw_slots, ("controller/replica",), Lane.RECONCILERS, "ordinals are wanted no more", "OpenSlots"),
+    Rule(c.ForgetAssignment, slots.forget_assignment, ("controller/replica",), Lane.RECONCILERS, "an ended assignment is gone here", "Ship, when the platform assigns again"),
+    Rule(c.AdoptSlots, slots.adopt_slots, ("controller/replica",), Lane.RECONCILERS, "recovered slots are charged to their tenant", "a new recovery assignment; the charge is returned when the slot is released"),
+    Rule(c.Propose, placing.propose, ("scheduler",), Lane.PROPOSALS, "slots take room and charge on nodes; victims must end", "Unreserve or Expire before binding, Stop after; repair fences what an agent no longer answers for"),
+    Rule(c.Bind, binding.bind, ("scheduler",), Lane.PROPOSALS, "agents may start slots", "Stop, or the agent declines"),
+    Rule(c.Unreserve, binding.unreserve, ("scheduler",), Lane.PROPOSALS, "reserved slots wait again", "Propose"),
+    Rule(c.Expire, binding.expire, ("ledger",), Lane.RECONCILERS, "room of ended reservations is free", "Propose, or Hold again"),
+    Rule(c.Move, moving.move, _MOVERS, Lane.REPORTS, "a slot is known to be further along, failed or gone", "the next move of its owner; repair for what nobody answers for"),
+    Rule(c.Stop, stopping.stop, _STOPPERS, Lane.RECONCILERS, "agents must end slots", "the ordinal waits again where it is still wanted"),
+    Rule(c.ReportPending, slots.report_pending, ("scheduler",), Lane.PROPOSALS, "people see why a request waits", "the next report"),
+    Rule(c.Hold, holds.hold, ("scheduler", "person"), Lane.RECONCILERS, "room is kept without a slot", "DropHold, or Expire at its end"),
+    Rule(c.ExtendHold, holds.extend_hold, ("scheduler", "person"), Lane.RECONCILERS, "room is kept longer", "DropHold, or Expire at its end"),
+    Rule(c.DropHold, holds.drop_hold, ("scheduler", "person"), Lane.RECONCILERS, "held room is free", "Hold again"),
+    Rule(c.CloseBreach, breaches.close_breach, ("controller/repair",), Lane.RECONCILERS, "a broken promise counts as whole", "it opens again with the next fact that breaks it"),
+    Rule(c.Ship, shipping.ship, ("controller/link",), Lane.RECONCILERS, "the platform's word holds here", "the platform's next word; a full list replaces everything"),
+)  # fmt: skip
+
+RULES: dict[type, Rule[Any]] = {rule.command: rule for rule in (*house.RULES, *overrides.RULES, *_OWN)}
+
+REGION: Book[RegionState] = Book(
+    name="region",
+    empty=RegionState,
+    rules=RULES,
+    apply=APPLY,
+    invariants=INVARIANTS,
+    batches=BatchReader(RegionEvent),
+    envelopes=EnvelopeReader(c.RegionCommand),
+)

@@ -1,0 +1,115 @@
+"""Promises that the world has broken: open, with an owner and a deadline, and never allowed to grow (RULES 18).
+
+A node that shrinks, a taint that evicts, a jurisdiction that changes: none of these can be refused, they are facts. What they
+break is opened as a breach in the same commit; gates keep adding nothing; whoever owns the breach closes it when it is cured.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.lifecycle import ON_NODE
+from holdfast.core.model.placement import EMPTY_ROOM, Breach, Room
+from holdfast.core.model.resources import amount_of
+from holdfast.core.model.shapes import Instant
+from holdfast.core.model.topology import Effect, Node
+from holdfast.core.region.commands import CloseBreach
+from holdfast.core.region.events import BreachClosed, BreachOpened
+from holdfast.core.region.feasible import tolerates
+from holdfast.core.region.state import RegionState
+
+Overshoots = dict[tuple[str, str], int]
+
+CAPACITY = "region.capacity"
+ALLOWED = "region.allowed"
+RESIDENCY = "region.residency"
+RIGHT = "region.right"
+
+
+def capacity_overshoots(node: Node, room: Room) -> Overshoots:
+    """By how much what stands on a node is more than the node has, per resource and device."""
+    found: Overshoots = {}
+    extended = sorted({name for amounts in (room.all, room.firm, room.held) for name, _ in amounts.extended})
+    for name in ("cpu", "memory", "disk", "gpu", *extended):
+        firm = amount_of(room.firm, name) + amount_of(room.held, name)
+        over = max(amount_of(room.all, name), firm) - amount_of(node.capacity, name)
+        if over > 0:
+            found[CAPACITY, f"node/{node.uid}/{name}"] = over
+    for index, taken in enumerate(room.devices):
+        milli = node.devices[index].milli if index < len(node.devices) else 0
+        over = max(taken.all, taken.firm + taken.held) - milli
+        if over > 0:
+            found[CAPACITY, f"node/{node.uid}/device/{index}"] = over
+    return found
+
+
+def allowed_overshoots(state: RegionState, node: Node, room: Room) -> Overshoots:
+    """How many slots stand on a node that evicts them or is kept for others."""
+    evicting = [taint for taint in node.taints if taint.effect is Effect.EVICT]
+    if not evicting and not node.tenancy:
+        return {}
+    count = 0
+    for key in room.slots:
+        slot = state.slots[key]
+        template = state.templates[slot.template]
+        foreign = bool(node.tenancy) and state.assignments[slot.assignment].tenant not in node.tenancy
+        count += foreign or not all(tolerates(template, taint) for taint in evicting)
+    return {(ALLOWED, f"node/{node.uid}"): count} if count else {}
+
+
+def node_overshoots(state: RegionState, node: Node) -> Overshoots:
+    """Everything that is wrong with what stands on a node."""
+    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    return {**capacity_overshoots(node, room), **allowed_overshoots(state, node, room)}
+
+
+def assignment_overshoots(state: RegionState, assignment: Assignment, jurisdiction: str) -> Overshoots:
+    """How many slots of an assignment stand here against its residency or without a right."""
+    found: Overshoots = {}
+    standing = [
+        ordinal
+        for ordinal in state.ordinals.get(assignment.uid) or ()
+        if state.slots[assignment.workload, ordinal].phase in ON_NODE
+    ]
+    if assignment.jurisdictions and jurisdiction not in assignment.jurisdictions and standing:
+        found[RESIDENCY, f"assignment/{assignment.uid}"] = len(standing)
+    if assignment.exclusive:
+        without = [ordinal for ordinal in standing if ordinal not in assignment.ordinals]
+        if without:
+            found[RIGHT, f"assignment/{assignment.uid}"] = len(without)
+    return found
+
+
+def opened(state: RegionState, found: Overshoots, at: Instant) -> list[BreachOpened]:
+    """A breach for each overshoot that is new or larger than the one that is open."""
+    deadline = at + state.facts.settings.breach_deadline
+    events = []
+    for (invariant, key), overshoot in sorted(found.items()):
+        known = state.breaches.get((invariant, key))
+        if known is None or known.overshoot < overshoot:
+            events.append(BreachOpened(Breach(invariant, key, overshoot, "controller/repair", at, deadline)))
+    return events
+
+
+def close_breach(state: RegionState, command: CloseBreach, case: Case) -> Accepted | Refused:
+    """Only when what it was opened for is whole again."""
+    if (command.invariant, command.key) not in state.breaches:
+        return not_found("breach", f"{command.invariant} of {command.key}")
+    left = overshoot_now(state, command.invariant, command.key)
+    if left:
+        return Refused(Code.TOO_EARLY, f"{command.key} is still over by {left}", {"overshoot": left})
+    return Accepted((BreachClosed(command.invariant, command.key),))
+
+
+def overshoot_now(state: RegionState, invariant: str, key: str) -> int:
+    """By how much the invariant is broken there now."""
+    kind, _, rest = key.partition("/")
+    uid = int(rest.partition("/")[0])
+    if kind == "node":
+        node = state.nodes.get(uid)
+        return 0 if node is None else node_overshoots(state, node).get((invariant, key), 0)
+    assignment = state.assignments.get(uid)
+    if assignment is None:
+        return 0
+    return assignment_overshoots(state, assignment, state.place.jurisdiction).get((invariant, key), 0)

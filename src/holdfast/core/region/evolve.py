@@ -1,0 +1,277 @@
+"""What each event does: the only code that changes a region's state.
+
+It reads the event, its stamp and the rows that the event names; it never decides. `slots_placed` is the hot one and settles
+its counts once for all placements of an event.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger import house, overrides
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot, Sums
+from holdfast.core.model.resources import NOTHING, Resources, add, times
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.workload import Template
+from holdfast.core.region import events as e
+from holdfast.core.region.commands import Placement
+from holdfast.core.region.index import (
+    change_use,
+    count_member,
+    count_open,
+    count_phases,
+    count_template,
+    drop_hold,
+    put_hold,
+    put_node,
+    put_room,
+    replace_slot,
+)
+from holdfast.core.region.rooms import recount, with_slot
+from holdfast.core.region.shipped import APPLY_SHIPPED
+from holdfast.core.region.state import RegionState
+
+
+def session_ended(state: RegionState, event: house.SessionEnded, stamp: Stamp) -> None:
+    """The node of an agent whose session ended takes no new work; its fences are counted from here."""
+    house.session_ended(state, event, stamp)
+    uid = state.node_names.get(event.principal.removeprefix("agent/")) if event.principal.startswith("agent/") else None
+    node = state.nodes.get(uid) if uid is not None else None
+    if node is not None and node.session == event.session:
+        after = replace(node, session=0, session_ended=stamp.at, revision=stamp.revision)
+        node_stored(state, e.NodeStored(after), stamp)
+
+
+def node_stored(state: RegionState, event: e.NodeStored, stamp: Stamp) -> None:
+    node = event.node
+    before = state.nodes.get(node.uid)
+    state.nodes.put(node.uid, node)
+    state.node_names.put(node.name, node.uid)
+    put_node(state, node, before)
+
+
+def node_removed(state: RegionState, event: e.NodeRemoved, stamp: Stamp) -> None:
+    node = state.nodes[event.node]
+    put_node(state, None, node)
+    state.nodes.drop(node.uid)
+    state.rooms.drop(node.uid)
+    state.node_names.drop(node.name)
+
+
+def slots_opened(state: RegionState, event: e.SlotsOpened, stamp: Stamp) -> None:
+    workload, template, assignment = event.workload, event.template, event.assignment
+    for ordinal in event.ordinals:
+        slot = Slot(
+            workload, ordinal, assignment, template, template, Phase.PENDING, stamp.revision, stamp.at, stamp.actor, "opened"
+        )  # fmt: skip
+        state.slots.put((workload, ordinal), slot)
+    count_phases(state, assignment, {Phase.PENDING: len(event.ordinals)})
+    count_open(state, assignment, template, len(event.ordinals), stamp.revision, stamp.at)
+    state.ordinals.put(assignment, tuple(sorted((*(state.ordinals.get(assignment) or ()), *event.ordinals))))
+    count_template(state, template, 2 * len(event.ordinals))
+
+
+def slots_retargeted(state: RegionState, event: e.SlotsRetargeted, stamp: Stamp) -> None:
+    for key in event.slots:
+        old = state.slots[key]
+        state.slots.put(key, replace(old, next_template=event.template, revision=stamp.revision))
+        count_template(state, event.template, 1)
+        count_template(state, old.next_template, -1)
+
+
+def slots_placed(state: RegionState, event: e.SlotsPlaced, stamp: Stamp) -> None:
+    template = state.templates[event.template]
+    phase = Phase.BOUND if event.bound else Phase.RESERVED
+    cause, epoch = ("bound", stamp.revision) if event.bound else ("placed", 0)
+    workload, firm = event.workload, event.firm
+    slot_of, put = state.slots.get, state.slots.put
+    charges: dict[str, int] = {}
+    newly = 0
+    for placement in event.placements:
+        key = (workload, placement.ordinal)
+        old = slot_of(key)
+        assert old is not None, key
+        account = old.account
+        if not account:
+            account = event.account
+            newly += 1
+        charges[account] = charges.get(account, 0) + 1
+        slot = Slot(
+            workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, stamp.revision,
+            stamp.at, stamp.actor, cause, event.evidence, epoch, placement.node, placement.devices, placement.ports,
+            account, event.ends, 0, placement.after, None, firm,
+        )  # fmt: skip
+        put(key, slot)
+        _stand(state, slot, placement, template, stamp.revision)
+    _settle_placed(state, event, template.need, phase, charges, newly, stamp)
+
+
+def _stand(state: RegionState, slot: Slot, placement: Placement, template: Template, revision: Revision) -> None:
+    """Put one slot on its node; sums over nodes are settled by the caller unless it waits for others."""
+    uid, need = placement.node, template.need
+    room = state.rooms.get(uid) or EMPTY_ROOM
+    key = (slot.workload, slot.ordinal)
+    if placement.after:
+        for victim in placement.after:
+            state.slots.put(victim, replace(state.slots[victim], heir=key))
+        state.rooms.put(uid, replace(room, slots=(*room.slots, key)))
+        counted = recount(state, uid, revision)
+        state.rooms.put(uid, room)
+        put_room(state, uid, counted)
+        _untake(state, slot, need)
+    elif placement.devices or placement.ports or need.extended:
+        state.rooms.put(uid, with_slot(room, slot, need, template.gpu_milli, revision))
+    else:
+        all_, firm = room.all, room.firm
+        all_ = Resources(all_.cpu + need.cpu, all_.memory + need.memory, all_.disk + need.disk, all_.gpu, all_.extended)
+        if slot.firm:
+            firm = Resources(
+                firm.cpu + need.cpu, firm.memory + need.memory, firm.disk + need.disk, firm.gpu, firm.extended
+            )
+        state.rooms.put(
+            uid,
+            Room(
+                firm, all_, room.held, room.devices, room.ports, room.waiting, revision, (*room.slots, key), room.holds
+            ),
+        )
+    if template.spread or template.apart:
+        count_member(state, slot, template, state.nodes[uid], 1)
+
+
+def _untake(state: RegionState, slot: Slot, need: Resources) -> None:
+    """A waiting slot's room was settled by the recount: leave it out of what the caller settles for the whole event."""
+    if slot.firm:
+        sums = state.sums
+        state.sums = Sums(sums.capacity, add(sums.taken, times(need, -1)), sums.shield)
+
+
+def _settle_placed(
+    state: RegionState,
+    event: e.SlotsPlaced,
+    need: Resources,
+    phase: Phase,
+    charges: dict[str, int],
+    newly: int,
+    stamp: Stamp,
+) -> None:
+    count = len(event.placements)
+    count_phases(state, event.assignment, {Phase.PENDING: -count, phase: count})
+    count_open(state, event.assignment, event.template, -count, stamp.revision, stamp.at)
+    if newly:
+        change_use(state, event.account, times(need, newly), NOTHING)
+    if event.firm:
+        for account, number in sorted(charges.items()):
+            change_use(state, account, NOTHING, times(need, number))
+        sums = state.sums
+        state.sums = Sums(sums.capacity, add(sums.taken, times(need, count)), sums.shield)
+
+
+def slots_bound(state: RegionState, event: e.SlotsBound, stamp: Stamp) -> None:
+    for key in event.slots:
+        old = state.slots[key]
+        new = replace(
+            old, phase=Phase.BOUND, epoch=stamp.revision, ends=0, revision=stamp.revision, since=stamp.at,
+            by=stamp.actor, cause="bound",
+        )  # fmt: skip
+        replace_slot(state, old, new, stamp.revision, stamp.at)
+
+
+def slots_moved(state: RegionState, event: e.SlotsMoved, stamp: Stamp) -> None:
+    for move in event.moves:
+        old = state.slots[move.slot]
+        new = replace(
+            old, phase=move.phase, cause=move.cause, revision=stamp.revision, since=stamp.at, by=stamp.actor,
+            restarts=old.restarts + (move.cause == "restarted"),
+            after=() if move.phase is Phase.STARTING else old.after,
+        )  # fmt: skip
+        replace_slot(state, old, new, stamp.revision, stamp.at)
+
+
+def slots_stopping(state: RegionState, event: e.SlotsStopping, stamp: Stamp) -> None:
+    for stop in event.stops:
+        old = state.slots[stop.slot]
+        new = replace(
+            old, phase=Phase.TERMINATING, cause=event.cause, next_template=stop.next_template,
+            revision=stamp.revision, since=stamp.at, by=stamp.actor,
+        )  # fmt: skip
+        replace_slot(state, old, new, stamp.revision, stamp.at)
+
+
+def slots_released(state: RegionState, event: e.SlotsReleased, stamp: Stamp) -> None:
+    for release in event.releases:
+        old = state.slots[release.slot]
+        new = None
+        if release.next_template:
+            template = release.next_template
+            new = Slot(
+                old.workload, old.ordinal, old.assignment, template, template, Phase.PENDING, stamp.revision, stamp.at,
+                stamp.actor, release.cause, account=release.account,
+            )  # fmt: skip
+        replace_slot(state, old, new, stamp.revision, stamp.at)
+
+
+def slots_adopted(state: RegionState, event: e.SlotsAdopted, stamp: Stamp) -> None:
+    for key in event.slots:
+        old = state.slots[key]
+        replace_slot(state, old, replace(old, account=event.account, revision=stamp.revision), stamp.revision, stamp.at)
+
+
+def assignment_forgotten(state: RegionState, event: e.AssignmentForgotten, stamp: Stamp) -> None:
+    assignment = state.assignments[event.assignment]
+    state.assignments.drop(event.assignment)
+    for share in assignment.shares:
+        count_template(state, share.template, -1)
+
+
+def pending_reported(state: RegionState, event: e.PendingReported, stamp: Stamp) -> None:
+    requests = tuple(
+        replace(r, examined=event.examined, attempts=r.attempts + 1, reasons=event.reasons)
+        if r.template == event.template
+        else r
+        for r in state.requests[event.assignment]
+    )
+    state.requests.put(event.assignment, requests)
+
+
+def hold_stored(state: RegionState, event: e.HoldStored, stamp: Stamp) -> None:
+    put_hold(state, event.hold, stamp.revision)
+
+
+def hold_ended(state: RegionState, event: e.HoldEnded, stamp: Stamp) -> None:
+    drop_hold(state, state.holds[event.hold], stamp.revision)
+
+
+def breach_opened(state: RegionState, event: e.BreachOpened, stamp: Stamp) -> None:
+    state.breaches.put((event.breach.invariant, event.breach.key), event.breach)
+
+
+def breach_closed(state: RegionState, event: e.BreachClosed, stamp: Stamp) -> None:
+    state.breaches.drop((event.invariant, event.key))
+
+
+APPLY: dict[type, Any] = {
+    **house.APPLY,
+    **overrides.APPLY,
+    **APPLY_SHIPPED,
+    house.SessionEnded: session_ended,
+    e.NodeStored: node_stored,
+    e.NodeRemoved: node_removed,
+    e.SlotsOpened: slots_opened,
+    e.SlotsRetargeted: slots_retargeted,
+    e.SlotsPlaced: slots_placed,
+    e.SlotsBound: slots_bound,
+    e.SlotsMoved: slots_moved,
+    e.SlotsStopping: slots_stopping,
+    e.SlotsReleased: slots_released,
+    e.SlotsAdopted: slots_adopted,
+    e.AssignmentForgotten: assignment_forgotten,
+    e.PendingReported: pending_reported,
+    e.HoldStored: hold_stored,
+    e.HoldEnded: hold_ended,
+    e.BreachOpened: breach_opened,
+    e.BreachClosed: breach_closed,
+}

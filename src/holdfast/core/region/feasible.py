@@ -1,0 +1,131 @@
+"""Whether a template fits a node: the one function that scheduler, ledger and agent share.
+
+`admits` asks what the node is for, `fits` whether there is room. Both answer with the code of the first gate that is shut and
+what it lacked, or with nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.placement import Room
+from holdfast.core.model.resources import Resources, add, exceeded
+from holdfast.core.model.topology import Node, NodeHealth, Taint, label
+from holdfast.core.model.workload import Template
+
+
+class Misfit(NamedTuple):
+    """The gate that is shut, and what was lacking."""
+
+    code: Code
+    detail: str
+
+
+def tolerates(template: Template, taint: Taint) -> bool:
+    """Whether the template accepts the taint."""
+    return any(t.key == taint.key and t.value in ("", taint.value) for t in template.tolerate)
+
+
+def admits(node: Node, template: Template, tenant: str) -> Misfit | None:
+    """Whether the node is there for such work at all."""
+    if node.health is not NodeHealth.READY or not node.session or node.cordoned or node.draining:
+        return Misfit(Code.NODE_UNAVAILABLE, _why_unavailable(node))
+    for taint in node.taints:
+        if not tolerates(template, taint):
+            return Misfit(Code.TAINT, f"{taint.key}={taint.value}")
+    if node.tenancy and tenant not in node.tenancy:
+        return Misfit(Code.TENANCY, "the node is kept for other tenants")
+    for key, value in template.require:
+        if label(node, key) != value:
+            return Misfit(Code.LABELS, f"{key}={value}")
+    return None
+
+
+def _why_unavailable(node: Node) -> str:
+    if node.cordoned or node.draining:
+        return "draining" if node.draining else "cordoned"
+    return "its agent has no session" if not node.session else node.health.value
+
+
+def fits(
+    node: Node, room: Room, template: Template, devices: tuple[int, ...], ports: tuple[int, ...], *, firm: bool
+) -> Misfit | None:
+    """Whether the room that is left is enough. Reclaimable work may borrow what is held."""
+    need, capacity = template.need, node.capacity
+    if need.extended or need.gpu:
+        lacking = _lacking(room, need, capacity, firm=firm)
+        if lacking:
+            return Misfit(Code.CAPACITY, lacking)
+    else:
+        cpu, memory, disk, all_ = need.cpu, need.memory, need.disk, room.all
+        if all_.cpu + cpu > capacity.cpu or all_.memory + memory > capacity.memory or all_.disk + disk > capacity.disk:
+            return Misfit(Code.CAPACITY, _lacking(room, need, capacity, firm=firm))
+        if firm:
+            kept, held = room.firm, room.held
+            if (
+                kept.cpu + held.cpu + cpu > capacity.cpu
+                or kept.memory + held.memory + memory > capacity.memory
+                or kept.disk + held.disk + disk > capacity.disk
+            ):
+                return Misfit(Code.CAPACITY, _lacking(room, need, capacity, firm=firm))
+    if template.gpus or devices:
+        misfit = fits_devices(node, room, template, devices, firm=firm)
+        if misfit is not None:
+            return misfit
+    if template.ports or ports:
+        return fits_ports(node, room, template.ports, ports)
+    return None
+
+
+def _lacking(room: Room, need: Resources, capacity: Resources, *, firm: bool) -> str:
+    lacking = exceeded(add(room.all, need), capacity)
+    if not lacking and firm:
+        lacking = exceeded(add(add(room.firm, room.held), need), capacity)
+    return lacking
+
+
+def fits_devices(node: Node, room: Room, template: Template, devices: tuple[int, ...], *, firm: bool) -> Misfit | None:
+    """Whether the named devices exist, are of an accepted model, and have that much free, each on its own."""
+    if len(devices) != template.gpus or len({*devices}) != len(devices):
+        return Misfit(Code.DEVICE, f"{template.gpus} different devices are needed")
+    for index in devices:
+        if not 0 <= index < len(node.devices):
+            return Misfit(Code.DEVICE, f"there is no device {index}")
+        device, milli = node.devices[index], template.gpu_milli
+        if template.gpu_models and device.model not in template.gpu_models:
+            return Misfit(Code.DEVICE, f"device {index} is a {device.model}")
+        if index < len(room.devices):
+            taken = room.devices[index]
+            if taken.all + milli > device.milli or (firm and taken.firm + taken.held + milli > device.milli):
+                return Misfit(Code.DEVICE, f"device {index} is taken")
+        elif milli > device.milli:
+            return Misfit(Code.DEVICE, f"device {index} is too small")
+    return None
+
+
+def fits_ports(node: Node, room: Room, wanted: int, ports: tuple[int, ...]) -> Misfit | None:
+    """Whether the named ports are in the node's range and free."""
+    if len(ports) != wanted or len({*ports}) != len(ports):
+        return Misfit(Code.PORT, f"{wanted} different ports are needed")
+    first, last = node.ports
+    for port in ports:
+        if not first <= port <= last:
+            return Misfit(Code.PORT, f"{port} is outside {first}-{last}")
+        if port in room.ports:
+            return Misfit(Code.PORT, f"{port} is taken")
+    return None
+
+
+def feasible(
+    node: Node,
+    room: Room,
+    template: Template,
+    tenant: str,
+    devices: tuple[int, ...] = (),
+    ports: tuple[int, ...] = (),
+    *,
+    firm: bool = True,
+) -> Misfit | None:
+    """Everything that a node says to a template."""
+    return admits(node, template, tenant) or fits(node, room, template, devices, ports, firm=firm)

@@ -1,0 +1,295 @@
+"""The derived tables, kept in step by evolve: tallies, requests' open counts, rooms, uses, sums, members.
+
+One function replaces a slot and settles everything that is counted over slots; nothing else may.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.table import Table
+from holdfast.core.model.lifecycle import ON_NODE, PHASES, Phase
+from holdfast.core.model.placement import EMPTY_ROOM, Reservation, Room, SchedulingRequest, Slot, Sums, Use
+from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, subtract
+from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.model.topology import Node, domain, usable
+from holdfast.core.model.workload import Template
+from holdfast.core.region.rooms import recount, victims_left, with_hold, with_slot, without_hold, without_slot
+from holdfast.core.region.state import RegionState
+
+PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
+_NO_TALLY = (0,) * len(PHASES)
+_NO_USE = Use()
+
+
+def count_phases(state: RegionState, assignment: Revision, changes: dict[Phase, int]) -> None:
+    """Add to the number of slots per phase of an assignment."""
+    tally = list(state.tallies.get(assignment) or _NO_TALLY)
+    for phase, change in changes.items():
+        tally[PHASE_INDEX[phase]] += change
+    if any(tally):
+        state.tallies.put(assignment, tuple(tally))
+    else:
+        state.tallies.drop(assignment)
+
+
+def in_phase(state: RegionState, assignment: Revision, phase: Phase) -> int:
+    """How many slots of the assignment are in this phase."""
+    return (state.tallies.get(assignment) or _NO_TALLY)[PHASE_INDEX[phase]]
+
+
+def count_open(
+    state: RegionState, assignment: Revision, template: str, change: int, revision: Revision, at: Instant
+) -> None:
+    """Open or close slots of the request; one without open slots is gone."""
+    requests = state.requests.get(assignment) or ()
+    mine = next((request for request in requests if request.template == template), None)
+    others = tuple(request for request in requests if request.template != template)
+    if mine is None:
+        mine = SchedulingRequest(revision, assignment, template, 0, at)
+    left = mine.open + change
+    assert left >= 0, (assignment, template, left)
+    if left:
+        kept = SchedulingRequest(
+            mine.uid, assignment, template, left, mine.since, mine.examined, mine.attempts, mine.reasons
+        )
+        state.requests.put(assignment, tuple(sorted((*others, kept), key=lambda request: request.template)))
+    elif others:
+        state.requests.put(assignment, others)
+    else:
+        state.requests.drop(assignment)
+
+
+def change_use(state: RegionState, account: str, charged: Resources, placed: Resources) -> None:
+    """Charge an account, and settle what its tenant is still owed of its protected amount."""
+    before = state.uses.get(account) or _NO_USE
+    after = Use(add(before.charged, charged), add(before.placed, placed))
+    state.uses.put(account, after)
+    allowance = state.allowances.get(account)
+    if allowance is not None and allowance.protected != NOTHING:
+        shift_shield(state, _owed(allowance.protected, before), _owed(allowance.protected, after))
+
+
+def shift_shield(state: RegionState, before: Resources, after: Resources) -> None:
+    """Replace one account's part of what protected tenants are owed."""
+    if before != after:
+        shield = add(subtract(state.sums.shield, before), after)
+        state.sums = Sums(state.sums.capacity, state.sums.taken, shield)
+
+
+def _owed(protected: Resources, use: Use) -> Resources:
+    return above_zero(subtract(protected, use.placed))
+
+
+def owed(state: RegionState, account: str) -> Resources:
+    """What of its protected amount the account does not use yet."""
+    allowance = state.allowances.get(account)
+    return NOTHING if allowance is None else _owed(allowance.protected, state.uses.get(account) or _NO_USE)
+
+
+def put_room(state: RegionState, node: Revision, room: Room) -> None:
+    """Replace a node's room and settle the region's sums."""
+    before = state.rooms.get(node) or EMPTY_ROOM
+    state.rooms.put(node, room)
+    if usable(state.nodes[node]):
+        change = subtract(add(room.firm, room.held), add(before.firm, before.held))
+        if change != NOTHING:
+            state.sums = Sums(state.sums.capacity, add(state.sums.taken, change), state.sums.shield)
+
+
+def put_node(state: RegionState, node: Node | None, before: Node | None) -> None:
+    """Count a node that came, changed or went into the sums and domains."""
+    for one, sign in ((before, -1), (node, 1)):
+        if one is None or not usable(one):
+            continue
+        room = state.rooms.get(one.uid) or EMPTY_ROOM
+        taken = add(room.firm, room.held)
+        change = add if sign > 0 else subtract
+        sums = state.sums
+        state.sums = Sums(change(sums.capacity, one.capacity), change(sums.taken, taken), sums.shield)
+        for key, value in (("zone", one.zone), ("pool", one.pool)):
+            left = (state.domains.get((key, value)) or 0) + sign
+            if left:
+                state.domains.put((key, value), left)
+            else:
+                state.domains.drop((key, value))
+
+
+def scopes(template: Template, workload: Revision, tenant: str) -> list[tuple[str, str]]:
+    """What a slot of this template is counted under where it stands: (scope, topology key)."""
+    spread = {(f"#{workload}", rule.key): None for rule in template.spread}
+    apart = {(f"{tenant}/{rule.group}", rule.key): None for rule in template.apart}
+    return [*spread, *apart]
+
+
+def count_member(state: RegionState, slot: Slot, template: Template, node: Node, change: int) -> None:
+    """Count a slot that came to or left a node in its domains."""
+    tenant = state.assignments[slot.assignment].tenant
+    for scope, key in scopes(template, slot.workload, tenant):
+        where = (scope, key, domain(node, key))
+        left = (state.members.get(where) or 0) + change
+        if left:
+            state.members.put(where, left)
+        else:
+            state.members.drop(where)
+
+
+def replace_slot(state: RegionState, old: Slot | None, new: Slot | None, revision: Revision, at: Instant) -> None:
+    """Store, replace or remove a slot, and settle everything that is counted over slots."""
+    one = new or old
+    assert one is not None
+    key = (one.workload, one.ordinal)
+    stood = old is not None and old.phase in ON_NODE
+    stands = new is not None and new.phase in ON_NODE
+    if old is not None and stood and not stands:
+        _leave(state, old, revision)
+    if new is None:
+        state.slots.drop(key)
+    else:
+        state.slots.put(key, new)
+    if new is not None and stands and not stood:
+        _arrive(state, new, revision)
+    _count_slots(state, old, new, revision, at)
+    if old is None or new is None:
+        _count_ordinal(state, one.assignment, one.ordinal, present=new is not None)
+    if old is None or new is None or (old.template, old.next_template) != (new.template, new.next_template):
+        _count_templates(state, old, new)
+
+
+def _count_slots(state: RegionState, old: Slot | None, new: Slot | None, revision: Revision, at: Instant) -> None:
+    phases: dict[Phase, int] = {}
+    for slot, sign in ((old, -1), (new, 1)):
+        if slot is not None:
+            phases[slot.phase] = phases.get(slot.phase, 0) + sign
+            if slot.phase is Phase.PENDING:
+                count_open(state, slot.assignment, slot.template, sign, revision, at)
+    one = new or old
+    assert one is not None
+    count_phases(state, one.assignment, phases)
+    before, after = _charge(state, old), _charge(state, new)
+    if before != after:
+        for (account, charged, placed), add_or_subtract in ((before, subtract), (after, add)):
+            if account:
+                change_use(state, account, add_or_subtract(NOTHING, charged), add_or_subtract(NOTHING, placed))
+
+
+def _charge(state: RegionState, slot: Slot | None) -> tuple[str, Resources, Resources]:
+    if slot is None or not slot.account:
+        return "", NOTHING, NOTHING
+    need = state.templates[slot.template].need
+    return slot.account, need, need if slot.firm and slot.phase in ON_NODE else NOTHING
+
+
+def count_template(state: RegionState, digest: str, change: int) -> None:
+    """Count who needs a template; one that the platform ships no more goes with its last use."""
+    if not digest or not change:
+        return
+    left = (state.template_uses.get(digest) or 0) + change
+    if left:
+        state.template_uses.put(digest, left)
+    else:
+        state.template_uses.drop(digest)
+        if digest in state.leaving:
+            state.leaving.drop(digest)
+            state.templates.drop(digest)
+
+
+def _count_templates(state: RegionState, old: Slot | None, new: Slot | None) -> None:
+    for slot, sign in ((new, 1), (old, -1)):
+        if slot is not None:
+            count_template(state, slot.template, sign)
+            count_template(state, slot.next_template, sign)
+
+
+def _count_ordinal(state: RegionState, assignment: Revision, ordinal: int, *, present: bool) -> None:
+    ordinals = list(state.ordinals.get(assignment) or ())
+    if present:
+        insort(ordinals, ordinal)
+    else:
+        ordinals.remove(ordinal)
+    if ordinals:
+        state.ordinals.put(assignment, tuple(ordinals))
+    else:
+        state.ordinals.drop(assignment)
+
+
+def _arrive(state: RegionState, slot: Slot, revision: Revision) -> None:
+    template = state.templates[slot.template]
+    room = state.rooms.get(slot.node) or EMPTY_ROOM
+    put_room(state, slot.node, with_slot(room, slot, template.need, template.gpu_milli, revision))
+    if template.spread or template.apart:
+        count_member(state, slot, template, state.nodes[slot.node], 1)
+
+
+def _leave(state: RegionState, slot: Slot, revision: Revision) -> None:
+    template = state.templates[slot.template]
+    key = (slot.workload, slot.ordinal)
+    victims = victims_left(state, slot) if slot.after else []
+    if victims or slot.heir is not None:
+        for victim in victims:
+            state.slots.put((victim.workload, victim.ordinal), _without_heir(victim))
+        state.slots.put(key, _without_heir(slot))
+        put_room(state, slot.node, recount(state, slot.node, revision, frozenset((key,))))
+    else:
+        room = state.rooms[slot.node]
+        put_room(state, slot.node, without_slot(room, slot, template.need, template.gpu_milli, revision))
+    if template.spread or template.apart:
+        count_member(state, slot, template, state.nodes[slot.node], -1)
+
+
+def _without_heir(slot: Slot) -> Slot:
+    return replace(slot, heir=None)
+
+
+def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
+    """Store a reservation standing alone, or a later end of it."""
+    known = state.holds.get(hold.uid)
+    state.holds.put(hold.uid, hold)
+    if known is None:
+        room = state.rooms.get(hold.node) or EMPTY_ROOM
+        put_room(state, hold.node, with_hold(room, hold, revision))
+        change_use(state, hold.account, hold.need, NOTHING)
+
+
+def drop_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
+    """End a reservation standing alone and return its charge."""
+    put_room(state, hold.node, without_hold(state.rooms[hold.node], hold, revision))
+    change_use(state, hold.account, subtract(NOTHING, hold.need), NOTHING)
+    state.holds.drop(hold.uid)
+
+
+def rebuild(state: RegionState) -> None:
+    """Every derived table and sum, from the stored tables alone."""
+    for spec in state.TABLES:
+        if spec.derived and spec.name not in ("session_of", "keys_of"):
+            setattr(state, spec.name, Table(spec.shards))
+    state.sums = Sums()
+    for uid, node in state.nodes.unordered():
+        state.node_names.put(node.name, uid)
+        put_node(state, node, None)
+    _rebuild_counts(state)
+
+
+def _rebuild_counts(state: RegionState) -> None:
+    ordinals: dict[Revision, list[int]] = {}
+    for _, allowance in state.allowances.unordered():
+        shift_shield(state, NOTHING, allowance.protected)
+    for (_, ordinal), slot in state.slots.unordered():
+        ordinals.setdefault(slot.assignment, []).append(ordinal)
+        count_phases(state, slot.assignment, {slot.phase: 1})
+        template = state.templates[slot.template]
+        account, charged, placed = _charge(state, slot)
+        if account:
+            change_use(state, account, charged, placed)
+        if slot.phase in ON_NODE and (template.spread or template.apart):
+            count_member(state, slot, template, state.nodes[slot.node], 1)
+        _count_templates(state, None, slot)
+    for _, hold in state.holds.unordered():
+        change_use(state, hold.account, hold.need, NOTHING)
+    for _, asked in state.assignments.unordered():
+        for share in asked.shares:
+            count_template(state, share.template, 1)
+    for assignment, found in ordinals.items():
+        state.ordinals.put(assignment, tuple(sorted(found)))

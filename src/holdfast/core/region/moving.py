@@ -1,0 +1,102 @@
+"""Move: every edge that is neither placing nor stopping, by its one owner.
+
+The edge table says who owns an edge. Beyond it: a move names the binding epoch it speaks of; an agent speaks for its own node
+in its present session; a successor starts when its victims are gone; repair waits for the fence.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.lifecycle import EDGE_BY_KEY, Edge, Phase
+from holdfast.core.model.placement import Slot
+from holdfast.core.model.shapes import SlotKey
+from holdfast.core.model.topology import Node
+from holdfast.core.region.commands import Move, MoveSlot
+from holdfast.core.region.events import Moved, Released, SlotsMoved, SlotsReleased
+from holdfast.core.region.feasible import Misfit
+from holdfast.core.region.releasing import released
+from holdfast.core.region.rooms import victims_left
+from holdfast.core.region.state import RegionState
+from holdfast.core.region.unmet import Unmet, answer, wrong_count
+
+#: Edges that other commands commit; a move along one of them is refused.
+_BY_OTHER_COMMANDS = (Phase.RESERVED, Phase.BOUND, Phase.TERMINATING, Phase.PENDING)
+
+
+def move(state: RegionState, command: Move, case: Case) -> Accepted | Refused:
+    """Move slots, judged one by one."""
+    refused = wrong_count(len(command.moves))
+    if refused is not None:
+        return refused
+    moves: list[Moved] = []
+    releases: list[Released] = []
+    lost: list[Unmet] = []
+    seen: set[SlotKey] = set()
+    for index, one in enumerate(command.moves):
+        slot = state.slots.get(one.slot)
+        misfit = _refuse(state, case, one, slot, repeated=one.slot in seen)
+        if misfit is not None or slot is None:
+            code, detail = misfit or (Code.NOT_FOUND, "no such slot")
+            lost.append(Unmet(0, index, code, f"slot {one.slot}: {detail}"))
+            continue
+        seen.add(one.slot)
+        if one.target is Phase.RELEASED:
+            releases.append(released(state, slot, one.cause))
+        else:
+            moves.append(Moved(one.slot, one.target, one.cause))
+    events: list[SlotsMoved | SlotsReleased] = []
+    if moves:
+        events.append(SlotsMoved(tuple(moves)))
+    if releases:
+        events.append(SlotsReleased(tuple(releases)))
+    return answer(tuple(events), lost, case.envelope.view)
+
+
+def _refuse(state: RegionState, case: Case, one: MoveSlot, slot: Slot | None, *, repeated: bool) -> Misfit | None:
+    if slot is None:
+        return Misfit(Code.NOT_FOUND, "no such slot")
+    edge = EDGE_BY_KEY.get((slot.phase, one.target, one.cause))
+    if edge is None or one.target in _BY_OTHER_COMMANDS or repeated or not slot.node:
+        return Misfit(Code.WRONG_PHASE, f"is {slot.phase}: no edge to {one.target} by {one.cause}")
+    if slot.epoch != one.epoch:
+        return Misfit(Code.STALE, f"has binding epoch {slot.epoch}, not {one.epoch}")
+    if edge.owner not in (case.actor, case.kind):
+        return Misfit(Code.NOT_OWNER, f"{edge.owner} owns {edge.source} -> {edge.target} by {edge.cause}")
+    node = state.nodes[slot.node]
+    if edge.owner == "agent":
+        return _refuse_agent(state, case, edge, slot, node)
+    if edge.cause == "fenced":
+        return _refuse_fence(state, case, slot, node)
+    if edge.cause == "session-ended" and node.session and slot.revision > node.session:
+        return Misfit(Code.TOO_EARLY, f"the agent of {node.name} lives in session {node.session}")
+    return None
+
+
+def _refuse_agent(state: RegionState, case: Case, edge: Edge, slot: Slot, node: Node) -> Misfit | None:
+    if case.actor != f"agent/{node.name}" or case.envelope.session != node.session:
+        return Misfit(Code.NOT_OWNER, f"it stands on {node.name}, whose session is {node.session}")
+    if edge.target is Phase.STARTING and slot.after and victims_left(state, slot):
+        return Misfit(Code.TOO_EARLY, "waits for others to end first")
+    assignment = state.assignments[slot.assignment]
+    if edge.cause == "found-again" and assignment.exclusive:
+        deadline = node.session_ended + state.facts.settings.fence_time
+        if case.at >= deadline:
+            return Misfit(Code.FENCE, f"its fence fell at {deadline}: it may not be kept")
+    if edge.cause == "restarted" and slot.restarts >= state.templates[slot.template].restarts_max:
+        return Misfit(Code.CONTRADICTORY, f"was restarted {slot.restarts} times, which is all its policy allows")
+    if edge.cause == "completed" and not assignment.batch:
+        return Misfit(Code.CONTRADICTORY, "is not batch work, which alone completes")
+    return None
+
+
+def _refuse_fence(state: RegionState, case: Case, slot: Slot, node: Node) -> Misfit | None:
+    """Repair acts on what the agent of an ended session held, once the fence time has passed since that end."""
+    if slot.phase is Phase.FAILED and slot.cause == "fenced":
+        return None
+    if slot.phase is not Phase.UNKNOWN and node.session and slot.revision > node.session:
+        return Misfit(Code.FENCE, f"the agent of {node.name} lives: it must say so itself")
+    deadline = node.session_ended + state.facts.settings.fence_time
+    if case.at < deadline:
+        return Misfit(Code.FENCE, f"its fence falls at {deadline}, now is {case.at}")
+    return None

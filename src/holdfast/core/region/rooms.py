@@ -1,0 +1,151 @@
+"""What stands on a node and what it takes.
+
+A room is always the sum over its slots and holds. A binding that waits for others (its victims) and those others are one
+cluster: together they take, of each resource, the larger of what leaves and what comes. So nobody is promised what a victim
+still uses, and nothing is lost when either side goes first (RULES 15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.core.model.placement import EMPTY_ROOM, DeviceRoom, Reservation, Room, Slot
+from holdfast.core.model.resources import NOTHING, Resources, add, greatest, subtract, total
+from holdfast.core.model.shapes import Revision
+from holdfast.core.region.state import RegionState
+
+Milli = dict[int, int]
+
+
+def _devices(
+    devices: tuple[DeviceRoom, ...], indexes: Iterable[int], firm: int, all_: int, held: int
+) -> tuple[DeviceRoom, ...]:
+    rooms = list(devices)
+    for index in indexes:
+        while len(rooms) <= index:
+            rooms.append(DeviceRoom())
+        room = rooms[index]
+        rooms[index] = DeviceRoom(room.firm + firm, room.all + all_, room.held + held)
+    return tuple(rooms)
+
+
+def with_slot(room: Room, slot: Slot, need: Resources, milli: int, revision: Revision) -> Room:
+    """The room once a slot that waits for nobody stands in it too."""
+    firm = milli if slot.firm else 0
+    return Room(
+        add(room.firm, need) if slot.firm else room.firm,
+        add(room.all, need),
+        room.held,
+        _devices(room.devices, slot.devices, firm, milli, 0) if slot.devices else room.devices,
+        tuple(sorted((*room.ports, *slot.ports))) if slot.ports else room.ports,
+        room.waiting,
+        revision,
+        (*room.slots, (slot.workload, slot.ordinal)),
+        room.holds,
+    )
+
+
+def without_slot(room: Room, slot: Slot, need: Resources, milli: int, revision: Revision) -> Room:
+    """The room once a slot that waited for nobody has left it."""
+    key = (slot.workload, slot.ordinal)
+    firm = milli if slot.firm else 0
+    ports = list(room.ports)
+    for port in slot.ports:
+        ports.remove(port)
+    return Room(
+        subtract(room.firm, need) if slot.firm else room.firm,
+        subtract(room.all, need),
+        room.held,
+        _devices(room.devices, slot.devices, -firm, -milli, 0) if slot.devices else room.devices,
+        tuple(ports),
+        room.waiting,
+        revision,
+        tuple(other for other in room.slots if other != key),
+        room.holds,
+    )
+
+
+def with_hold(room: Room, hold: Reservation, revision: Revision) -> Room:
+    """The room once it is held too."""
+    devices = _devices(room.devices, hold.devices, 0, 0, hold.device_milli) if hold.devices else room.devices
+    held, holds = add(room.held, hold.need), (*room.holds, hold.uid)
+    return Room(room.firm, room.all, held, devices, room.ports, room.waiting, revision, room.slots, holds)
+
+
+def without_hold(room: Room, hold: Reservation, revision: Revision) -> Room:
+    """The room once the hold has ended."""
+    devices = _devices(room.devices, hold.devices, 0, 0, -hold.device_milli) if hold.devices else room.devices
+    held, holds = subtract(room.held, hold.need), tuple(uid for uid in room.holds if uid != hold.uid)
+    return Room(room.firm, room.all, held, devices, room.ports, room.waiting, revision, room.slots, holds)
+
+
+def victims_left(state: RegionState, slot: Slot) -> list[Slot]:
+    """The slots that this one still waits for."""
+    key = (slot.workload, slot.ordinal)
+    found = (state.slots.get(victim) for victim in slot.after)
+    return [victim for victim in found if victim is not None and victim.heir == key]
+
+
+def _milli(state: RegionState, slots: Iterable[Slot]) -> Milli:
+    use: Milli = {}
+    for slot in slots:
+        milli = state.templates[slot.template].gpu_milli
+        for index in slot.devices:
+            use[index] = use.get(index, 0) + milli
+    return use
+
+
+def _cluster_devices(room: Room, leaving: Milli, coming: Milli, *, firm: bool) -> tuple[DeviceRoom, ...]:
+    devices = room.devices
+    for index in sorted({**leaving, **coming}):
+        amount = max(leaving.get(index, 0), coming.get(index, 0))
+        devices = _devices(devices, (index,), amount if firm else 0, 0 if firm else amount, 0)
+    return devices
+
+
+def with_cluster(state: RegionState, room: Room, slot: Slot, victims: list[Slot]) -> Room:
+    """The room once a waiting slot and the victims it waits for stand in it together."""
+    need = state.templates[slot.template].need
+    needs = [(victim, state.templates[victim.template].need) for victim in victims]
+    firm_victims = [victim for victim in victims if victim.firm]
+    firm_leaving = total(amount for victim, amount in needs if victim.firm)
+    firm = greatest(firm_leaving, need if slot.firm else NOTHING)
+    everything = greatest(total(amount for _, amount in needs), need)
+    coming = _milli(state, [slot])
+    devices = _cluster_devices(room, _milli(state, firm_victims), coming if slot.firm else {}, firm=True)
+    room_so_far = Room(room.firm, room.all, room.held, devices)
+    devices = _cluster_devices(room_so_far, _milli(state, victims), coming, firm=False)
+    ports = sorted((*room.ports, *slot.ports, *(port for victim in victims for port in victim.ports)))
+    return Room(
+        add(room.firm, firm),
+        add(room.all, everything),
+        room.held,
+        devices,
+        tuple(ports),
+        room.waiting + 1,
+        room.revision,
+        room.slots,
+        room.holds,
+    )
+
+
+def recount(
+    state: RegionState, node: Revision, revision: Revision, leaving: frozenset[tuple[int, int]] = frozenset()
+) -> Room:
+    """The node's room, counted anew from who stands there; `leaving` are counted no more."""
+    before = state.rooms.get(node) or EMPTY_ROOM
+    room = Room(revision=revision)
+    for uid in before.holds:
+        room = with_hold(room, state.holds[uid], revision)
+    keys = tuple(key for key in before.slots if key not in leaving)
+    for key in keys:
+        slot = state.slots[key]
+        if slot.heir is not None:
+            continue
+        template = state.templates[slot.template]
+        victims = victims_left(state, slot) if slot.after else []
+        if victims:
+            room = with_cluster(state, room, slot, victims)
+        else:
+            room = with_slot(room, slot, template.need, template.gpu_milli, revision)
+    return Room(room.firm, room.all, room.held, room.devices, room.ports, room.waiting, revision, keys, before.holds)

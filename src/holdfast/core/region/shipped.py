@@ -1,0 +1,114 @@
+"""What events from the platform do here: each stores or drops a copy, and the cursor moves with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.placement import Use
+from holdfast.core.model.resources import NOTHING, above_zero, subtract
+from holdfast.core.region import events as e
+from holdfast.core.region.index import count_template, owed, shift_shield
+from holdfast.core.region.state import RegionState
+
+
+def cursor_moved(state: RegionState, event: e.CursorMoved, stamp: Stamp) -> None:
+    place = state.place
+    state.place = replace(place, platform_log=event.log_id, platform_term=event.term, cursor=event.cursor)
+
+
+def place_stored(state: RegionState, event: e.PlaceStored, stamp: Stamp) -> None:
+    state.place = replace(state.place, name=event.place.name, jurisdiction=event.place.jurisdiction)
+
+
+def template_stored(state: RegionState, event: e.TemplateStored, stamp: Stamp) -> None:
+    state.templates.put(event.digest, event.template)
+    state.leaving.drop(event.digest)
+
+
+def template_leaving(state: RegionState, event: e.TemplateLeaving, stamp: Stamp) -> None:
+    state.leaving.put(event.digest, True)
+
+
+def assignment_stored(state: RegionState, event: e.AssignmentStored, stamp: Stamp) -> None:
+    before = state.assignments.get(event.assignment.uid)
+    state.assignments.put(event.assignment.uid, event.assignment)
+    for share in event.assignment.shares:
+        count_template(state, share.template, 1)
+    for share in before.shares if before else ():
+        count_template(state, share.template, -1)
+
+
+def allowance_stored(state: RegionState, event: e.AllowanceStored, stamp: Stamp) -> None:
+    allowance = event.allowance
+    before = owed(state, allowance.account)
+    state.allowances.put(allowance.account, allowance)
+    use = state.uses.get(allowance.account) or Use()
+    shift_shield(state, before, above_zero(subtract(allowance.protected, use.placed)))
+
+
+def class_stored(state: RegionState, event: e.ClassStored, stamp: Stamp) -> None:
+    state.classes.put(event.priority_class.meta.name, event.priority_class)
+
+
+def principal_stored(state: RegionState, event: e.PrincipalStored, stamp: Stamp) -> None:
+    state.principals.put(event.principal.meta.name, event.principal)
+
+
+def token_stored(state: RegionState, event: e.TokenStored, stamp: Stamp) -> None:
+    state.tokens.put(event.token.meta.name, event.token)
+
+
+def policy_stored(state: RegionState, event: e.PolicyStored, stamp: Stamp) -> None:
+    state.policies.put(event.policy.revision, event.policy)
+
+
+def validity_stored(state: RegionState, event: e.ValidityStored, stamp: Stamp) -> None:
+    state.validities.put(event.validity.scope, event.validity.revision)
+
+
+def override_stored(state: RegionState, event: e.OverrideStored, stamp: Stamp) -> None:
+    state.platform_overrides.put(event.override.uid, event.override)
+
+
+def shipped_gone(state: RegionState, event: e.ShippedGone, stamp: Stamp) -> None:
+    kind, key = event.gone.kind, event.gone.key
+    if kind == "grant":
+        shift_shield(state, owed(state, key), NOTHING)
+    if kind == "assignment":
+        for share in state.assignments[int(key)].shares:
+            count_template(state, share.template, -1)
+    table, numeric = GONE_FROM[kind]
+    state.table(table).drop(int(key) if numeric else key)
+
+
+#: By kind: the table it is dropped from, and whether its key is a number.
+GONE_FROM = {
+    "template": ("templates", False),
+    "assignment": ("assignments", True),
+    "grant": ("allowances", False),
+    "priority-class": ("classes", False),
+    "principal": ("principals", False),
+    "token": ("tokens", False),
+    "policy": ("policies", True),
+    "validity": ("validities", False),
+    "override": ("platform_overrides", True),
+}
+
+APPLY_SHIPPED: dict[type, Any] = {
+    e.CursorMoved: cursor_moved,
+    e.PlaceStored: place_stored,
+    e.TemplateStored: template_stored,
+    e.TemplateLeaving: template_leaving,
+    e.AssignmentStored: assignment_stored,
+    e.AllowanceStored: allowance_stored,
+    e.ClassStored: class_stored,
+    e.PrincipalStored: principal_stored,
+    e.TokenStored: token_stored,
+    e.PolicyStored: policy_stored,
+    e.ValidityStored: validity_stored,
+    e.OverrideStored: override_stored,
+    e.ShippedGone: shipped_gone,
+}

@@ -1,0 +1,198 @@
+"""Ship: a step of the platform's log, applied with its cursor in one record (RULES 14).
+
+At or before the cursor it is dropped; a gap stops the stream; another log needs a full list, in which what is missing is gone.
+The region settles each grant itself, from what it has charged: `limit = max(target, charged)` (RULES 7).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.allotment import Allowance, Assignment, Stage
+from holdfast.core.model.resources import NOTHING, greatest
+from holdfast.core.region import commands as c
+from holdfast.core.region import events as e
+from holdfast.core.region.breaches import assignment_overshoots, opened
+from holdfast.core.region.charging import charged
+from holdfast.core.region.shipped import GONE_FROM
+from holdfast.core.region.state import RegionState
+
+STEPS_MAX = 10_000
+
+
+def ship(state: RegionState, command: c.Ship, case: Case) -> Accepted | Refused:
+    """Apply a step, whole or not at all."""
+    refused = _refuse_cursor(state, command) or _refuse_puts(state, command)
+    if refused is not None:
+        return refused
+    events: list[Any] = []
+    for put in command.puts:
+        events.extend(_put(state, put))
+    gone = (*command.gone, *_missing(state, command)) if command.full else command.gone
+    for one in gone:
+        events.extend(_gone(state, one, case))
+    events.extend(_breached(state, events, case))
+    events.append(e.CursorMoved(command.log_id, command.term, command.to))
+    return Accepted(tuple(events))
+
+
+def _refuse_cursor(state: RegionState, command: c.Ship) -> Refused | None:
+    place = state.place
+    facts = {"log_id": place.platform_log, "term": place.platform_term, "cursor": place.cursor}
+    if len(command.puts) + len(command.gone) > STEPS_MAX:
+        return Refused(Code.TOO_LARGE, f"a step has at most {STEPS_MAX} objects", facts)
+    same_log = command.log_id == place.platform_log
+    if same_log and command.term < place.platform_term:
+        return Refused(Code.STALE, f"term {place.platform_term} was seen; {command.term} is over", facts)
+    if command.full:
+        if same_log and command.to < place.cursor:
+            return Refused(Code.ALREADY, "the cursor is past this list", facts)
+        return None
+    if not same_log and place.platform_log:
+        return Refused(Code.DIVERGED, f"this region follows log {place.platform_log}: a full list is needed", facts)
+    if command.to <= place.cursor:
+        return Refused(Code.ALREADY, "the cursor is past this step", facts)
+    if command.after != place.cursor:
+        return Refused(Code.GAP, f"the next step begins after {place.cursor}, this one after {command.after}", facts)
+    return None
+
+
+def _refuse_puts(state: RegionState, command: c.Ship) -> Refused | None:
+    named = [*map(_named, command.puts), *((one.kind, one.key) for one in command.gone)]
+    if len({*named}) != len(named):
+        return Refused(Code.MALFORMED, "a step names an object once", {})
+    arriving = {put.digest for put in command.puts if isinstance(put, c.TemplateShipped)}
+    name = state.facts.ledger.removeprefix("region/")
+    for put in command.puts:
+        if isinstance(put, c.TemplateShipped) and template_digest(put.template) != put.digest:
+            return Refused(Code.MALFORMED, f"template {put.digest} is not what its digest says", {"digest": put.digest})
+        if isinstance(put, c.RegionShipped) and put.name != name:
+            return Refused(Code.WRONG_SCOPE, f"this is region {name}, not {put.name}", {"region": name})
+        if isinstance(put, c.AssignmentShipped):
+            refused = _refuse_assignment(state, put.assignment, name, arriving)
+            if refused is not None:
+                return refused
+    for one in command.gone:
+        if one.kind not in GONE_FROM or (GONE_FROM[one.kind][1] and not one.key.isdecimal()):
+            return Refused(Code.MALFORMED, f"nothing of kind {one.kind} has key {one.key}", {"kind": one.kind})
+    return None
+
+
+def _refuse_assignment(state: RegionState, new: Assignment, name: str, arriving: set[str]) -> Refused | None:
+    if new.region != name:
+        return Refused(Code.WRONG_SCOPE, f"this is region {name}, not {new.region}", {"region": name})
+    for share in new.shares:
+        if share.template not in arriving and share.template not in state.templates:
+            return not_found("template", share.template)
+    known = state.assignments.get(new.uid)
+    if known is not None and (known.workload, known.tenant, known.exclusive) != (
+        new.workload,
+        new.tenant,
+        new.exclusive,
+    ):
+        return Refused(Code.MALFORMED, f"assignment {new.uid} is of another workload", {"assignment": new.uid})
+    return None
+
+
+def _put(state: RegionState, put: c.Shipped) -> list[Any]:
+    match put:
+        case c.RegionShipped():
+            return [e.PlaceStored(put)]
+        case c.TemplateShipped():
+            return [] if put.digest in state.templates else [e.TemplateStored(put.digest, put.template)]
+        case c.AssignmentShipped():
+            return [e.AssignmentStored(put.assignment)]
+        case c.GrantShipped():
+            known = state.allowances.get(put.account)
+            if known is not None and known.version >= put.version:
+                return []
+            limit = greatest(put.target, charged(state, put.account))
+            return [e.AllowanceStored(Allowance(put.account, put.version, put.target, limit, put.ends, put.protected))]
+        case c.ClassShipped():
+            return [e.ClassStored(put.priority_class)]
+        case c.PrincipalShipped():
+            return [e.PrincipalStored(put.principal)]
+        case c.TokenShipped():
+            return [e.TokenStored(put.token)]
+        case c.PolicyShipped():
+            return [e.PolicyStored(put.policy)]
+        case c.ValidityShipped():
+            return [e.ValidityStored(put.validity)]
+        case c.OverrideShipped():
+            return [e.OverrideStored(put.override)]
+
+
+def _gone(state: RegionState, one: c.Gone, case: Case) -> list[Any]:
+    """What is gone leaves at once, unless something here still stands on it: then it ends and is released first."""
+    table, numeric = GONE_FROM[one.kind]
+    key: Any = int(one.key) if numeric else one.key
+    if state.table(table).get(key) is None:
+        return []
+    if one.kind == "template" and state.template_uses.get(key):
+        return [] if key in state.leaving else [e.TemplateLeaving(key)]
+    if one.kind == "grant" and charged(state, key) != NOTHING:
+        known = state.allowances[key]
+        left = charged(state, key)
+        return [e.AllowanceStored(Allowance(key, known.version, NOTHING, left, min(known.ends, case.at)))]
+    if one.kind == "assignment":
+        assignment = state.assignments[key]
+        held = any(hold.assignment == key for _, hold in state.holds.unordered())
+        if held or state.ordinals.get(key):
+            return [e.AssignmentStored(replace(assignment, stage=Stage.ENDED, shares=(), ordinals=()))]
+    return [e.ShippedGone(one)]
+
+
+def _missing(state: RegionState, command: c.Ship) -> list[c.Gone]:
+    """What a full list does not name. A principal that this region's own log began with stays."""
+    named = {(kind, key) for kind, key in map(_named, command.puts)}
+    found = []
+    for kind in sorted(GONE_FROM):
+        table, _ = GONE_FROM[kind]
+        for key, value in state.table(table).items():
+            own = kind == "principal" and value.meta.created_by == "ledger"
+            if not own and (kind, str(key)) not in named:
+                found.append(c.Gone(kind, str(key)))
+    return found
+
+
+def _named(put: c.Shipped) -> tuple[str, str]:
+    match put:
+        case c.RegionShipped():
+            return "region", put.name
+        case c.TemplateShipped():
+            return "template", put.digest
+        case c.AssignmentShipped():
+            return "assignment", str(put.assignment.uid)
+        case c.GrantShipped():
+            return "grant", put.account
+        case c.ClassShipped():
+            return "priority-class", put.priority_class.meta.name
+        case c.PrincipalShipped():
+            return "principal", put.principal.meta.name
+        case c.TokenShipped():
+            return "token", put.token.meta.name
+        case c.PolicyShipped():
+            return "policy", str(put.policy.revision)
+        case c.ValidityShipped():
+            return "validity", put.validity.scope
+        case c.OverrideShipped():
+            return "override", str(put.override.uid)
+
+
+def _breached(state: RegionState, events: list[Any], case: Case) -> list[Any]:
+    """Residency and rights that a new word of the platform has broken for what already stands here."""
+    jurisdiction = state.place.jurisdiction
+    changed = {event.assignment.uid: event.assignment for event in events if isinstance(event, e.AssignmentStored)}
+    for event in events:
+        if isinstance(event, e.PlaceStored) and event.place.jurisdiction != jurisdiction:
+            jurisdiction = event.place.jurisdiction
+            changed = {**dict(state.assignments.items()), **changed}
+    found: list[Any] = []
+    for uid in sorted(changed):
+        found.extend(opened(state, assignment_overshoots(state, changed[uid], jurisdiction), case.at))
+    return found

@@ -1,0 +1,145 @@
+"""Which ordinals are wanted: what the replica controller says of slots, and the scheduler of requests."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import PendingReason
+from holdfast.core.model.resources import NOTHING, add
+from holdfast.core.model.shapes import SlotKey
+from holdfast.core.region.charging import Purse
+from holdfast.core.region.commands import AdoptSlots, ForgetAssignment, OpenSlots, ReportPending, WithdrawSlots
+from holdfast.core.region.events import (
+    AssignmentForgotten,
+    PendingReported,
+    Released,
+    SlotsAdopted,
+    SlotsOpened,
+    SlotsReleased,
+    SlotsRetargeted,
+)
+from holdfast.core.region.state import RegionState
+from holdfast.core.region.unmet import wrong_count
+
+ORDINAL_MAX = 1 << 31
+REASONS_MAX = 256
+
+
+def open_slots(state: RegionState, command: OpenSlots, case: Case) -> Accepted | Refused:
+    """New ordinals wait; known ones, under this template, will wait again once released. Never an identity without right."""
+    assignment = state.assignments.get(command.assignment)
+    refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
+    if refused is not None or assignment is None:
+        return refused or not_found("assignment", command.assignment)
+    if assignment.stage is not Stage.ACTIVE or command.template not in {
+        s.template for s in assignment.shares if s.count
+    }:
+        facts = {"assignment": assignment.uid, "stage": assignment.stage.value, "template": command.template}
+        return Refused(Code.NOT_ASSIGNED, "the assignment does not ask for this template now", facts)
+    if assignment.exclusive and not set(command.ordinals) <= set(assignment.ordinals):
+        return Refused(Code.NOT_ASSIGNED, "this region has no right to all of these ordinals", {})
+    new: list[int] = []
+    again: list[SlotKey] = []
+    for ordinal in command.ordinals:
+        key = (assignment.workload, ordinal)
+        slot = state.slots.get(key)
+        if slot is None:
+            new.append(ordinal)
+        elif slot.assignment != assignment.uid:
+            return Refused(Code.EXISTS, f"slot {key} belongs to another assignment", {"slot": key})
+        elif slot.phase is Phase.PENDING:
+            return Refused(Code.EXISTS, f"slot {key} waits already", {"slot": key})
+        elif slot.next_template != command.template:
+            again.append(key)
+    if not new and not again:
+        return Refused(Code.ALREADY, "all of these are wanted already", {})
+    opened = (SlotsOpened(assignment.uid, assignment.workload, command.template, tuple(new)),) if new else ()
+    retargeted = (SlotsRetargeted(tuple(again), command.template),) if again else ()
+    return Accepted((*opened, *retargeted))
+
+
+def _refuse_ordinals(assignment: Assignment | None, uid: int, ordinals: tuple[int, ...]) -> Refused | None:
+    if assignment is None:
+        return not_found("assignment", uid)
+    if len({*ordinals}) != len(ordinals) or not all(0 <= ordinal < ORDINAL_MAX for ordinal in ordinals):
+        return Refused(Code.MALFORMED, "ordinals are different numbers from 0", {})
+    return None
+
+
+def withdraw_slots(state: RegionState, command: WithdrawSlots, case: Case) -> Accepted | Refused:
+    """What waits is released and its charge returned; what runs goes on and will not come back."""
+    assignment = state.assignments.get(command.assignment)
+    refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
+    if refused is not None or assignment is None:
+        return refused or not_found("assignment", command.assignment)
+    releases: list[Released] = []
+    unwanted: list[SlotKey] = []
+    for ordinal in command.ordinals:
+        key = (assignment.workload, ordinal)
+        slot = state.slots.get(key)
+        if slot is None or slot.assignment != assignment.uid:
+            return not_found("slot", key)
+        if slot.phase in (Phase.PENDING, Phase.RESERVED):
+            releases.append(Released(key, "withdrawn", "", ""))
+        elif slot.next_template:
+            unwanted.append(key)
+    if not releases and not unwanted:
+        return Refused(Code.ALREADY, "none of these is wanted", {})
+    gone = (SlotsReleased(tuple(releases)),) if releases else ()
+    last = (SlotsRetargeted(tuple(unwanted), ""),) if unwanted else ()
+    return Accepted((*gone, *last))
+
+
+def forget_assignment(state: RegionState, command: ForgetAssignment, case: Case) -> Accepted | Refused:
+    """Only an ended assignment that has no slots and no holds."""
+    assignment = state.assignments.get(command.assignment)
+    if assignment is None:
+        return not_found("assignment", command.assignment)
+    if assignment.stage is not Stage.ENDED:
+        return Refused(Code.WRONG_PHASE, f"it is {assignment.stage}", {"stage": assignment.stage.value})
+    left = len(state.ordinals.get(assignment.uid) or ())
+    if left or any(hold.assignment == assignment.uid for _, hold in state.holds.unordered()):
+        return Refused(Code.IN_USE, f"it has {left} slots, or holds, left", {"slots": left})
+    return Accepted((AssignmentForgotten(assignment.uid),))
+
+
+def adopt_slots(state: RegionState, command: AdoptSlots, case: Case) -> Accepted | Refused:
+    """Charge recovered slots to what their assignment names now; all of them or none."""
+    assignment = state.assignments.get(command.assignment)
+    refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
+    if refused is not None or assignment is None:
+        return refused or not_found("assignment", command.assignment)
+    needed = NOTHING
+    keys = []
+    for ordinal in command.ordinals:
+        key = (assignment.workload, ordinal)
+        slot = state.slots.get(key)
+        if slot is None or slot.assignment != assignment.uid or not slot.account:
+            return not_found("charged slot", key)
+        if slot.account in assignment.accounts:
+            return Refused(Code.ALREADY, f"slot {key} is charged to {slot.account}", {"slot": key})
+        needed = add(needed, state.templates[slot.template].need)
+        keys.append(key)
+    for account in assignment.accounts:
+        if Purse(state, account, case.at).affords(needed):
+            return Accepted((SlotsAdopted(account, tuple(keys)),))
+    return Refused(Code.OVER_GRANT, f"{', '.join(assignment.accounts)} cannot pay for them", {})
+
+
+def report_pending(state: RegionState, command: ReportPending, case: Case) -> Accepted | Refused:
+    """Typed reasons on the request; an older look does not replace a newer one."""
+    requests = state.requests.get(command.assignment) or ()
+    request = next((r for r in requests if r.template == command.template), None)
+    if request is None:
+        return not_found("request", f"{command.assignment}/{command.template}")
+    if _size(command.reasons) > REASONS_MAX:
+        return Refused(Code.TOO_LARGE, f"a tree of reasons has at most {REASONS_MAX} nodes", {})
+    if command.examined <= request.examined:
+        return Refused(Code.ALREADY, f"it was examined at {request.examined}", {"examined": request.examined})
+    return Accepted((PendingReported(command.assignment, command.template, command.examined, command.reasons),))
+
+
+def _size(reasons: tuple[PendingReason, ...]) -> int:
+    return sum(1 + _size(reason.below) for reason in reasons)

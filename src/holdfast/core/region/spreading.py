@@ -1,0 +1,25 @@
+"""Spread and apart: the gates that count who else stands in a node's domain."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.topology import Node, domain
+from holdfast.core.region.feasible import Misfit
+from holdfast.core.region.trial import Terms, Trial
+
+
+def crowded(trial: Trial, terms: Terms, node: Node) -> Misfit | None:
+    """Whether one more slot there would be too many of its workload, or too many of a group kept apart."""
+    for spread in terms.template.spread:
+        scope = f"#{terms.workload}"
+        here = domain(node, spread.key)
+        fewest = min(
+            (trial.member_count((scope, spread.key, name)) for name in trial.domain_names(spread.key)), default=0
+        )
+        if trial.member_count((scope, spread.key, here)) + 1 - fewest > spread.max_skew:
+            return Misfit(Code.SPREAD, f"{spread.key} {here} has {spread.max_skew} more than the emptiest")
+    for apart in terms.template.apart:
+        where = (f"{terms.tenant}/{apart.group}", apart.key, domain(node, apart.key))
+        if trial.member_count(where) >= apart.most:
+            return Misfit(Code.APART, f"{apart.key} {where[2]} has {apart.most} of {apart.group}")
+    return None

@@ -1,0 +1,104 @@
+"""A region's state: its tables, and how the derived ones are rebuilt from the others."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from holdfast.core.ledger.state import COMMON_TABLES, LedgerState
+from holdfast.core.ledger.table import MANY, Table, TableSpec
+from holdfast.core.model.allotment import Allowance, Assignment
+from holdfast.core.model.control import Override, SchedulerPolicy
+from holdfast.core.model.placement import Breach, Reservation, Room, SchedulingRequest, Slot, Sums, Use
+from holdfast.core.model.shapes import Revision, Row, SlotKey
+from holdfast.core.model.tenancy import PriorityClass, Token
+from holdfast.core.model.topology import Node
+from holdfast.core.model.workload import Template
+
+
+class Place(Row, frozen=True):
+    """Which region this is, where it lies, and how far it has applied the platform's log."""
+
+    name: str = ""
+    jurisdiction: str = ""
+    platform_log: str = ""
+    platform_term: int = 0
+    cursor: Revision = 0
+
+
+class RegionState(LedgerState):
+    """Everything a region knows. Derived tables are sums and indexes over the stored ones."""
+
+    TABLES: ClassVar[tuple[TableSpec, ...]] = (
+        *COMMON_TABLES,
+        TableSpec("nodes", int, Node, MANY),
+        TableSpec("slots", tuple[int, int], Slot, MANY),
+        TableSpec("rooms", int, Room, MANY),
+        TableSpec("requests", int, tuple[SchedulingRequest, ...], MANY),
+        TableSpec("holds", int, Reservation, MANY),
+        TableSpec("assignments", int, Assignment, MANY),
+        TableSpec("templates", str, Template),
+        TableSpec("allowances", str, Allowance),
+        TableSpec("classes", str, PriorityClass),
+        TableSpec("tokens", str, Token),
+        TableSpec("policies", int, SchedulerPolicy),
+        TableSpec("validities", str, int),
+        TableSpec("breaches", tuple[str, str], Breach),
+        TableSpec("platform_overrides", int, Override),
+        TableSpec("leaving", str, bool),
+        TableSpec("node_names", str, int, derived=True),
+        TableSpec("ordinals", int, tuple[int, ...], MANY, derived=True),
+        TableSpec("tallies", int, tuple[int, ...], MANY, derived=True),
+        TableSpec("uses", str, Use, derived=True),
+        TableSpec("template_uses", str, int, derived=True),
+        TableSpec("domains", tuple[str, str], int, derived=True),
+        TableSpec("members", tuple[str, str, str], int, derived=True),
+    )
+    SCALARS: ClassVar[tuple[str, ...]] = ("facts", "place")
+    DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ("sums",)
+
+    place: Place
+    sums: Sums
+    nodes: Table[Revision, Node]
+    slots: Table[SlotKey, Slot]
+    #: By assignment: its requests, one per template that has open slots.
+    requests: Table[Revision, tuple[SchedulingRequest, ...]]
+    holds: Table[Revision, Reservation]
+    assignments: Table[Revision, Assignment]
+    templates: Table[str, Template]
+    allowances: Table[str, Allowance]
+    classes: Table[str, PriorityClass]
+    tokens: Table[str, Token]
+    policies: Table[Revision, SchedulerPolicy]
+    #: By scope (a tenant, or everywhere): the one valid policy revision.
+    validities: Table[str, Revision]
+    breaches: Table[tuple[str, str], Breach]
+    #: Overrides of the platform, by their uid there; those opened here while cut off are in `overrides`.
+    platform_overrides: Table[Revision, Override]
+    #: Templates that the platform no longer ships and that are still in use here.
+    leaving: Table[str, bool]
+    node_names: Table[str, Revision]
+    #: What stands on each node. Stored, though it is a sum, for its revision: by it a stale proposal is told apart.
+    rooms: Table[Revision, Room]
+    #: By assignment: the ordinals that have a slot, sorted.
+    ordinals: Table[Revision, tuple[int, ...]]
+    #: By assignment: how many slots are in each phase, in the order of `PHASES`.
+    tallies: Table[Revision, tuple[int, ...]]
+    uses: Table[str, Use]
+    #: By template: how many assignments ask for it and slots are, or will be, of it.
+    template_uses: Table[str, int]
+    #: By (zone or pool, its name): how many usable nodes it has.
+    domains: Table[tuple[str, str], int]
+    #: By (spread or apart scope, topology key, domain): how many slots stand there.
+    members: Table[tuple[str, str, str], int]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = Place()
+        self.sums = Sums()
+
+    def rebuild(self) -> None:
+        """Build every derived table anew."""
+        from holdfast.core.region.index import rebuild
+
+        super().rebuild()
+        rebuild(self)

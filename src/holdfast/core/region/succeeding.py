@@ -1,0 +1,190 @@
+"""Placements that take somebody's room: after victims that must end first, or out of a reservation that is used up.
+
+Victims stop and the successor is bound in one commit; it inherits exactly the room they leave, on that node and those
+devices (RULES 15). A victim has at most one heir. Preemption compares static priority, strictly; recovery takes back
+borrowed room without asking the disruption budget.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.lifecycle import STOPPABLE, Phase
+from holdfast.core.model.placement import EMPTY_ROOM, DeviceRoom, Reservation, Room, Slot
+from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, greatest, subtract, total
+from holdfast.core.model.topology import Node
+from holdfast.core.region.charging import leaves_protected
+from holdfast.core.region.commands import Placement
+from holdfast.core.region.events import HoldEnded, SlotsStopping, Stopping
+from holdfast.core.region.feasible import Misfit, fits
+from holdfast.core.region.rooms import with_slot, without_hold
+from holdfast.core.region.stopping import disruption_left
+from holdfast.core.region.trial import Terms, Trial
+
+
+def succeed(trial: Trial, terms: Terms, slot: Slot, node: Node, placement: Placement) -> str | Misfit:
+    """The account that pays, with victims and hold taken in the trial; or the gate that is shut."""
+    victims = _victims(trial, terms, placement)
+    if isinstance(victims, Misfit):
+        return victims
+    hold = _hold(trial, terms, placement)
+    if isinstance(hold, Misfit):
+        return hold
+    room: Room = trial.rooms.get(node.uid) or trial.room_of(node.uid) or EMPTY_ROOM
+    if hold is not None:
+        room = without_hold(room, hold, room.revision)
+    misfit = fits(
+        node, _less(trial, room, victims), terms.template, placement.devices, placement.ports, firm=terms.firm
+    )
+    if misfit is not None:
+        return misfit
+    extra = _extra(trial, terms, victims, hold)
+    if terms.firm and leaves_protected(trial.state, terms.assignment.accounts[0], trial.standing, extra) < 1:
+        return Misfit(Code.PROTECTED, "what is left is kept for protected tenants")
+    if hold is not None:
+        terms.refund(hold.account, hold.need)
+    account = slot.account or terms.payer()
+    if not account:
+        if hold is not None:
+            terms.refund(hold.account, subtract(NOTHING, hold.need))
+        return terms.cannot_pay()
+    if not slot.account:
+        terms.pay(account)
+    _take(trial, terms, slot, node, placement, victims, hold, room, extra)
+    return account
+
+
+def _victims(trial: Trial, terms: Terms, placement: Placement) -> list[Slot] | Misfit:
+    found = []
+    if len({*placement.after}) != len(placement.after):
+        return Misfit(Code.MALFORMED, "a victim is named twice")
+    for key in placement.after:
+        victim = trial.slot_of(key)
+        if victim is None or victim.node != placement.node:
+            return Misfit(Code.NOT_FOUND, f"slot {key} does not stand on that node")
+        if victim.heir is not None or key in trial.victims:
+            return Misfit(Code.IN_USE, f"another slot already waits for {key}")
+        if victim.phase is not Phase.TERMINATING:
+            misfit = _may_stop(trial, terms, victim)
+            if misfit is not None:
+                return misfit
+        elif victim.after:
+            return Misfit(Code.IN_USE, f"slot {key} itself waits for others")
+        found.append(victim)
+    return found
+
+
+def _may_stop(trial: Trial, terms: Terms, victim: Slot) -> Misfit | None:
+    key = (victim.workload, victim.ordinal)
+    if victim.phase not in STOPPABLE or victim.after:
+        return Misfit(Code.WRONG_PHASE, f"slot {key} is {victim.phase} and cannot be stopped for another")
+    if terms.recovery and not victim.firm:
+        return None
+    assignment = trial.state.assignments[victim.assignment]
+    theirs = trial.state.classes.get(assignment.priority_class)
+    mine = terms.priority_class.spec
+    if not mine.may_preempt or (theirs is not None and theirs.spec.priority >= mine.priority):
+        return Misfit(Code.PRIORITY, f"slot {key} is not of strictly lower priority")
+    lost = trial.serving_lost.get(victim.assignment, 0)
+    if victim.phase is Phase.SERVING and disruption_left(trial.state, assignment) - lost <= 0:
+        return Misfit(Code.DISRUPTION, f"the disruption budget of {assignment.workload_name} is spent")
+    return None
+
+
+def _hold(trial: Trial, terms: Terms, placement: Placement) -> Reservation | Misfit | None:
+    if not placement.hold:
+        return None
+    hold = trial.state.holds.get(placement.hold)
+    if hold is None or placement.hold in trial.used_holds or hold.node != placement.node:
+        return Misfit(Code.NOT_FOUND, f"hold {placement.hold} on that node")
+    mine = hold.assignment == terms.assignment.uid if hold.assignment else hold.tenant == terms.tenant
+    if not mine:
+        return Misfit(Code.NOT_OWNER, f"hold {placement.hold} is not kept for this workload")
+    if hold.ends <= trial.case.at:
+        return Misfit(Code.EXPIRED, f"hold {placement.hold} has ended")
+    return hold
+
+
+def _needs(trial: Trial, victims: list[Slot], *, firm: bool) -> Resources:
+    templates = trial.state.templates
+    return total(templates[victim.template].need for victim in victims if victim.firm or not firm)
+
+
+def _less(trial: Trial, room: Room, victims: list[Slot]) -> Room:
+    """The room as it will be once the victims are gone: what the successor must fit into."""
+    if not victims:
+        return room
+    devices = list(room.devices)
+    ports = list(room.ports)
+    for victim in victims:
+        milli = trial.state.templates[victim.template].gpu_milli
+        for index in victim.devices:
+            d = devices[index]
+            devices[index] = DeviceRoom(d.firm - (milli if victim.firm else 0), d.all - milli, d.held)
+        for port in victim.ports:
+            ports.remove(port)
+    firm = subtract(room.firm, _needs(trial, victims, firm=True))
+    everything = subtract(room.all, _needs(trial, victims, firm=False))
+    return replace(room, firm=firm, all=everything, devices=tuple(devices), ports=tuple(ports))
+
+
+def _extra(trial: Trial, terms: Terms, victims: list[Slot], hold: Reservation | None) -> Resources:
+    """What the placement takes of the region's free room beyond what its victims and its hold took already."""
+    before = _needs(trial, victims, firm=True)
+    after = greatest(before, terms.template.need)
+    held = hold.need if hold is not None else NOTHING
+    return above_zero(subtract(subtract(after, before), held))
+
+
+def _take(
+    trial: Trial,
+    terms: Terms,
+    slot: Slot,
+    node: Node,
+    placement: Placement,
+    victims: list[Slot],
+    hold: Reservation | None,
+    room: Room,
+    extra: Resources,
+) -> None:
+    key = (slot.workload, slot.ordinal)
+    trial.taken.add(key)
+    trial.standing = add(trial.standing, extra) if terms.firm else trial.standing
+    if hold is not None:
+        trial.used_holds.add(hold.uid)
+        trial.side_events.append(HoldEnded(hold.uid, "used"))
+    stops: dict[str, list[Stopping]] = {}
+    for victim in victims:
+        trial.victims.add((victim.workload, victim.ordinal))
+        if victim.phase is Phase.SERVING and (victim.firm or not terms.recovery):
+            lost = trial.serving_lost.get(victim.assignment, 0)
+            trial.serving_lost[victim.assignment] = lost + 1
+        if victim.phase is not Phase.TERMINATING:
+            cause = "reclaimed" if terms.recovery and not victim.firm else "preempted"
+            again = Stopping((victim.workload, victim.ordinal), victim.next_template)
+            stops.setdefault(cause, []).append(again)
+    trial.side_events.extend(SlotsStopping(cause, tuple(stopped)) for cause, stopped in sorted(stops.items()))
+    standing = replace(slot, devices=placement.devices, ports=placement.ports, firm=terms.firm)
+    joined = with_slot(
+        _less(trial, room, victims), standing, terms.template.need, terms.template.gpu_milli, room.revision
+    )
+    trial.rooms[node.uid] = _at_least(joined, room)
+    if terms.scattered:
+        trial.count_members(terms, node)
+
+
+def _at_least(joined: Room, before: Room) -> Room:
+    """Until the victims are gone nobody may use more than they leave: of each resource the larger amount stays taken."""
+    devices = []
+    for index in range(max(len(joined.devices), len(before.devices))):
+        a = joined.devices[index] if index < len(joined.devices) else DeviceRoom()
+        b = before.devices[index] if index < len(before.devices) else DeviceRoom()
+        devices.append(DeviceRoom(max(a.firm, b.firm), max(a.all, b.all), a.held))
+    return replace(
+        joined,
+        firm=greatest(joined.firm, before.firm),
+        all=greatest(joined.all, before.all),
+        devices=tuple(devices),
+        ports=tuple(sorted((*joined.ports, *(port for port in before.ports if port not in joined.ports)))),
+    )
