@@ -72,14 +72,14 @@ class Refused(Struct, frozen=True):
     facts: Mapping[str, Any] = {}
 
 
-class Accepted(Struct, frozen=True):
+class Accepted(Struct, frozen=True, gc=False):
     """What becomes true when these events are durable. `answer` is what the sender is told besides the revision."""
 
     events: tuple[Any, ...]
     answer: bytes = b""
 
 
-class Repeated(Struct, frozen=True):
+class Repeated(Struct, frozen=True, gc=False):
     """The command was accepted before, at this revision: the first answer again."""
 
     revision: Revision

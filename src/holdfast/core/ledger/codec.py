@@ -30,7 +30,7 @@ _encoder = msgspec.msgpack.Encoder(order="deterministic")
 encode = _encoder.encode
 
 
-class Record(Struct, Generic[E], frozen=True, array_like=True, forbid_unknown_fields=True):
+class Record(Struct, Generic[E], frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """One accepted command as it stands in the log: who, when, why, what a repeat is answered, and its events."""
 
     at: Instant
@@ -159,5 +159,5 @@ def template_digest(template: Template) -> str:
 
 def key_id(actor: str, key: str) -> int:
     """An idempotency key within its actor's own, as one number."""
-    digest = hashlib.blake2b(f"{actor}\0{key}".encode(), digest_size=15).digest()
-    return int.from_bytes(digest, "big") + 1
+    digest = hashlib.blake2b(f"{actor}\0{key}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") or 1

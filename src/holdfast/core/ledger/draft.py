@@ -34,8 +34,8 @@ from holdfast.core.ledger.codec import (
 )
 from holdfast.core.ledger.envelope import Envelope, Stamp
 from holdfast.core.ledger.invariants import Invariant
-from holdfast.core.ledger.judge import judge
-from holdfast.core.ledger.registry import Rule
+from holdfast.core.ledger.judge import judge, receive
+from holdfast.core.ledger.registry import Case, InARow, Rule
 from holdfast.core.ledger.repeats import remember
 from holdfast.core.ledger.revision import INDEX_BITS, INDEX_MAX, revision
 from holdfast.core.ledger.state import LedgerState
@@ -66,7 +66,7 @@ def evolve(book: Book[S], state: S, event: Any, stamp: Stamp) -> None:
     book.apply[type(event)](state, event, stamp)
 
 
-class Landed(Struct, frozen=True):
+class Landed(Struct, frozen=True, gc=False):
     """An accepted command of a draft: it is true once the batch is durable."""
 
     revision: Revision
@@ -86,6 +86,7 @@ class Draft(Generic[S]):
         self._records: list[bytes] = []
         self._evidence: list[Evidence] = []
         self._at = state.facts.at
+        self._row: InARow | None = None
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -94,27 +95,58 @@ class Draft(Generic[S]):
     def consider(self, envelope: Envelope[Any], at: Instant) -> Landed | Refused | Repeated:
         """Judge a command on what the draft holds so far; what is accepted becomes part of it."""
         assert at >= self._at, f"ledger time runs backwards: {self._at} then {at}"
-        answer = judge(self._book.rules, self.state, envelope, at, self._next)
-        if not isinstance(answer, Accepted):
+        first = self._next
+        case = receive(self._book.rules, self.state, envelope, at, first)
+        if not isinstance(case, Case):
+            return case
+        answer = self._judge(case)
+        if isinstance(answer, Refused):
             return answer
-        if not answer.events:
-            return Landed(self._next, answer.answer)
+        events = answer.events
         record = _record(envelope, at, answer)
         raw = encode(record)
-        if len(raw) > RECORD_BYTES_MAX or self._next + len(answer.events) > self._last:
+        if len(raw) > RECORD_BYTES_MAX or first + len(events) > self._last:
+            self._settle()
             facts = {"bytes": len(raw), "most": RECORD_BYTES_MAX}
             return Refused(Code.TOO_LARGE, f"its record has {len(raw)} bytes, or its batch too many events", facts)
-        first = self._next
+        self._apply(record, first)
         self._at = at
-        self._next = apply_record(self._book, self.state, record, first)
+        self._next = first + len(events)
         if envelope.evidence:
             self._evidence.append(Evidence(len(self._records), envelope.evidence))
         self._records.append(raw)
         self.size_bytes += len(raw)
         return Landed(first, answer.answer)
 
+    def _judge(self, case: Case) -> Accepted | Refused:
+        """Judge in a row with those before it where that can be done, alone otherwise."""
+        rule = self._book.rules[type(case.command)]
+        if rule.in_a_row is not None:
+            if self._row is None or self._row.at != case.at:
+                self._settle()
+                self._row = rule.in_a_row(self.state, case.at)
+            answer = self._row.judge(case.command, case)
+            if answer is not None:
+                return answer
+        self._settle()
+        return rule.handler(self.state, case.command, case)
+
+    def _apply(self, record: Record[Any], first: Revision) -> None:
+        if self._row is None:
+            apply_record(self._book, self.state, record, first)
+            return
+        self._row.put(record.events, first, record.actor)
+        if record.session or record.key:
+            remember(self.state, record, first)
+
+    def _settle(self) -> None:
+        if self._row is not None:
+            self._row.settle()
+            self._row = None
+
     def seal(self) -> tuple[bytes, bytes]:
         """The batch's bytes and its digest. Evidence is cut, last first, to fit."""
+        self._settle()
         facts = self._base.facts
         header = Header(facts.log_id, self._seq, self.state.facts.term, self.state.facts.level, facts.digest)
         while sum(len(one.payload) for one in self._evidence) > EVIDENCE_BYTES_MAX:

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.registry import Case, Lane, Rule
+from holdfast.core.ledger.repeats import forget
 from holdfast.core.ledger.state import LEVEL, LedgerState, Session
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.settings import DEFAULTS, Settings, unsafe
@@ -211,6 +212,7 @@ def session_opened(state: LedgerState, event: SessionOpened, stamp: Stamp) -> No
 
 def session_ended(state: LedgerState, event: SessionEnded, stamp: Stamp) -> None:
     state.sessions.drop(event.session)
+    forget(state, event.session)
     if state.session_of.get(event.principal) == event.session:
         state.session_of.drop(event.principal)
 

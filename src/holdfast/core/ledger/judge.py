@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from holdfast.core.ledger.answers import Answer, Code, Refused
+from holdfast.core.ledger.answers import Answer, Code, Refused, Repeated
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.registry import Case, Rule
 from holdfast.core.ledger.repeats import earlier_answer
@@ -27,17 +27,21 @@ NAME_MAX = 256
 
 def judge(rules: Mapping[type, Rule[S]], state: S, envelope: Envelope[Any], at: Instant, revision: Revision) -> Answer:
     """The answer to a command. Pure: the same arguments give the same answer, always."""
+    received = receive(rules, state, envelope, at, revision)
+    if not isinstance(received, Case):
+        return received
+    return rules[type(envelope.command)].handler(state, envelope.command, received)
+
+
+def receive(
+    rules: Mapping[type, Rule[S]], state: S, envelope: Envelope[Any], at: Instant, revision: Revision
+) -> Case | Refused | Repeated:
+    """The case that a handler is to judge, or the answer that needs no handler."""
     rule = rules.get(type(envelope.command))
     if rule is None:
         return Refused(Code.MALFORMED, f"no such command: {type(envelope.command).__name__}", {})
     case = Case(envelope, at, revision)
-    refused = _refuse_sender(state, case, rule)
-    if refused is not None:
-        return refused
-    earlier = earlier_answer(state, case)
-    if earlier is not None:
-        return earlier
-    return rule.handler(state, envelope.command, case)
+    return _refuse_sender(state, case, rule) or earlier_answer(state, case) or case
 
 
 def _refuse_sender(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
@@ -68,7 +72,7 @@ def _refuse_machine(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused 
     number = case.envelope.session
     if number == 0 and rule.command.__name__ == "OpenSession":
         return None
-    session = state.sessions.get(number)
+    session = case.session = state.sessions.get(number)
     if session is None or session.principal != case.actor:
         facts = {"session": number, "current": state.session_of.get(case.actor) or 0}
         return Refused(Code.NO_SESSION, f"{case.actor} has no session {number}; open one", facts)

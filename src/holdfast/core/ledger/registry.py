@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Accepted, Refused
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.state import Session
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.tenancy import Principal, Right
 
@@ -31,7 +32,7 @@ class Lane(IntEnum):
 class Case:
     """A command under judgement: everything a handler may know besides the state."""
 
-    __slots__ = ("actor", "at", "command", "envelope", "kind", "principal", "revision")
+    __slots__ = ("actor", "at", "command", "envelope", "kind", "principal", "revision", "session")
 
     def __init__(self, envelope: Envelope[Any], at: Instant, revision: Revision) -> None:
         self.envelope = envelope
@@ -41,6 +42,7 @@ class Case:
         self.at = at
         self.revision = revision
         self.principal: Principal | None = None
+        self.session: Session | None = None
 
     def outside_tenant(self, tenant: str) -> bool:
         """Whether the sender's scope leaves this tenant out."""
@@ -59,6 +61,25 @@ S = TypeVar("S")
 Handler = Callable[[S, Any, Case], Accepted | Refused]
 
 
+class InARow(Protocol):
+    """Commands of one kind, judged in a row: what they share is asked once, and their events are applied together.
+
+    A row gives exactly the answers and the state that one command after another would give; what it cannot judge so it
+    leaves to the handler.
+    """
+
+    at: Instant
+
+    def judge(self, command: Any, case: Case) -> Accepted | None:
+        """The answer on top of what the row holds, or None: settle the row and judge this one alone."""
+
+    def put(self, events: tuple[Any, ...], first: Revision, actor: str) -> None:
+        """Take the events of an accepted command, to be applied when the row is settled."""
+
+    def settle(self) -> None:
+        """Apply everything the row holds."""
+
+
 class Rule(Struct, Generic[S], frozen=True):
     """What a command is. `owners` are principals (`controller/replica`) or kinds of them (`agent`, `person`).
 
@@ -72,3 +93,4 @@ class Rule(Struct, Generic[S], frozen=True):
     side_effect: str
     undone: str
     right: Right = Right.OPERATE
+    in_a_row: Callable[[S, Instant], InARow] | None = None

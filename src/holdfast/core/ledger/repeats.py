@@ -1,6 +1,6 @@
 """Why a repeat gets the first answer back: what makes "timed out after commit" harmless.
 
-A machine numbers its commands within its session. The session keeps the highest number and a ring of what was accepted
+A machine numbers its commands within its session. The session keeps the highest number, and a ring keeps what was accepted
 lately: a number in the ring is a repeat; one above the mark, or a gap within the window, is decided; one further behind can
 no longer be told apart and is never executed. People name a key, bound to the body of the command. What was refused is not
 in the log: its repeat is decided anew.
@@ -26,29 +26,34 @@ def earlier_answer(state: LedgerState, case: Case) -> Repeated | Refused | None:
     if envelope.sent + state.facts.settings.retry_window < case.at:
         facts = {"sent": envelope.sent, "at": case.at}
         return Refused(Code.TOO_OLD_TO_RETRY, "first sent longer ago than repeats are remembered", facts)
-    if envelope.session:
-        session = state.sessions.get(envelope.session)
-        return None if session is None else _in_ring(session, envelope.sequence)
+    session = case.session
+    if session is not None:
+        high = session.high
+        return None if high < envelope.sequence <= high + WINDOW else _in_ring(state, session, envelope.sequence)
     if envelope.key:
         return _in_keys(state, case)
     return None
 
 
-def _in_ring(session: Session, sequence: int) -> Repeated | Refused | None:
+def _in_ring(state: LedgerState, session: Session, sequence: int) -> Repeated | Refused | None:
     if sequence > session.high:
-        if sequence > session.high + WINDOW:
-            facts = {"sequence": sequence, "high": session.high}
-            return Refused(Code.TOO_MANY_IN_FLIGHT, f"at most {WINDOW} commands may be in flight", facts)
-        return None
+        facts = {"sequence": sequence, "high": session.high}
+        return Refused(Code.TOO_MANY_IN_FLIGHT, f"at most {WINDOW} commands may be in flight", facts)
     if sequence < 1:
         return Refused(Code.MALFORMED, "sequence numbers begin at 1", {"sequence": sequence})
-    for kept in reversed(session.ring):
-        if kept.sequence == sequence:
-            return Repeated(kept.revision, kept.answer)
+    kept = state.answered.get((session.uid, sequence % WINDOW))
+    if kept is not None and kept.sequence == sequence:
+        return Repeated(kept.revision, kept.answer)
     if sequence <= session.high - WINDOW:
         facts = {"sequence": sequence, "high": session.high}
         return Refused(Code.TOO_OLD_TO_RETRY, "so many came after it that its answer is forgotten", facts)
     return None
+
+
+def forget(state: LedgerState, session: Revision) -> None:
+    """Drop what was kept for a session that has ended. Part of evolve."""
+    for place in range(WINDOW):
+        state.answered.drop((session, place))
 
 
 def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
@@ -74,9 +79,10 @@ def remember(state: LedgerState, record: Record[Any], revision: Revision) -> Non
         session = state.sessions.get(record.session)
         if session is None:
             return
-        ring = (*session.ring[1 - WINDOW :], Remembered(record.sequence, revision, record.answer))
-        high = max(session.high, record.sequence)
-        state.sessions.put(session.uid, Session(session.uid, session.principal, session.opened, high, ring))
+        sequence = record.sequence
+        state.answered.put((session.uid, sequence % WINDOW), Remembered(sequence, revision, record.answer))
+        if sequence > session.high:
+            state.sessions.put(session.uid, Session(session.uid, session.principal, session.opened, sequence))
     elif record.key:
         mine = state.keys_of.get(record.actor) or ()
         over = [key for key in mine if _is_over(state, key, record.at) or key == record.key]

@@ -36,13 +36,12 @@ class Remembered(Row, frozen=True):
 
 
 class Session(Row, frozen=True):
-    """One life of a machine principal. Its uid is its epoch. `ring` holds what a repeat would be answered."""
+    """One life of a machine principal. Its uid is its epoch; `high` is the highest number of an accepted command."""
 
     uid: Revision
     principal: str
     opened: Instant
     high: int = 0
-    ring: tuple[Remembered, ...] = ()
 
 
 class KeyKept(Row, frozen=True):
@@ -61,6 +60,7 @@ COMMON_TABLES = (
     TableSpec("principals", str, Principal),
     TableSpec("sessions", int, Session, MANY),
     TableSpec("session_of", str, int, derived=True),
+    TableSpec("answered", tuple[int, int], Remembered, MANY),
     TableSpec("keys", int, KeyKept, MANY),
     TableSpec("keys_of", str, tuple[int, ...], derived=True),
     TableSpec("overrides", int, Override),
@@ -79,6 +79,8 @@ class LedgerState:
     principals: Table[str, Principal]
     sessions: Table[int, Session]
     session_of: Table[str, int]
+    #: By session and number modulo the window: the ring of what a repeat is answered.
+    answered: Table[tuple[int, int], Remembered]
     keys: Table[int, KeyKept]
     keys_of: Table[str, tuple[int, ...]]
     overrides: Table[int, Override]

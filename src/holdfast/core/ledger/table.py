@@ -58,6 +58,10 @@ class Table(Generic[K, V]):
     def __len__(self) -> int:
         return sum(map(len, self._shards))
 
+    def is_empty(self) -> bool:
+        """Whether there is no row."""
+        return not any(self._shards)
+
     def put(self, key: K, value: V) -> None:
         """Set or replace a row."""
         index = hash(key) % self._count
@@ -79,7 +83,8 @@ class Table(Generic[K, V]):
     def unordered(self) -> Iterator[tuple[K, V]]:
         """All rows in no order: only for sums and for what is sorted afterwards."""
         for shard in self._shards:
-            yield from shard.items()
+            if shard:  # most shards of a small table are empty, and asking is cheaper than iterating
+                yield from shard.items()
 
     def items(self) -> list[tuple[K, V]]:
         """All rows, sorted by key."""
@@ -107,43 +112,53 @@ class Table(Generic[K, V]):
         return Layer(self)
 
 
-_MISSING: Any = object()
+class _Rows(dict[K, V | None]):
+    """Rows of a layer as first read or last written. What is not there is read through, once."""
+
+    __slots__ = ("count", "shards")
+
+    def __missing__(self, key: K) -> V | None:
+        value = self.shards[hash(key) % self.count].get(key)
+        self[key] = value
+        return value
 
 
 class Layer(Table[K, V]):
-    """Writes kept apart from the table below, which must not change while the layer lives."""
+    """Writes kept apart from the table below, which must not change while the layer lives.
 
-    __slots__ = ("_base", "_changes")
+    Rows that were read are kept too: a batch reads the same few rows again and again. `get` and `put` are the dict's own
+    methods: no interpreted call stands between a decision and its rows. What was written is told from what was only read
+    by comparing with the table below, once, when the layer is merged.
+    """
+
+    __slots__ = ("_base", "_rows", "get", "put")
 
     def __init__(self, base: Table[K, V]) -> None:
         self._base = base
-        self._shards = base._shards
-        self._count = base._count
-        self._changes: dict[K, V | None] = {}
-
-    def get(self, key: K) -> V | None:
-        value = self._changes.get(key, _MISSING)
-        if value is _MISSING:
-            return self._shards[hash(key) % self._count].get(key)
-        return value  # type: ignore[no-any-return]
-
-    def put(self, key: K, value: V) -> None:
-        self._changes[key] = value
+        self._rows: _Rows[K, V] = _Rows()
+        self._rows.shards = base._shards
+        self._rows.count = base._count
+        self.get = self._rows.__getitem__  # type: ignore[method-assign]
+        self.put = self._rows.__setitem__  # type: ignore[method-assign]
 
     def drop(self, key: K) -> None:
-        self._changes[key] = None
+        self._rows[key] = None
+
+    def is_empty(self) -> bool:
+        return next(self.unordered(), None) is None if self._rows else self._base.is_empty()
 
     def __len__(self) -> int:
         return sum(1 for _ in self.unordered())
 
     def unordered(self) -> Iterator[tuple[K, V]]:
-        changes = self._changes
-        for key, value in self._base.unordered():
-            if key not in changes:
-                yield key, value
-        for key, changed in changes.items():
-            if changed is not None:
-                yield key, changed
+        rows, base = self._rows, self._base
+        for key, below in base.unordered():
+            row = rows[key] if key in rows else below
+            if row is not None:
+                yield key, row
+        for key, row in rows.items():
+            if row is not None and base.get(key) is None:
+                yield key, row
 
     def shard_rows(self) -> Iterator[dict[K, V]]:
         raise AssertionError("readers, snapshots and digests see durable state only, never a layer")
@@ -156,9 +171,16 @@ class Layer(Table[K, V]):
 
     def merge_into(self, table: Table[K, V]) -> None:
         """Write every change to the table."""
-        put, drop = table.put, table.drop
-        for key, value in self._changes.items():
+        shards, owned, count = table._shards, table._owned, table._count
+        for key, value in self._rows.items():
+            index = hash(key) % count
+            shard = shards[index]
+            if shard.get(key) is value:
+                continue
+            if not owned[index]:
+                shard = shards[index] = shard.copy()
+                owned[index] = 1
             if value is None:
-                drop(key)
+                del shard[key]
             else:
-                put(key, value)
+                shard[key] = value

@@ -24,6 +24,10 @@ class Stage(StrEnum):
     ENDED = "ended"
 
 
+ACTIVE = Stage.ACTIVE
+RECOVERY = Purpose.RECOVERY
+
+
 class Share(Row, frozen=True):
     """How many replicas of one template."""
 
@@ -69,8 +73,8 @@ class Offer(Row, frozen=True):
 class Grant(Row, frozen=True):
     """A slice of an account, lent to one region. The account is `quota/T`, `recovery/B` or `emergency/UID`.
 
-    `offered` is the largest target since the last acknowledged version: that is what the platform charges (RULES 7). It is
-    the greatest of `settled` and of every target in `offers`, the versions not acknowledged, oldest first.
+    `offered` is the largest target since the last acknowledged version: that is what the platform charges (RULES 7). It
+    is the greatest of `settled` and of every target in `offers`, the versions not acknowledged, oldest first.
     """
 
     uid: Revision

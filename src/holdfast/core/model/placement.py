@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from enum import StrEnum
 
 from holdfast.core.model.lifecycle import Phase
@@ -103,7 +104,8 @@ class Room(Row, frozen=True):
 
     `firm` counts work that stays, `all` also reclaimable work, `held` what reservations keep for later. Firm work fits
     while firm + held and all stay within capacity; reclaimable work fits while all does: it borrows what is held.
-    `waiting` counts bindings here that wait for others to end; `slots` and `holds` are who stands here.
+    `waiting` counts bindings here that wait for others to end; `slots` and `holds` are who stands here. The keys of
+    slots are packed, so that one more is a short copy and not a touch of every key; `standing` lists them.
     """
 
     firm: Resources = NOTHING
@@ -113,8 +115,30 @@ class Room(Row, frozen=True):
     ports: tuple[int, ...] = ()
     waiting: int = 0
     revision: Revision = 0
-    slots: tuple[SlotKey, ...] = ()
+    slots: bytes = b""
     holds: tuple[Revision, ...] = ()
+
+
+_KEY = struct.Struct(">QI")
+
+
+def standing(room: Room) -> list[SlotKey]:
+    """The slots that stand in a room, in the order in which they came."""
+    return [(workload, ordinal) for workload, ordinal in _KEY.iter_unpack(room.slots)]
+
+
+def with_key(slots: bytes, key: SlotKey) -> bytes:
+    """The packed keys with one more."""
+    return slots + _KEY.pack(*key)
+
+
+def without_key(slots: bytes, key: SlotKey) -> bytes:
+    """The packed keys without one that is among them."""
+    packed = _KEY.pack(*key)
+    place = slots.index(packed)
+    while place % _KEY.size:
+        place = slots.index(packed, place + 1)
+    return slots[:place] + slots[place + _KEY.size :]
 
 
 EMPTY_ROOM = Room()

@@ -104,6 +104,9 @@ class NodeHealth(StrEnum):
     LOST = "lost"
 
 
+READY = NodeHealth.READY
+
+
 class Node(Row, frozen=True):
     """A machine. The agent says what it is; operators say what it is for; node health says whether it lives.
 
@@ -126,14 +129,14 @@ class Node(Row, frozen=True):
     cordoned: bool = False
     draining: bool = False
     note: str = ""
-    health: NodeHealth = NodeHealth.READY
+    health: NodeHealth = READY
     session: Revision = 0
     session_ended: Instant = 0
 
 
 def usable(node: Node) -> bool:
     """Whether new work may be placed there at all."""
-    return node.health is NodeHealth.READY and node.session != 0 and not node.cordoned and not node.draining
+    return node.health is READY and node.session != 0 and not node.cordoned and not node.draining
 
 
 def domain(node: Node, key: str) -> str:

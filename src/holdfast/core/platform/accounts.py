@@ -67,8 +67,8 @@ def _emergency_limit(state: PlatformState, name: str, region: str, at: Instant, 
 def emergency_amount(override: Override) -> Resources:
     """What an emergency adds. A fact that is no whole number adds nothing: an unreadable emergency is no free pass."""
     facts = dict(override.facts)
-    amounts = [_whole(facts.get(name, "")) for name in ("cpu", "memory", "disk", "gpu")]
-    return Resources(*amounts)
+    cpu, memory, disk, gpu = (_whole(facts.get(name, "")) for name in ("cpu", "memory", "disk", "gpu"))
+    return Resources(cpu, memory, disk, gpu)
 
 
 def _whole(text: str) -> int:

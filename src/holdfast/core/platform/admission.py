@@ -1,7 +1,7 @@
 """PutWorkload: what a tenant may ask for.
 
-The one idea: tell at once what can never be, and let wait what only cannot be yet. A contradiction, an unknown name or a residency
-rule that no region satisfies is refused here; a quota that is used up is not, since quota comes back.
+The one idea: tell at once what can never be, and let wait what only cannot be yet. A contradiction, an unknown name
+or a residency rule that no region satisfies is refused here; a quota that is used up is not, since quota comes back.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from holdfast.core.platform.commands import PutWorkload
 from holdfast.core.platform.events import TemplateStored, WorkloadStored
 from holdfast.core.platform.names import refuse_marks, refuse_name
 from holdfast.core.platform.objects import already, merge, refuse_stale
-from holdfast.core.platform.senders import outside_tenant
+from holdfast.core.platform.senders import outside_placement, outside_tenant
 from holdfast.core.platform.state import PlatformState, assignments_of, name_key
-from holdfast.core.platform.templates import forgotten, named_by_workload
 
 #: Replicas of one workload, and identities in one assignment: more would not fit one record of the log.
 COUNT_MAX = 100_000
@@ -31,11 +30,18 @@ def put_workload(state: PlatformState, command: PutWorkload, case: Case) -> Acce
     """The workload as its tenant wants it, with the template that it names."""
     sent = command.workload
     key = name_key(sent.meta.tenant, sent.meta.name)
-    refused = outside_tenant(case, sent.meta.tenant) or refuse_name("Workload", sent.meta.name) or refuse_marks(sent.meta)
+    refused = (
+        outside_tenant(case, sent.meta.tenant)
+        or outside_placement(case, sent.spec)
+        or refuse_name("Workload", sent.meta.name)
+        or refuse_marks(sent.meta)
+    )
     if refused is not None:
         return refused
     stored = state.workloads.get(state.workload_names.get(key) or 0)
-    refused = _refuse_deleting(state, command, stored) or refuse_stale(f"Workload/{key}", stored, command.expect)
+    refused = (
+        outside_placement(case, stored.spec) if stored is not None else _refuse_deleting(state, command)
+    ) or refuse_stale(f"Workload/{key}", stored, command.expect)
     if refused is not None:
         return refused
     merged = merge(sent, stored, case)
@@ -55,16 +61,15 @@ def _events(state: PlatformState, merged: Workload, stored: Workload | None, cas
     if digest not in state.templates:
         events.append(TemplateStored(digest, merged.spec.template))
     if stored is not None:
-        events.extend(forgotten(state, named_by_workload(stored), [digest]))
         events.extend(recount_workload(state, merged, assignments_of(state, merged.meta.uid), case))
     return tuple(events)
 
 
-def _refuse_deleting(state: PlatformState, command: PutWorkload, stored: Workload | None) -> Refused | None:
+def _refuse_deleting(state: PlatformState, command: PutWorkload) -> Refused | None:
     """Who sends back the object that is being deleted, named by its uid, does not mean a new one of that name."""
     meta = command.workload.meta
     old = state.workloads.get(meta.uid)
-    if stored is not None or old is None or (old.meta.tenant, old.meta.name) != (meta.tenant, meta.name):
+    if old is None or (old.meta.tenant, old.meta.name) != (meta.tenant, meta.name):
         return None
     facts = {"uid": meta.uid, "name": meta.name}
     return Refused(Code.WRONG_PHASE, f"workload {meta.name} is being deleted and cannot be changed", facts)
@@ -139,8 +144,8 @@ def check_recovery(state: PlatformState, new: Workload, stored: Workload | None)
 def check_identity(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
     """How identities are kept cannot change while a region acts on the old rule.
 
-    A region that is cut off would go on under the rule it knows: a right that it holds for good would be taken for a lease that has
-    lapsed, or ordinals that were its own for ones that are global. In both cases two would run.
+    A region that is cut off would go on under the rule it knows: a right that it holds for good would be taken for a
+    lease that has lapsed, or ordinals that were its own for ones that are global. In both cases two would run.
     """
     if stored is None:
         return None

@@ -1,7 +1,8 @@
 """Assign: how many of a workload's replicas a region has, of which template, for which purpose.
 
-An assignment is everything a region must know of a workload, so a region that is cut off goes on by itself. There is one for each
-workload, region and purpose. What is new or raised is judged by where it goes; what is lowered never waits for anything.
+An assignment is everything a region must know of a workload, so a region that is cut off goes on by itself. There is
+one for each workload, region and purpose. What is new or raised is judged by where it goes; what is lowered never
+waits for anything.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from holdfast.core.platform.events import AssignmentStored
 from holdfast.core.platform.identities import lease_is_half_over, lease_until, refuse_identities
 from holdfast.core.platform.objects import already
 from holdfast.core.platform.state import PlatformState, assignments_of
-from holdfast.core.platform.templates import forgotten, is_known_to, named_by_assignments
+from holdfast.core.platform.templates import is_known_to
 
 
 def assign(state: PlatformState, command: Assign, case: Case) -> Accepted | Refused:
@@ -39,7 +40,7 @@ def assign(state: PlatformState, command: Assign, case: Case) -> Accepted | Refu
         return refused
     old = assignment_in(state, workload.meta.uid, command.region, command.purpose)
     new = _proposed(state, command, workload, old, case)
-    if new == old and not lease_is_half_over(state, workload, old, case.at):
+    if old is not None and new == old and not lease_is_half_over(state, workload, old, case.at):
         return already(f"assignment/{old.uid}", old.revision)
     refused = (
         _refuse_phase(state, new, old)
@@ -63,14 +64,9 @@ def assignment_in(state: PlatformState, workload: Revision, region: str, purpose
 def replacing(
     state: PlatformState, workload: Workload, old: Assignment | None, new: Assignment, case: Case
 ) -> tuple[object, ...]:
-    """The new assignment in place of the old one, with what follows for templates and breaches."""
+    """The new assignment in place of the old one, with what follows for the workload's breaches."""
     others = [a for a in assignments_of(state, workload.meta.uid) if old is None or a.uid != old.uid]
-    before = named_by_assignments([old] if old is not None else [])
-    return (
-        AssignmentStored(new),
-        *forgotten(state, before, named_by_assignments([new])),
-        *recount_workload(state, workload, [*others, new], case),
-    )
+    return (AssignmentStored(new), *recount_workload(state, workload, [*others, new], case))
 
 
 def refuse_ending(workload: Workload) -> Refused | None:

@@ -1,8 +1,8 @@
-"""Promises of the second kind: they hold at commit, and when the world breaks one it may shrink and never grow (RULES 18).
+"""Promises of the second kind: they hold at commit; once the world breaks one it may shrink and never grow (RULES 18).
 
-A quota lowered below what is lent, a disruption budget lowered below what is shared out, a placement rule that forbids what already
-runs: each is somebody's right to say and cannot be undone at once. It is recorded as a breach with an owner and a deadline, counted
-again in every command that touches it, and closed by the one that cures it.
+A quota lowered below what is lent, a disruption budget lowered below what is shared out, a placement rule that
+forbids what already runs: each is somebody's right to say and cannot be undone at once. It is recorded as a breach
+with an owner and a deadline, counted again in every command that touches it, and closed by the one that cures it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def close_workload(state: PlatformState, workload: Revision, case: Case) -> tupl
 def recount_account(
     state: PlatformState, account: str, charged: tuple[Resources, Resources], limit: Resources, case: Case
 ) -> tuple[BreachEvent, ...]:
-    """What changes in an account's breaches, one for each resource, when `charged` goes from the first to the second."""
+    """What changes in an account's breaches, one for each resource, when `charged` goes from first to second."""
     before, after = charged
     names = {name for name, _ in (*before.extended, *after.extended)}
     found: list[BreachEvent] = []

@@ -1,7 +1,8 @@
 """What each kind of object must satisfy before an operator's Put is stored.
 
-Three questions, in this order: is it well formed, does what it names exist, and does it contradict itself or what is already lent
-out. A quota may always be lowered; a budget may not, since what it holds is promised to somebody's recovery.
+Three questions, in this order: is it well formed, does what it names exist, and does it contradict itself or what is
+already lent out. A quota may always be lowered; a budget may not, since what it holds is promised to somebody's
+recovery.
 """
 
 from __future__ import annotations
@@ -151,7 +152,8 @@ def check_budget(
 
 
 def _refuse_below_lent(state: PlatformState, new: RecoveryBudget) -> Refused | None:
-    for name, _ in state.regions.items():
+    for region in state.regions.values():
+        name = region.meta.name
         each = new.spec.each if name in new.spec.regions else NOTHING
         lent = state.offered_of.get(charge_key(f"recovery/{new.meta.name}", name)) or NOTHING
         over = exceeded(lent, each)

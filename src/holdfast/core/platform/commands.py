@@ -1,4 +1,7 @@
-"""What the platform's ledger can be asked. Each command has one rule in `book`: its owners, its side effect, what undoes it."""
+"""What the platform's ledger can be asked.
+
+Each command has one rule in `book`: its owners, its side effect, what undoes it.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """DeleteWorkload and ReleaseFinalizer: how a workload ends.
 
-The one idea: deleting asks, releasing answers. A deleted workload keeps one finalizer for each region that has an assignment of it;
-each region releases its own, and the commit that releases the last one removes the workload, its rights and its templates. Its name
-is free from the first moment, since everything refers to its uid (RULES 13).
+The one idea: deleting asks, releasing answers. A deleted workload keeps one finalizer for each region that has an
+assignment of it; each region releases its own, and the commit that releases the last one removes the workload, its
+rights and its templates. Its name is free from the first moment, since everything refers to its uid (RULES 13).
 
     live --DeleteWorkload--> ending (finalizers) --ReleaseFinalizer, RetireRegion--> gone
       \\_____________________ no assignments: gone at once _________________________/
@@ -18,7 +18,7 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.meta import Finalizer
-from holdfast.core.model.shapes import Instant
+from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.breaches import close_workload
 from holdfast.core.platform.checks import in_use
@@ -31,9 +31,9 @@ from holdfast.core.platform.events import (
     WorkloadsRemoved,
 )
 from holdfast.core.platform.objects import already, refuse_other_uid
-from holdfast.core.platform.senders import outside_tenant, refuse_unjoined
+from holdfast.core.platform.senders import outside_placement, outside_tenant, refuse_unjoined
 from holdfast.core.platform.state import PlatformState, assignments_of, name_key
-from holdfast.core.platform.templates import forgotten, named_by_assignments, named_by_workload
+from holdfast.core.platform.templates import forgotten
 
 
 def delete_workload(state: PlatformState, command: DeleteWorkload, case: Case) -> Accepted | Refused:
@@ -48,12 +48,12 @@ def delete_workload(state: PlatformState, command: DeleteWorkload, case: Case) -
         if ending is not None and name_key(ending.meta.tenant, ending.meta.name) == key:
             return already(f"Workload/{key}", ending.meta.revision)
         return not_found("Workload", key)
-    refused = refuse_other_uid(f"Workload/{key}", workload.meta, command.uid)
+    refused = outside_placement(case, workload.spec) or refuse_other_uid(f"Workload/{key}", workload.meta, command.uid)
     if refused is not None:
         return refused
     assignments = assignments_of(state, workload.meta.uid)
     if not assignments:
-        return Accepted(removal(state, [workload], [], case))
+        return Accepted(removal(state, [workload.meta.uid], case))
     return Accepted(_ending(state, workload, assignments, case))
 
 
@@ -67,7 +67,6 @@ def _ending(
     return (
         DeletionBegun(uid, tuple(finalizer_of(region, deadline) for region in regions)),
         *(AssignmentStored(ended(assignment)) for assignment in live),
-        *forgotten(state, named_by_assignments(live), ()),
         *close_workload(state, uid, case),
     )
 
@@ -101,20 +100,16 @@ def release_finalizer(state: PlatformState, command: ReleaseFinalizer, case: Cas
         return in_use(f"region {command.region} still has assignments of it", assignments=held)
     if len(workload.meta.finalizers) > 1:
         return Accepted((FinalizersReleased(owner, (command.workload,)),))
-    return Accepted(removal(state, [workload], [], case))
+    return Accepted(removal(state, [command.workload], case))
 
 
-def removal(
-    state: PlatformState, workloads: Sequence[Workload], also_named: Sequence[str], case: Case
-) -> tuple[object, ...]:
-    """What removes workloads that no region holds any more. `also_named`: templates that other rows stop naming with them."""
-    uids = [workload.meta.uid for workload in workloads]
+def removal(state: PlatformState, uids: Sequence[Revision], case: Case) -> tuple[object, ...]:
+    """What removes workloads that no region holds any more."""
     keys = [(uid, ordinal) for uid in uids for ordinal in state.rights_of.get(uid) or ()]
     rights = tuple(state.rights[key] for key in keys)
-    named = [digest for workload in workloads for digest in named_by_workload(workload)]
     return (
         *((WorkloadsRemoved(tuple(uids)),) if uids else ()),
         *((RightsReleased(rights, "the workload is gone"),) if rights else ()),
-        *forgotten(state, [*named, *also_named], ()),
+        *forgotten(state, uids),
         *(event for uid in uids for event in close_workload(state, uid, case)),
     )

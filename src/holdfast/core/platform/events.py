@@ -1,7 +1,8 @@
 """What can become true on the platform.
 
-Every event is a self-sufficient fact. A row in it whose uid is 0 is new: it gets the revision of the event as its uid, so
-that an object's uid is the place in the log where it began. Order inside an event is always sorted, so its bytes are one.
+Every event is a self-sufficient fact. A row in it whose uid is 0 is new: it gets the revision of the event as its
+uid, so that an object's uid is the place in the log where it began. Order inside an event is always sorted, so its
+bytes are one.
 """
 
 from __future__ import annotations
@@ -105,11 +106,12 @@ class RightsReleased(Row, frozen=True, tag="rights-released"):
 
 
 class RegionJoined(Row, frozen=True, tag="region-joined"):
-    """A new log speaks for the region: it is healthy and has nothing."""
+    """A new log speaks for the region, from its beginning."""
 
     region: str
     log_id: str
     session: Revision
+    health: RegionHealth
 
 
 class RegionRejoined(Row, frozen=True, tag="region-rejoined"):

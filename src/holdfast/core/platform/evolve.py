@@ -1,7 +1,7 @@
 """What each event does: the only code that changes the platform's state.
 
-It reads the event, its stamp and the rows that the event names; it never decides. Derived tables are kept in step here, row by
-row, with the same functions that rebuild them.
+It reads the event, its stamp and the rows that the event names; it never decides. Derived tables are kept in step
+here, row by row, with the same functions that rebuild them.
 
 Size: one function for each event.
 """
@@ -57,6 +57,16 @@ def workload_stored(state: PlatformState, event: e.WorkloadStored, stamp: Stamp)
     _unindex_workload(state, stored.meta.uid)
     state.workloads.put(stored.meta.uid, stored)
     index_workload(state, stored.meta.uid, stored)
+    _name_templates(state, stored.meta.uid, stored.meta.tenant, [template_digest(stored.spec.template)])
+
+
+def _name_templates(state: PlatformState, workload: Revision, tenant: str, digests: list[str]) -> None:
+    known = state.templates_of.get(workload) or ()
+    new = [digest for digest in digests if digest not in known]
+    if new:
+        state.templates_of.put(workload, tuple(sorted((*known, *new))))
+        for digest in new:
+            count_use(state, tenant, digest, 1)
 
 
 def deletion_begun(state: PlatformState, event: e.DeletionBegun, stamp: Stamp) -> None:
@@ -77,6 +87,10 @@ def finalizers_released(state: PlatformState, event: e.FinalizersReleased, stamp
 
 def workloads_removed(state: PlatformState, event: e.WorkloadsRemoved, stamp: Stamp) -> None:
     for uid in event.workloads:
+        tenant = state.workloads[uid].meta.tenant
+        for digest in state.templates_of.get(uid) or ():
+            count_use(state, tenant, digest, -1)
+        state.templates_of.drop(uid)
         _unindex_workload(state, uid)
         state.workloads.drop(uid)
 
@@ -93,7 +107,6 @@ def _unindex_workload(state: PlatformState, uid: Revision) -> None:
         state.workload_counts.put(tenant, count)
     else:
         state.workload_counts.drop(tenant)
-    count_use(state, tenant, template_digest(old.spec.template), -1)
 
 
 def template_stored(state: PlatformState, event: e.TemplateStored, stamp: Stamp) -> None:
@@ -118,6 +131,8 @@ def assignment_stored(state: PlatformState, event: e.AssignmentStored, stamp: St
     _unindex_assignment(state, uid)
     state.assignments.put(uid, replace(event.assignment, uid=uid, revision=stamp.revision))
     index_assignment(state, uid, event.assignment)
+    named = [share.template for share in event.assignment.shares]
+    _name_templates(state, event.assignment.workload, event.assignment.tenant, named)
 
 
 def assignments_removed(state: PlatformState, event: e.AssignmentsRemoved, stamp: Stamp) -> None:
@@ -135,8 +150,6 @@ def _unindex_assignment(state: PlatformState, uid: Revision) -> None:
         state.assignments_of.put(old.workload, others)
     else:
         state.assignments_of.drop(old.workload)
-    for share in old.shares:
-        count_use(state, old.tenant, share.template, -1)
 
 
 def grant_stored(state: PlatformState, event: e.GrantStored, stamp: Stamp) -> None:
@@ -184,11 +197,12 @@ def _set_region(state: PlatformState, name: str, **changes: Any) -> None:
 
 
 def region_joined(state: PlatformState, event: e.RegionJoined, stamp: Stamp) -> None:
+    old = state.regions[event.region].status
     _set_region(
         state,
         event.region,
-        health=RegionHealth.HEALTHY,
-        since=stamp.at,
+        health=event.health,
+        since=old.since if event.health is old.health else stamp.at,
         log_id=event.log_id,
         position=0,
         cursor=0,

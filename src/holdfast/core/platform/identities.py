@@ -1,7 +1,8 @@
 """Exclusive identities inside assignments: which ordinals an assignment may list, and how long a leased right lasts.
 
-The one idea: an ordinal is listed only where its right is held. The right moves by evidence alone (`rights`); an assignment merely
-tells the region which of its rights to use, so no mistake of a controller can start an identity twice (RULES 6).
+The one idea: an ordinal is listed only where its right is held. The right moves by evidence alone (`rights`); an
+assignment merely tells the region which of its rights to use, so no mistake of a controller can start an identity
+twice (RULES 6).
 """
 
 from __future__ import annotations
@@ -67,8 +68,9 @@ def without_ordinal(assignment: Assignment, ordinal: int) -> Assignment:
 def lease_until(state: PlatformState, workload: Workload, assignment: Assignment, at: Instant) -> Instant:
     """The end of the assignment's leased rights; 0 where nothing is leased.
 
-    It moves on only while the region is healthy. A region that is suspect or lost keeps the end it was told last: were it moved on,
-    a region that hears of it late would run past the time after which the platform gives the right away.
+    It moves on only while the region is healthy. A region that is suspect or lost keeps the end it was told last:
+    were it moved on, a region that hears of it late would run past the time after which the platform gives the right
+    away.
     """
     if workload.spec.failover is not Failover.LEASED or not assignment.ordinals:
         return 0

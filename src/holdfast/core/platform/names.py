@@ -1,7 +1,7 @@
 """What a name may look like.
 
-The one idea: no name may hold a character that joins names elsewhere. Keys such as `tenant/name` and `region|account` then read
-back in one way only, and nobody can name an object so that it passes for another.
+The one idea: no name may hold a character that joins names elsewhere. Keys such as `tenant/name` and `region|account`
+then read back in one way only, and nobody can name an object so that it passes for another.
 """
 
 from __future__ import annotations

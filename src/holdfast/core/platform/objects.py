@@ -1,8 +1,8 @@
 """Put and Delete: the objects that operators write.
 
-The one idea: a sender says what it wants (name, labels, annotations, spec) and the ledger says what is (uid, generation, revision,
-creator, finalizers, deletion, status). What a sender claims of the second kind is ignored, so a copy of an old object read back
-and written again can never carry an old uid or an old status into the log.
+The one idea: a sender says what it wants (name, labels, annotations, spec) and the ledger says what is (uid,
+generation, revision, creator, finalizers, deletion, status). What a sender claims of the second kind is ignored, so a
+copy of an old object read back and written again can never carry an old uid or an old status into the log.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def delete(state: PlatformState, command: Delete, case: Case) -> Accepted | Refu
     stored: Any = state.table(TABLE_OF[command.kind]).get(command.name)
     if stored is None:
         return not_found(command.kind, command.name)
-    refused = _refuse_scope(stored, case) or refuse_other_uid(f"{command.kind}/{command.name}", stored.meta, command.uid)
+    refused = _refuse_scope(stored, case) or refuse_other_uid(
+        f"{command.kind}/{command.name}", stored.meta, command.uid
+    )
     if refused is not None:
         return refused
     refused = USES[command.kind](state, stored, case)
@@ -70,16 +72,14 @@ def delete(state: PlatformState, command: Delete, case: Case) -> Accepted | Refu
 
 
 def merge(sent: T, stored: T | None, case: Case) -> T:
-    """What the sender may say from what was sent, all else from what is stored. Its revision is that of the stored one."""
+    """What the sender may say from what was sent, all else, its revision included, from what is stored."""
     labels, annotations = tuple(sorted(sent.meta.labels)), tuple(sorted(sent.meta.annotations))
     if stored is None:
         tenant = sent.meta.tenant if isinstance(sent, Workload) else ""
-        meta = Meta(
-            name=sent.meta.name, tenant=tenant, labels=labels, annotations=annotations, created_by=case.actor
-        )
+        meta = Meta(name=sent.meta.name, tenant=tenant, labels=labels, annotations=annotations, created_by=case.actor)
         if isinstance(sent, Region):
             return replace(sent, meta=meta, status=RegionStatus(since=case.at))
-        return type(sent)(meta=meta, spec=sent.spec)  # type: ignore[arg-type, return-value]
+        return type(sent)(meta=meta, spec=sent.spec)  # type: ignore[arg-type]
     generation = stored.meta.generation + (sent.spec != stored.spec)
     meta = replace(stored.meta, labels=labels, annotations=annotations, generation=generation)
     return replace(stored, meta=meta, spec=sent.spec)

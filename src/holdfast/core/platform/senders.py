@@ -1,8 +1,8 @@
 """Who may speak for what, beyond the kind of sender that the judge has checked.
 
-A region speaks only for itself, and only in a session that has joined with the region's log. The second half is what keeps a
-retired region's old machines out: they may still hold credentials and open sessions, but their log cannot join again, so nothing
-they say of grants, rights or releases is heard (RULES 8).
+A region speaks only for itself, and only in a session that has joined with the region's log. The second half is what
+keeps a retired region's old machines out: they may still hold credentials and open sessions, but their log cannot
+join again, so nothing they say of grants, rights or releases is heard (RULES 8).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from holdfast.core.ledger.answers import Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.topology import RegionHealth
+from holdfast.core.model.workload import WorkloadSpec
 from holdfast.core.platform.state import PlatformState
 
 
@@ -54,6 +55,12 @@ def outside_everywhere(case: Case) -> Refused | None:
         return None
     facts = {"tenant": scope.tenant, "region": scope.region, "node": scope.node}
     return Refused(Code.WRONG_SCOPE, f"{case.actor} has a scope, and this concerns everybody", facts)
+
+
+def outside_placement(case: Case, spec: WorkloadSpec) -> Refused | None:
+    """The sender's scope is a region, and the workload may be elsewhere."""
+    scope = case.principal.spec.scope.region if case.principal else ""
+    return None if not scope or spec.placement.regions == (scope,) else outside_region(case, "")
 
 
 def outside_tenant(case: Case, tenant: str) -> Refused | None:

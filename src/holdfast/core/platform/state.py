@@ -1,14 +1,13 @@
 """The platform's state: its tables, and how the derived ones are rebuilt from the others.
 
-The one idea: whatever a decision must look up quickly (a name, a sum, who names a template) is a derived table, kept in step
-by `evolve` and never stored, so a snapshot holds each fact once.
+The one idea: whatever a decision must look up quickly (a name, a sum, who names a template) is a derived table, kept
+in step by `evolve` and never stored, so a snapshot holds each fact once.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.state import COMMON_TABLES, LedgerState
 from holdfast.core.ledger.table import MANY, Table, TableSpec
 from holdfast.core.model.allotment import Assignment, Grant, RecoveryBudget, RightHeld
@@ -32,7 +31,7 @@ TABLE_OF = {
     "RecoveryBudget": "budgets",
 }
 
-#: How often each tenant's workloads and assignments name a template, by tenant.
+#: How many workloads of each tenant name a template, by tenant.
 Uses = tuple[tuple[str, int], ...]
 
 
@@ -51,6 +50,7 @@ class PlatformState(LedgerState):
         TableSpec("tombstones", str, str),
         TableSpec("workloads", int, Workload, MANY),
         TableSpec("templates", str, Template),
+        TableSpec("templates_of", int, tuple[str, ...], MANY),
         TableSpec("assignments", int, Assignment, MANY),
         TableSpec("grants", str, Grant),
         TableSpec("rights", tuple[int, int], RightHeld, MANY),
@@ -78,6 +78,8 @@ class PlatformState(LedgerState):
     workloads: Table[Revision, Workload]
     #: By digest.
     templates: Table[str, Template]
+    #: By workload: every template it has named, sorted. A region may still run any of them.
+    templates_of: Table[Revision, tuple[str, ...]]
     assignments: Table[Revision, Assignment]
     #: By `region|account`.
     grants: Table[str, Grant]
@@ -108,6 +110,8 @@ class PlatformState(LedgerState):
                 setattr(self, spec.name, Table(spec.shards))
         for uid, workload in self.workloads.unordered():
             index_workload(self, uid, workload)
+            for digest in self.templates_of.get(uid) or ():
+                count_use(self, workload.meta.tenant, digest, 1)
         for uid, assignment in self.assignments.unordered():
             index_assignment(self, uid, assignment)
         for grant in self.grants.values():
@@ -122,15 +126,12 @@ def index_workload(state: PlatformState, uid: Revision, workload: Workload) -> N
     if workload.meta.deletion is None:
         state.workload_names.put(name_key(tenant, workload.meta.name), uid)
     state.workload_counts.put(tenant, (state.workload_counts.get(tenant) or 0) + 1)
-    count_use(state, tenant, template_digest(workload.spec.template), 1)
 
 
 def index_assignment(state: PlatformState, uid: Revision, assignment: Assignment) -> None:
     """Count an assignment that was not counted before."""
     others = state.assignments_of.get(assignment.workload) or ()
     state.assignments_of.put(assignment.workload, tuple(sorted((*others, uid))))
-    for share in assignment.shares:
-        count_use(state, assignment.tenant, share.template, 1)
 
 
 def index_offer(state: PlatformState, key: str, amount: Resources) -> None:
@@ -143,7 +144,7 @@ def index_offer(state: PlatformState, key: str, amount: Resources) -> None:
 
 
 def count_use(state: PlatformState, tenant: str, digest: str, change: int) -> None:
-    """Change how often a tenant names a template."""
+    """Change how many workloads of a tenant name a template."""
     counts = dict(state.template_uses.get(digest) or ())
     counts[tenant] = counts.get(tenant, 0) + change
     uses = tuple(sorted((name, count) for name, count in counts.items() if count))

@@ -1,45 +1,33 @@
 """Who names a template, and when one is forgotten.
 
-A template is stored once under its digest, however many workloads and assignments name it, and goes in the commit in which the
-last of them stops naming it. Nothing else removes one, so an assignment never names what the platform cannot ship.
+A template is stored once under its digest, however many workloads name it. A workload keeps every template that it has
+named in its life: a region may still run any of them, whatever the newest spec and assignments say, and only the end of
+the workload proves that none does. Until then an old one may be assigned again, which is how a rollout goes back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.core.ledger.codec import template_digest
-from holdfast.core.model.allotment import Assignment
-from holdfast.core.model.workload import Workload
+from holdfast.core.model.shapes import Revision
 from holdfast.core.platform.events import TemplatesForgotten
 from holdfast.core.platform.state import PlatformState
 
 
-def named_by_workload(workload: Workload) -> list[str]:
-    """The template that a workload names: that of its spec."""
-    return [template_digest(workload.spec.template)]
-
-
-def named_by_assignments(assignments: Iterable[Assignment]) -> list[str]:
-    """The templates that assignments name, once for each time."""
-    return [share.template for assignment in assignments for share in assignment.shares]
-
-
 def is_known_to(state: PlatformState, tenant: str, digest: str) -> bool:
-    """Whether a workload or an assignment of this tenant names the template now."""
+    """Whether a workload of this tenant names the template, or has named it."""
     return any(name == tenant for name, _ in state.template_uses.get(digest) or ())
 
 
-def forgotten(state: PlatformState, before: Iterable[str], after: Iterable[str]) -> tuple[TemplatesForgotten, ...]:
-    """What must be forgotten when the names `before` are replaced by the names `after`."""
-    change: dict[str, int] = {}
-    for digest in before:
-        change[digest] = change.get(digest, 0) - 1
-    for digest in after:
-        change[digest] = change.get(digest, 0) + 1
-    gone = sorted(digest for digest, by in change.items() if by < 0 and _uses(state, digest) + by == 0)
+def forgotten(state: PlatformState, workloads: Iterable[Revision]) -> tuple[TemplatesForgotten, ...]:
+    """The templates that nobody names once these workloads are gone."""
+    going: dict[str, int] = {}
+    for uid in workloads:
+        for digest in state.templates_of.get(uid) or ():
+            going[digest] = going.get(digest, 0) + 1
+    gone = sorted(digest for digest, count in going.items() if count == _workloads_naming(state, digest))
     return (TemplatesForgotten(tuple(gone)),) if gone else ()
 
 
-def _uses(state: PlatformState, digest: str) -> int:
+def _workloads_naming(state: PlatformState, digest: str) -> int:
     return sum(count for _, count in state.template_uses.get(digest) or ())

@@ -40,6 +40,10 @@ def uses_of_priority_class(state: PlatformState, stored: PriorityClass, case: Ca
     tenants = [key for key, tenant in state.tenants.items() if name in tenant.spec.priority_classes]
     if tenants:
         return in_use(f"{len(tenants)} tenants may use priority class {name}", tenants=tenants[:10])
+    # A workload may have moved on to another class while its regions still act on this one.
+    held = sorted(uid for uid, a in state.assignments.unordered() if a.priority_class == name)
+    if held:
+        return in_use(f"{len(held)} assignments name priority class {name}", assignments=held[:10])
     return _named_by_workloads(state, f"priority class {name}", lambda workload: workload.spec.priority_class == name)
 
 

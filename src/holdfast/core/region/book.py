@@ -13,6 +13,7 @@ from holdfast.core.region import commands as c
 from holdfast.core.region.events import RegionEvent
 from holdfast.core.region.evolve import APPLY
 from holdfast.core.region.invariants import INVARIANTS
+from holdfast.core.region.running import ProposalsInARow
 from holdfast.core.region.state import RegionState
 
 _MOVERS = ("agent", "controller/endpoints", "controller/node-health", "controller/repair")
@@ -31,7 +32,7 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.WithdrawSlots, slots.withdraw_slots, ("controller/replica",), Lane.RECONCILERS, "ordinals are wanted no more", "OpenSlots"),
     Rule(c.ForgetAssignment, slots.forget_assignment, ("controller/replica",), Lane.RECONCILERS, "an ended assignment is gone here", "Ship, when the platform assigns again"),
     Rule(c.AdoptSlots, slots.adopt_slots, ("controller/replica",), Lane.RECONCILERS, "recovered slots are charged to their tenant", "a new recovery assignment; the charge is returned when the slot is released"),
-    Rule(c.Propose, placing.propose, ("scheduler",), Lane.PROPOSALS, "slots take room and charge on nodes; victims must end", "Unreserve or Expire before binding, Stop after; repair fences what an agent no longer answers for"),
+    Rule(c.Propose, placing.propose, ("scheduler",), Lane.PROPOSALS, "slots take room and charge on nodes; victims must end", "Unreserve or Expire before binding, Stop after; repair fences what an agent no longer answers for", in_a_row=ProposalsInARow),
     Rule(c.Bind, binding.bind, ("scheduler",), Lane.PROPOSALS, "agents may start slots", "Stop, or the agent declines"),
     Rule(c.Unreserve, binding.unreserve, ("scheduler",), Lane.PROPOSALS, "reserved slots wait again", "Propose"),
     Rule(c.Expire, binding.expire, ("ledger",), Lane.RECONCILERS, "room of ended reservations is free", "Propose, or Hold again"),

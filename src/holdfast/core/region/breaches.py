@@ -10,7 +10,7 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import ON_NODE
-from holdfast.core.model.placement import EMPTY_ROOM, Breach, Room
+from holdfast.core.model.placement import EMPTY_ROOM, Breach, Room, standing
 from holdfast.core.model.resources import amount_of
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Effect, Node
@@ -50,7 +50,7 @@ def allowed_overshoots(state: RegionState, node: Node, room: Room) -> Overshoots
     if not evicting and not node.tenancy:
         return {}
     count = 0
-    for key in room.slots:
+    for key in standing(room):
         slot = state.slots[key]
         template = state.templates[slot.template]
         foreign = bool(node.tenancy) and state.assignments[slot.assignment].tenant not in node.tenancy
@@ -67,15 +67,15 @@ def node_overshoots(state: RegionState, node: Node) -> Overshoots:
 def assignment_overshoots(state: RegionState, assignment: Assignment, jurisdiction: str) -> Overshoots:
     """How many slots of an assignment stand here against its residency or without a right."""
     found: Overshoots = {}
-    standing = [
+    here = [
         ordinal
         for ordinal in state.ordinals.get(assignment.uid) or ()
         if state.slots[assignment.workload, ordinal].phase in ON_NODE
     ]
-    if assignment.jurisdictions and jurisdiction not in assignment.jurisdictions and standing:
-        found[RESIDENCY, f"assignment/{assignment.uid}"] = len(standing)
+    if assignment.jurisdictions and jurisdiction not in assignment.jurisdictions and here:
+        found[RESIDENCY, f"assignment/{assignment.uid}"] = len(here)
     if assignment.exclusive:
-        without = [ordinal for ordinal in standing if ordinal not in assignment.ordinals]
+        without = [ordinal for ordinal in here if ordinal not in assignment.ordinals]
         if without:
             found[RIGHT, f"assignment/{assignment.uid}"] = len(without)
     return found

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger import house, overrides
 from holdfast.core.ledger.envelope import Stamp
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot, Sums
+from holdfast.core.model.lifecycle import BOUND, PENDING, RESERVED, Phase
+from holdfast.core.model.placement import EMPTY_ROOM, Slot, Sums, with_key
 from holdfast.core.model.resources import NOTHING, Resources, add, times
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.workload import Template
@@ -30,8 +30,9 @@ from holdfast.core.region.index import (
     put_node,
     put_room,
     replace_slot,
+    shift_phase,
 )
-from holdfast.core.region.rooms import recount, with_slot
+from holdfast.core.region.rooms import recount, with_plain_slot, with_slot
 from holdfast.core.region.shipped import APPLY_SHIPPED
 from holdfast.core.region.state import RegionState
 
@@ -66,10 +67,10 @@ def slots_opened(state: RegionState, event: e.SlotsOpened, stamp: Stamp) -> None
     workload, template, assignment = event.workload, event.template, event.assignment
     for ordinal in event.ordinals:
         slot = Slot(
-            workload, ordinal, assignment, template, template, Phase.PENDING, stamp.revision, stamp.at, stamp.actor, "opened"
+            workload, ordinal, assignment, template, template, PENDING, stamp.revision, stamp.at, stamp.actor, "opened"
         )  # fmt: skip
         state.slots.put((workload, ordinal), slot)
-    count_phases(state, assignment, {Phase.PENDING: len(event.ordinals)})
+    count_phases(state, assignment, {PENDING: len(event.ordinals)})
     count_open(state, assignment, template, len(event.ordinals), stamp.revision, stamp.at)
     state.ordinals.put(assignment, tuple(sorted((*(state.ordinals.get(assignment) or ()), *event.ordinals))))
     count_template(state, template, 2 * len(event.ordinals))
@@ -84,30 +85,36 @@ def slots_retargeted(state: RegionState, event: e.SlotsRetargeted, stamp: Stamp)
 
 
 def slots_placed(state: RegionState, event: e.SlotsPlaced, stamp: Stamp) -> None:
+    kept = place_slots(state, event, stamp)
+    count_placed(state, event, len(event.placements), kept, stamp)
+
+
+def place_slots(state: RegionState, event: e.SlotsPlaced, stamp: Stamp) -> dict[str, int]:
+    """Put the slots of an event on their nodes; counts are left to `count_placed`. Returns who was charged before."""
     template = state.templates[event.template]
-    phase = Phase.BOUND if event.bound else Phase.RESERVED
+    phase = BOUND if event.bound else RESERVED
     cause, epoch = ("bound", stamp.revision) if event.bound else ("placed", 0)
     workload, firm = event.workload, event.firm
     slot_of, put = state.slots.get, state.slots.put
-    charges: dict[str, int] = {}
-    newly = 0
+    at, actor, revision = stamp.at, stamp.actor, stamp.revision
+    kept: dict[str, int] = {}
     for placement in event.placements:
         key = (workload, placement.ordinal)
         old = slot_of(key)
         assert old is not None, key
         account = old.account
-        if not account:
+        if account:
+            kept[account] = kept.get(account, 0) + 1
+        else:
             account = event.account
-            newly += 1
-        charges[account] = charges.get(account, 0) + 1
         slot = Slot(
-            workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, stamp.revision,
-            stamp.at, stamp.actor, cause, event.evidence, epoch, placement.node, placement.devices, placement.ports,
-            account, event.ends, 0, placement.after, None, firm,
+            workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, revision, at, actor,
+            cause, event.evidence, epoch, placement.node, placement.devices, placement.ports, account, event.ends, 0,
+            placement.after, None, firm,
         )  # fmt: skip
         put(key, slot)
-        _stand(state, slot, placement, template, stamp.revision)
-    _settle_placed(state, event, template.need, phase, charges, newly, stamp)
+        _stand(state, slot, placement, template, revision)
+    return kept
 
 
 def _stand(state: RegionState, slot: Slot, placement: Placement, template: Template, revision: Revision) -> None:
@@ -118,7 +125,7 @@ def _stand(state: RegionState, slot: Slot, placement: Placement, template: Templ
     if placement.after:
         for victim in placement.after:
             state.slots.put(victim, replace(state.slots[victim], heir=key))
-        state.rooms.put(uid, replace(room, slots=(*room.slots, key)))
+        state.rooms.put(uid, replace(room, slots=with_key(room.slots, key)))
         counted = recount(state, uid, revision)
         state.rooms.put(uid, room)
         put_room(state, uid, counted)
@@ -126,18 +133,7 @@ def _stand(state: RegionState, slot: Slot, placement: Placement, template: Templ
     elif placement.devices or placement.ports or need.extended:
         state.rooms.put(uid, with_slot(room, slot, need, template.gpu_milli, revision))
     else:
-        all_, firm = room.all, room.firm
-        all_ = Resources(all_.cpu + need.cpu, all_.memory + need.memory, all_.disk + need.disk, all_.gpu, all_.extended)
-        if slot.firm:
-            firm = Resources(
-                firm.cpu + need.cpu, firm.memory + need.memory, firm.disk + need.disk, firm.gpu, firm.extended
-            )
-        state.rooms.put(
-            uid,
-            Room(
-                firm, all_, room.held, room.devices, room.ports, room.waiting, revision, (*room.slots, key), room.holds
-            ),
-        )
+        state.rooms.put(uid, with_plain_slot(room, key, need, revision, firm=slot.firm))
     if template.spread or template.apart:
         count_member(state, slot, template, state.nodes[uid], 1)
 
@@ -149,32 +145,28 @@ def _untake(state: RegionState, slot: Slot, need: Resources) -> None:
         state.sums = Sums(sums.capacity, add(sums.taken, times(need, -1)), sums.shield)
 
 
-def _settle_placed(
-    state: RegionState,
-    event: e.SlotsPlaced,
-    need: Resources,
-    phase: Phase,
-    charges: dict[str, int],
-    newly: int,
-    stamp: Stamp,
-) -> None:
-    count = len(event.placements)
-    count_phases(state, event.assignment, {Phase.PENDING: -count, phase: count})
+def count_placed(state: RegionState, event: e.SlotsPlaced, count: int, kept: dict[str, int], stamp: Stamp) -> None:
+    """Count placed slots of one kind; `kept` are those that were charged before, by account."""
+    need = state.templates[event.template].need
+    shift_phase(state, event.assignment, PENDING, BOUND if event.bound else RESERVED, count)
     count_open(state, event.assignment, event.template, -count, stamp.revision, stamp.at)
-    if newly:
-        change_use(state, event.account, times(need, newly), NOTHING)
+    taken = need if count == 1 else times(need, count)
+    new = count - sum(kept.values()) if kept else count
+    charged = taken if new == count else times(need, new)
+    if new:
+        change_use(state, event.account, charged, charged if event.firm else NOTHING)
     if event.firm:
-        for account, number in sorted(charges.items()):
+        for account, number in sorted(kept.items()):
             change_use(state, account, NOTHING, times(need, number))
         sums = state.sums
-        state.sums = Sums(sums.capacity, add(sums.taken, times(need, count)), sums.shield)
+        state.sums = Sums(sums.capacity, add(sums.taken, taken), sums.shield)
 
 
 def slots_bound(state: RegionState, event: e.SlotsBound, stamp: Stamp) -> None:
     for key in event.slots:
         old = state.slots[key]
         new = replace(
-            old, phase=Phase.BOUND, epoch=stamp.revision, ends=0, revision=stamp.revision, since=stamp.at,
+            old, phase=BOUND, epoch=stamp.revision, ends=0, revision=stamp.revision, since=stamp.at,
             by=stamp.actor, cause="bound",
         )  # fmt: skip
         replace_slot(state, old, new, stamp.revision, stamp.at)
@@ -208,7 +200,7 @@ def slots_released(state: RegionState, event: e.SlotsReleased, stamp: Stamp) -> 
         if release.next_template:
             template = release.next_template
             new = Slot(
-                old.workload, old.ordinal, old.assignment, template, template, Phase.PENDING, stamp.revision, stamp.at,
+                old.workload, old.ordinal, old.assignment, template, template, PENDING, stamp.revision, stamp.at,
                 stamp.actor, release.cause, account=release.account,
             )  # fmt: skip
         replace_slot(state, old, new, stamp.revision, stamp.at)

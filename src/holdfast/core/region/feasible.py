@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.placement import Room
-from holdfast.core.model.resources import Resources, add, exceeded
-from holdfast.core.model.topology import Node, NodeHealth, Taint, label
+from holdfast.core.model.resources import NOTHING, Resources, add, exceeded
+from holdfast.core.model.topology import READY, Node, Taint, label
 from holdfast.core.model.workload import Template
 
 
@@ -29,7 +29,7 @@ def tolerates(template: Template, taint: Taint) -> bool:
 
 def admits(node: Node, template: Template, tenant: str) -> Misfit | None:
     """Whether the node is there for such work at all."""
-    if node.health is not NodeHealth.READY or not node.session or node.cordoned or node.draining:
+    if node.health is not READY or not node.session or node.cordoned or node.draining:
         return Misfit(Code.NODE_UNAVAILABLE, _why_unavailable(node))
     for taint in node.taints:
         if not tolerates(template, taint):
@@ -61,8 +61,8 @@ def fits(
         cpu, memory, disk, all_ = need.cpu, need.memory, need.disk, room.all
         if all_.cpu + cpu > capacity.cpu or all_.memory + memory > capacity.memory or all_.disk + disk > capacity.disk:
             return Misfit(Code.CAPACITY, _lacking(room, need, capacity, firm=firm))
-        if firm:
-            kept, held = room.firm, room.held
+        kept, held = room.firm, room.held
+        if firm and (kept is not all_ or held is not NOTHING):
             if (
                 kept.cpu + held.cpu + cpu > capacity.cpu
                 or kept.memory + held.memory + memory > capacity.memory

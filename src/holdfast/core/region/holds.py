@@ -10,7 +10,7 @@ from holdfast.core.model.allotment import Stage
 from holdfast.core.model.placement import EMPTY_ROOM, HoldPurpose, Reservation, Room
 from holdfast.core.model.resources import NOTHING, Resources, add, exceeded, ill_formed
 from holdfast.core.model.topology import Node, usable
-from holdfast.core.region.charging import Purse, leaves_protected
+from holdfast.core.region.charging import ENDED, affordable, leaves_protected
 from holdfast.core.region.commands import DropHold, ExtendHold, Hold
 from holdfast.core.region.events import HoldEnded, HoldStored
 from holdfast.core.region.state import RegionState
@@ -32,9 +32,9 @@ def hold(state: RegionState, command: Hold, case: Case) -> Accepted | Refused:
     refused = _refuse_room(node, room, need, command.devices, milli)
     if refused is not None:
         return refused
-    purse = Purse(state, command.account, case.at)
-    if not purse.affords(need):
-        code = Code.GRANT_ENDED if purse.ended else Code.OVER_GRANT
+    affords = affordable(state, command.account, case.at, need)
+    if affords < 1:
+        code = Code.GRANT_ENDED if affords == ENDED else Code.OVER_GRANT
         return Refused(code, f"{command.account} cannot pay for it", {"account": command.account})
     if leaves_protected(state, command.account, NOTHING, need) < 1:
         return Refused(Code.PROTECTED, "what is left is kept for protected tenants", {})
@@ -104,7 +104,7 @@ def extend_hold(state: RegionState, command: ExtendHold, case: Case) -> Accepted
         return known
     if known.ends <= case.at or not known.ends < command.ends <= case.at + state.facts.settings.grant_life:
         return Refused(Code.EXPIRED, "it has ended, or the new end is not later, or too late", {"ends": known.ends})
-    if Purse(state, known.account, case.at).ended:
+    if affordable(state, known.account, case.at, NOTHING) == ENDED:
         return Refused(Code.GRANT_ENDED, f"{known.account} has ended", {"account": known.account})
     return Accepted((HoldStored(replace(known, ends=command.ends)),))
 

@@ -10,9 +10,9 @@ from bisect import insort
 from msgspec.structs import replace
 
 from holdfast.core.ledger.table import Table
-from holdfast.core.model.lifecycle import ON_NODE, PHASES, Phase
+from holdfast.core.model.lifecycle import ON_NODE, PENDING, PHASES, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Reservation, Room, SchedulingRequest, Slot, Sums, Use
-from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, subtract
+from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, exceeded, subtract
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import Node, domain, usable
 from holdfast.core.model.workload import Template
@@ -35,6 +35,14 @@ def count_phases(state: RegionState, assignment: Revision, changes: dict[Phase, 
         state.tallies.drop(assignment)
 
 
+def shift_phase(state: RegionState, assignment: Revision, source: Phase, target: Phase, count: int) -> None:
+    """Move a number of slots of an assignment from one phase to another."""
+    tally = list(state.tallies.get(assignment) or _NO_TALLY)
+    tally[PHASE_INDEX[source]] -= count
+    tally[PHASE_INDEX[target]] += count
+    state.tallies.put(assignment, tuple(tally))
+
+
 def in_phase(state: RegionState, assignment: Revision, phase: Phase) -> int:
     """How many slots of the assignment are in this phase."""
     return (state.tallies.get(assignment) or _NO_TALLY)[PHASE_INDEX[phase]]
@@ -45,6 +53,9 @@ def count_open(
 ) -> None:
     """Open or close slots of the request; one without open slots is gone."""
     requests = state.requests.get(assignment) or ()
+    if len(requests) == 1 and requests[0].template == template and requests[0].open + change > 0:
+        state.requests.put(assignment, (replace(requests[0], open=requests[0].open + change),))
+        return
     mine = next((request for request in requests if request.template == template), None)
     others = tuple(request for request in requests if request.template != template)
     if mine is None:
@@ -52,9 +63,7 @@ def count_open(
     left = mine.open + change
     assert left >= 0, (assignment, template, left)
     if left:
-        kept = SchedulingRequest(
-            mine.uid, assignment, template, left, mine.since, mine.examined, mine.attempts, mine.reasons
-        )
+        kept = replace(mine, open=left)
         state.requests.put(assignment, tuple(sorted((*others, kept), key=lambda request: request.template)))
     elif others:
         state.requests.put(assignment, others)
@@ -65,11 +74,15 @@ def count_open(
 def change_use(state: RegionState, account: str, charged: Resources, placed: Resources) -> None:
     """Charge an account, and settle what its tenant is still owed of its protected amount."""
     before = state.uses.get(account) or _NO_USE
-    after = Use(add(before.charged, charged), add(before.placed, placed))
+    total = add(before.charged, charged)
+    same = charged is placed and before.charged is before.placed
+    after = Use(total, total if same else add(before.placed, placed))
     state.uses.put(account, after)
     allowance = state.allowances.get(account)
-    if allowance is not None and allowance.protected != NOTHING:
-        shift_shield(state, _owed(allowance.protected, before), _owed(allowance.protected, after))
+    if allowance is not None and placed is not NOTHING:
+        protected = allowance.protected
+        if exceeded(protected, before.placed) or exceeded(protected, after.placed):
+            shift_shield(state, _owed(protected, before), _owed(protected, after))
 
 
 def shift_shield(state: RegionState, before: Resources, after: Resources) -> None:
@@ -80,13 +93,17 @@ def shift_shield(state: RegionState, before: Resources, after: Resources) -> Non
 
 
 def _owed(protected: Resources, use: Use) -> Resources:
+    if not exceeded(protected, use.placed):
+        return NOTHING
     return above_zero(subtract(protected, use.placed))
 
 
 def owed(state: RegionState, account: str) -> Resources:
     """What of its protected amount the account does not use yet."""
     allowance = state.allowances.get(account)
-    return NOTHING if allowance is None else _owed(allowance.protected, state.uses.get(account) or _NO_USE)
+    if allowance is None or allowance.protected is NOTHING:
+        return NOTHING
+    return _owed(allowance.protected, state.uses.get(account) or _NO_USE)
 
 
 def put_room(state: RegionState, node: Revision, room: Room) -> None:
@@ -163,7 +180,7 @@ def _count_slots(state: RegionState, old: Slot | None, new: Slot | None, revisio
     for slot, sign in ((old, -1), (new, 1)):
         if slot is not None:
             phases[slot.phase] = phases.get(slot.phase, 0) + sign
-            if slot.phase is Phase.PENDING:
+            if slot.phase is PENDING:
                 count_open(state, slot.assignment, slot.template, sign, revision, at)
     one = new or old
     assert one is not None

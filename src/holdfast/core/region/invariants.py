@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from holdfast.core.ledger.invariants import Class, Invariant, Kind
 from holdfast.core.ledger.revision import revision
 from holdfast.core.model.lifecycle import ON_NODE, Phase
-from holdfast.core.model.placement import EMPTY_ROOM, Slot, Use
+from holdfast.core.model.placement import EMPTY_ROOM, Slot, Use, standing
 from holdfast.core.model.resources import NOTHING, Resources, add, exceeded
 from holdfast.core.model.topology import Effect
 from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY, RIGHT, capacity_overshoots
@@ -21,7 +21,7 @@ from holdfast.core.region.state import RegionState
 
 
 def unique_binding(state: RegionState) -> Iterator[str]:
-    listed = Counter((key, uid) for uid, room in state.rooms.unordered() for key in room.slots)
+    listed = Counter((key, uid) for uid, room in state.rooms.unordered() for key in standing(room))
     for (key, uid), times in listed.items():
         slot = state.slots.get(key)
         if times > 1 or slot is None or slot.node != uid:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.placement import EMPTY_ROOM
+from holdfast.core.model.placement import EMPTY_ROOM, standing
 from holdfast.core.model.resources import ill_formed
 from holdfast.core.model.topology import Node, NodeHealth
 from holdfast.core.region.breaches import node_overshoots, opened
@@ -43,7 +43,7 @@ def register_node(state: RegionState, command: RegisterNode, case: Case) -> Acce
     room = state.rooms.get(node.uid) or EMPTY_ROOM
     if (node.zone, node.pool) != (known.zone, known.pool) and room.slots:
         return Refused(
-            Code.IN_USE, "zone and pool stay as they are while work stands there", {"slots": len(room.slots)}
+            Code.IN_USE, "zone and pool stay as they are while work stands there", {"slots": len(standing(room))}
         )
     return Accepted((NodeStored(node), *opened(state, node_overshoots(state, node), case.at)))
 
@@ -104,6 +104,6 @@ def remove_node(state: RegionState, command: RemoveNode, case: Case) -> Accepted
         return Refused(Code.WRONG_SCOPE, f"{case.actor} may not operate {known.name}", {"node": known.name})
     room = state.rooms.get(known.uid) or EMPTY_ROOM
     if room.slots or room.holds or known.session:
-        facts = {"slots": len(room.slots), "holds": len(room.holds), "session": known.session}
+        facts = {"slots": len(standing(room)), "holds": len(room.holds), "session": known.session}
         return Refused(Code.IN_USE, f"{known.name} is not empty, or its agent lives", facts)
     return Accepted((NodeRemoved(known.uid),))

@@ -9,12 +9,13 @@ is behind.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.lifecycle import PENDING
 from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot
-from holdfast.core.model.topology import Node
-from holdfast.core.region.commands import Group, Placement, Propose
+from holdfast.core.region.commands import NAMED_MAX, Group, Placement, Propose
 from holdfast.core.region.events import HoldEnded, SlotsPlaced, SlotsStopping
 from holdfast.core.region.feasible import Misfit, admits, fits
 from holdfast.core.region.rooms import with_slot
@@ -24,12 +25,10 @@ from holdfast.core.region.succeeding import succeed
 from holdfast.core.region.trial import Terms, Trial, terms_of
 from holdfast.core.region.unmet import Unmet, answer, wrong_count
 
-PENDING = Phase.PENDING
-
 
 def propose(state: RegionState, command: Propose, case: Case) -> Accepted | Refused:
     """Place what can be placed, or all, or nothing."""
-    refused = _refuse_command(state, command, case)
+    refused = refuse_proposal(state, command, case)
     if refused is not None:
         return refused
     trial = Trial(state, case)
@@ -41,14 +40,22 @@ def propose(state: RegionState, command: Propose, case: Case) -> Accepted | Refu
             lost.extend(Unmet(number, i, terms.code, terms.detail) for i in range(len(group.placements)))
         else:
             events.extend(_place_group(trial, terms, number, group, lost, command))
+    if not lost:
+        return Accepted(tuple(events))
     return answer(tuple(events), lost, case.envelope.view, all_or_nothing=command.all_or_nothing)
 
 
-def _refuse_command(state: RegionState, command: Propose, case: Case) -> Refused | None:
+def refuse_proposal(state: RegionState, command: Propose, case: Case) -> Refused | None:
+    """Why the proposal as a whole is not judged."""
     if case.at >= command.valid_until or command.valid_until > case.at + state.facts.settings.proposal_life:
         facts = {"at": case.at, "valid_until": command.valid_until}
         return Refused(Code.EXPIRED, "a proposal is valid until a time that is near and has not passed", facts)
-    return wrong_count(sum(len(group.placements) for group in command.groups)) or wrong_count(len(command.groups))
+    count = 0
+    for group in command.groups:
+        count += len(group.placements)
+    if 0 < count <= NAMED_MAX and len(command.groups) <= NAMED_MAX:
+        return None
+    return wrong_count(count) or wrong_count(len(command.groups))
 
 
 def _place_group(
@@ -57,28 +64,37 @@ def _place_group(
     """The events of one group, its placements in their order, one event for each account that pays."""
     events: list[SlotsPlaced | SlotsStopping | HoldEnded] = []
     by_account: dict[str, list[Placement]] = {}
+    paying, mine = "", []
     for index, placement in enumerate(group.placements):
-        judged = _place(trial, terms, placement)
-        if isinstance(judged, str):
-            by_account.setdefault(judged, []).append(placement)
-            if placement.after or placement.hold:
-                events.extend(trial.take_side_events())
-        else:
+        judged = place(trial, terms, placement)
+        if not isinstance(judged, str):
             lost.append(_lost(trial, terms, number, index, placement, judged))
-    settings, case, assignment = trial.state.facts.settings, trial.case, terms.assignment
-    ends = 0 if command.bind else case.at + settings.reservation_life
-    trial.close_group(terms)
-    events.extend(
-        SlotsPlaced(
-            assignment.uid, assignment.workload, group.template, account, command.bind, terms.firm, ends,
-            case.envelope.view, tuple(placements),
-        )
-        for account, placements in by_account.items()
-    )  # fmt: skip
+            continue
+        if judged != paying:
+            paying, mine = judged, by_account.setdefault(judged, [])
+        mine.append(placement)
+        if placement.after or placement.hold:
+            events.extend(trial.succession.take_events())
+    if number + 1 < len(command.groups):
+        trial.close_group(terms)
+    for account, placements in by_account.items():
+        events.append(placed_event(terms, group, account, tuple(placements), command, trial.case))
     return events
 
 
-def _place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:
+def placed_event(
+    terms: Terms, group: Group, account: str, placements: tuple[Placement, ...], command: Propose, case: Case
+) -> SlotsPlaced:
+    """What becomes true for placements that one account pays."""
+    assignment = terms.assignment
+    ends = 0 if command.bind else case.at + terms.reservation_life
+    return SlotsPlaced(
+        assignment.uid, assignment.workload, group.template, account, command.bind, terms.firm, ends,
+        case.envelope.view, placements,
+    )  # fmt: skip
+
+
+def place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:  # long: one gate after another
     """The account that pays for the placement, taken in the trial; or the gate that is shut."""
     key = (terms.workload, placement.ordinal)
     slot = trial.slot_of(key)
@@ -102,38 +118,37 @@ def _place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:
             return misfit
     if placement.after or placement.hold:
         return succeed(trial, terms, slot, node, placement)
-    return _place_plainly(trial, terms, slot, node, placement)
-
-
-def _place_plainly(trial: Trial, terms: Terms, slot: Slot, node: Node, placement: Placement) -> str | Misfit:
     uid = placement.node
-    room: Room = trial.rooms.get(uid) or trial.room_of(uid) or EMPTY_ROOM
-    template = terms.template
-    misfit = fits(node, room, template, placement.devices, placement.ports, firm=terms.firm)
+    again = uid in trial.once or uid in trial.rooms
+    room = trial.room(uid) if again else trial.room_of(uid) or EMPTY_ROOM
+    misfit = fits(node, room, terms.template, placement.devices, placement.ports, firm=terms.firm)
     if misfit is not None:
         return misfit
-    if terms.firm and terms.spare <= 0:
+    if terms.spare <= 0:
         return Misfit(Code.PROTECTED, "what is left is kept for protected tenants")
-    account = slot.account or terms.payer()
+    account = slot.account or terms.pay(trial)
     if not account:
-        return terms.cannot_pay()
-    if not slot.account:
-        terms.pay(account)
-    if terms.firm:
-        terms.spare -= 1
+        return terms.cannot_pay(trial)
+    terms.spare -= 1
     terms.plain += 1
-    if placement.devices or placement.ports or template.need.extended:
-        standing = Slot(
-            slot.workload, slot.ordinal, 0, "", "", PENDING, 0, 0, "", devices=placement.devices,
-            ports=placement.ports, firm=terms.firm,
-        )  # fmt: skip
-        trial.rooms[uid] = with_slot(room, standing, template.need, template.gpu_milli, room.revision)
+    trial.taken.add(key)
+    if terms.simple and not again:
+        trial.once[uid] = terms
     else:
-        trial.rooms[uid] = terms.added_to(room)
-    trial.taken.add((slot.workload, slot.ordinal))
+        _join(trial, terms, slot, placement, room)
     if terms.scattered:
         trial.count_members(terms, node)
     return account
+
+
+def _join(trial: Trial, terms: Terms, slot: Slot, placement: Placement, room: Room) -> None:
+    """Count the placement into the trial's room of its node."""
+    if terms.simple:
+        trial.rooms[placement.node] = terms.added_to(room)
+    else:
+        coming = replace(slot, devices=placement.devices, ports=placement.ports, firm=terms.firm)
+        joined = with_slot(room, coming, terms.need, terms.template.gpu_milli, room.revision)
+        trial.rooms[placement.node] = joined
 
 
 def _lost(trial: Trial, terms: Terms, group: int, index: int, placement: Placement, misfit: Misfit) -> Unmet:

@@ -9,9 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.core.model.placement import EMPTY_ROOM, DeviceRoom, Reservation, Room, Slot
+from holdfast.core.model.placement import (
+    EMPTY_ROOM,
+    DeviceRoom,
+    Reservation,
+    Room,
+    Slot,
+    standing,
+    with_key,
+    without_key,
+)
 from holdfast.core.model.resources import NOTHING, Resources, add, greatest, subtract, total
-from holdfast.core.model.shapes import Revision
+from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.region.state import RegionState
 
 Milli = dict[int, int]
@@ -32,15 +41,45 @@ def _devices(
 def with_slot(room: Room, slot: Slot, need: Resources, milli: int, revision: Revision) -> Room:
     """The room once a slot that waits for nobody stands in it too."""
     firm = milli if slot.firm else 0
+    everything = add(room.all, need)
+    if slot.firm:
+        kept = everything if room.firm is room.all else add(room.firm, need)
+    else:
+        kept = room.firm
     return Room(
-        add(room.firm, need) if slot.firm else room.firm,
-        add(room.all, need),
+        kept,
+        everything,
         room.held,
         _devices(room.devices, slot.devices, firm, milli, 0) if slot.devices else room.devices,
         tuple(sorted((*room.ports, *slot.ports))) if slot.ports else room.ports,
         room.waiting,
         revision,
-        (*room.slots, (slot.workload, slot.ordinal)),
+        with_key(room.slots, (slot.workload, slot.ordinal)),
+        room.holds,
+    )
+
+
+def with_plain_slot(room: Room, key: SlotKey, need: Resources, revision: Revision, *, firm: bool) -> Room:
+    """`with_slot` for the common case, without devices, ports or extended resources.
+
+    Where all work is firm, `firm` and `all` are one and the same object: it is made once.
+    """
+    before = room.all
+    everything = Resources(
+        before.cpu + need.cpu, before.memory + need.memory, before.disk + need.disk, before.gpu, before.extended
+    )
+    kept = room.firm
+    if firm:
+        kept = everything if kept is before else add(kept, need)
+    return Room(
+        kept,
+        everything,
+        room.held,
+        room.devices,
+        room.ports,
+        room.waiting,
+        revision,
+        with_key(room.slots, key),
         room.holds,
     )
 
@@ -52,15 +91,19 @@ def without_slot(room: Room, slot: Slot, need: Resources, milli: int, revision: 
     ports = list(room.ports)
     for port in slot.ports:
         ports.remove(port)
+    everything = subtract(room.all, need)
+    kept = room.firm
+    if slot.firm:
+        kept = everything if kept is room.all else subtract(kept, need)
     return Room(
-        subtract(room.firm, need) if slot.firm else room.firm,
-        subtract(room.all, need),
+        kept,
+        everything,
         room.held,
         _devices(room.devices, slot.devices, -firm, -milli, 0) if slot.devices else room.devices,
         tuple(ports),
         room.waiting,
         revision,
-        tuple(other for other in room.slots if other != key),
+        without_key(room.slots, key),
         room.holds,
     )
 
@@ -137,8 +180,12 @@ def recount(
     room = Room(revision=revision)
     for uid in before.holds:
         room = with_hold(room, state.holds[uid], revision)
-    keys = tuple(key for key in before.slots if key not in leaving)
-    for key in keys:
+    slots = before.slots
+    for key in sorted(leaving):
+        slots = without_key(slots, key)
+    for key in standing(before):
+        if key in leaving:
+            continue
         slot = state.slots[key]
         if slot.heir is not None:
             continue
@@ -148,4 +195,4 @@ def recount(
             room = with_cluster(state, room, slot, victims)
         else:
             room = with_slot(room, slot, template.need, template.gpu_milli, revision)
-    return Room(room.firm, room.all, room.held, room.devices, room.ports, room.waiting, revision, keys, before.holds)
+    return Room(room.firm, room.all, room.held, room.devices, room.ports, room.waiting, revision, slots, before.holds)

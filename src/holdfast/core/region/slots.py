@@ -9,7 +9,7 @@ from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.resources import NOTHING, add
 from holdfast.core.model.shapes import SlotKey
-from holdfast.core.region.charging import Purse
+from holdfast.core.region.charging import affordable
 from holdfast.core.region.commands import AdoptSlots, ForgetAssignment, OpenSlots, ReportPending, WithdrawSlots
 from holdfast.core.region.events import (
     AssignmentForgotten,
@@ -123,7 +123,7 @@ def adopt_slots(state: RegionState, command: AdoptSlots, case: Case) -> Accepted
         needed = add(needed, state.templates[slot.template].need)
         keys.append(key)
     for account in assignment.accounts:
-        if Purse(state, account, case.at).affords(needed):
+        if affordable(state, account, case.at, needed) > 0:
             return Accepted((SlotsAdopted(account, tuple(keys)),))
     return Refused(Code.OVER_GRANT, f"{', '.join(assignment.accounts)} cannot pay for them", {})
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.lifecycle import STOPPABLE, Phase
-from holdfast.core.model.placement import EMPTY_ROOM, DeviceRoom, Reservation, Room, Slot
-from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, greatest, subtract, total
+from holdfast.core.model.placement import DeviceRoom, Reservation, Room, Slot
+from holdfast.core.model.resources import NOTHING, Resources, above_zero, greatest, subtract, total
 from holdfast.core.model.topology import Node
 from holdfast.core.region.charging import leaves_protected
 from holdfast.core.region.commands import Placement
@@ -31,7 +31,7 @@ def succeed(trial: Trial, terms: Terms, slot: Slot, node: Node, placement: Place
     hold = _hold(trial, terms, placement)
     if isinstance(hold, Misfit):
         return hold
-    room: Room = trial.rooms.get(node.uid) or trial.room_of(node.uid) or EMPTY_ROOM
+    room = trial.room(node.uid)
     if hold is not None:
         room = without_hold(room, hold, room.revision)
     misfit = fits(
@@ -40,17 +40,17 @@ def succeed(trial: Trial, terms: Terms, slot: Slot, node: Node, placement: Place
     if misfit is not None:
         return misfit
     extra = _extra(trial, terms, victims, hold)
+    if terms.firm and terms.plain:
+        terms.stood(trial, NOTHING)
     if terms.firm and leaves_protected(trial.state, terms.assignment.accounts[0], trial.standing, extra) < 1:
         return Misfit(Code.PROTECTED, "what is left is kept for protected tenants")
     if hold is not None:
-        terms.refund(hold.account, hold.need)
-    account = slot.account or terms.payer()
+        terms.refund(trial, hold.account, hold.need)
+    account = slot.account or terms.pay(trial)
     if not account:
         if hold is not None:
-            terms.refund(hold.account, subtract(NOTHING, hold.need))
-        return terms.cannot_pay()
-    if not slot.account:
-        terms.pay(account)
+            terms.refund(trial, hold.account, subtract(NOTHING, hold.need))
+        return terms.cannot_pay(trial)
     _take(trial, terms, slot, node, placement, victims, hold, room, extra)
     return account
 
@@ -63,7 +63,7 @@ def _victims(trial: Trial, terms: Terms, placement: Placement) -> list[Slot] | M
         victim = trial.slot_of(key)
         if victim is None or victim.node != placement.node:
             return Misfit(Code.NOT_FOUND, f"slot {key} does not stand on that node")
-        if victim.heir is not None or key in trial.victims:
+        if victim.heir is not None or key in trial.succession.victims:
             return Misfit(Code.IN_USE, f"another slot already waits for {key}")
         if victim.phase is not Phase.TERMINATING:
             misfit = _may_stop(trial, terms, victim)
@@ -86,7 +86,7 @@ def _may_stop(trial: Trial, terms: Terms, victim: Slot) -> Misfit | None:
     mine = terms.priority_class.spec
     if not mine.may_preempt or (theirs is not None and theirs.spec.priority >= mine.priority):
         return Misfit(Code.PRIORITY, f"slot {key} is not of strictly lower priority")
-    lost = trial.serving_lost.get(victim.assignment, 0)
+    lost = trial.succession.serving_lost.get(victim.assignment, 0)
     if victim.phase is Phase.SERVING and disruption_left(trial.state, assignment) - lost <= 0:
         return Misfit(Code.DISRUPTION, f"the disruption budget of {assignment.workload_name} is spent")
     return None
@@ -96,7 +96,7 @@ def _hold(trial: Trial, terms: Terms, placement: Placement) -> Reservation | Mis
     if not placement.hold:
         return None
     hold = trial.state.holds.get(placement.hold)
-    if hold is None or placement.hold in trial.used_holds or hold.node != placement.node:
+    if hold is None or placement.hold in trial.succession.holds or hold.node != placement.node:
         return Misfit(Code.NOT_FOUND, f"hold {placement.hold} on that node")
     mine = hold.assignment == terms.assignment.uid if hold.assignment else hold.tenant == terms.tenant
     if not mine:
@@ -150,21 +150,22 @@ def _take(
 ) -> None:
     key = (slot.workload, slot.ordinal)
     trial.taken.add(key)
-    trial.standing = add(trial.standing, extra) if terms.firm else trial.standing
+    if terms.firm:
+        terms.stood(trial, extra)
     if hold is not None:
-        trial.used_holds.add(hold.uid)
-        trial.side_events.append(HoldEnded(hold.uid, "used"))
+        trial.succession.holds.add(hold.uid)
+        trial.succession.events.append(HoldEnded(hold.uid, "used"))
     stops: dict[str, list[Stopping]] = {}
     for victim in victims:
-        trial.victims.add((victim.workload, victim.ordinal))
+        trial.succession.victims.add((victim.workload, victim.ordinal))
         if victim.phase is Phase.SERVING and (victim.firm or not terms.recovery):
-            lost = trial.serving_lost.get(victim.assignment, 0)
-            trial.serving_lost[victim.assignment] = lost + 1
+            lost = trial.succession.serving_lost.get(victim.assignment, 0)
+            trial.succession.serving_lost[victim.assignment] = lost + 1
         if victim.phase is not Phase.TERMINATING:
             cause = "reclaimed" if terms.recovery and not victim.firm else "preempted"
             again = Stopping((victim.workload, victim.ordinal), victim.next_template)
             stops.setdefault(cause, []).append(again)
-    trial.side_events.extend(SlotsStopping(cause, tuple(stopped)) for cause, stopped in sorted(stops.items()))
+    trial.succession.events.extend(SlotsStopping(cause, tuple(stopped)) for cause, stopped in sorted(stops.items()))
     standing = replace(slot, devices=placement.devices, ports=placement.ports, firm=terms.firm)
     joined = with_slot(
         _less(trial, room, victims), standing, terms.template.need, terms.template.gpu_milli, room.revision

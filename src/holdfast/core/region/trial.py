@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.allotment import Assignment, Purpose, Stage
+from holdfast.core.model.allotment import ACTIVE, RECOVERY, Assignment
 from holdfast.core.model.control import EVERYWHERE, Action
-from holdfast.core.model.placement import Room
+from holdfast.core.model.placement import EMPTY_ROOM, Room
 from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.model.tenancy import PriorityClass
 from holdfast.core.model.topology import Node, domain
 from holdfast.core.model.workload import Template
-from holdfast.core.region.charging import Purse, how_often, leaves_protected
+from holdfast.core.region.charging import ENDED, PLENTY, affordable, leaves_protected
 from holdfast.core.region.commands import Group
 from holdfast.core.region.events import HoldEnded, SlotsStopping
 from holdfast.core.region.feasible import Misfit
@@ -24,8 +24,33 @@ from holdfast.core.region.index import scopes
 from holdfast.core.region.state import RegionState
 
 
+class Succession:
+    """Who must end and what is used up for the placements of a command, and what is to happen before them."""
+
+    def __init__(self) -> None:
+        self.holds: set[Revision] = set()
+        self.victims: set[SlotKey] = set()
+        self.serving_lost: dict[Revision, int] = {}
+        self.events: list[SlotsStopping | HoldEnded] = []
+
+    def take_events(self) -> list[SlotsStopping | HoldEnded]:
+        """What must happen before the placement just judged: victims stop, holds are used up."""
+        events, self.events = self.events, []
+        return events
+
+
 class Trial:
-    """A command's own view of rooms, charges and counts."""
+    """A command's own view of rooms, charges and counts.
+
+    Most nodes get one plain placement of a command: `once` notes its terms, and the room is only counted when the node is
+    named again.
+    """
+
+    members: dict[tuple[str, str, str], int] | None = None
+    avoided: tuple[str, ...] = ()
+    paused: tuple[str, ...] = ()
+    standing = NOTHING
+    _succession: Succession | None = None
 
     def __init__(self, state: RegionState, case: Case) -> None:
         self.state = state
@@ -34,58 +59,70 @@ class Trial:
         self.node_of = state.nodes.get
         self.room_of = state.rooms.get
         self.rooms: dict[Revision, Room] = {}
+        self.once: dict[Revision, Terms] = {}
         self.taken: set[SlotKey] = set()
         self.spent: dict[str, Resources] = {}
-        self.standing = NOTHING
-        self.members: dict[tuple[str, str, str], int] = {}
-        self.used_holds: set[Revision] = set()
-        self.victims: set[SlotKey] = set()
-        self.serving_lost: dict[Revision, int] = {}
-        self.side_events: list[SlotsStopping | HoldEnded] = []
-        self.avoided: list[str] = []
-        self.paused: list[str] = []
-        self._domains: dict[str, list[str]] = {}
-        if len(state.overrides) or len(state.platform_overrides):
-            for override in (*state.overrides.values(), *state.platform_overrides.values()):
-                if override.ends > case.at and override.action is Action.AVOID_ZONE:
-                    self.avoided.append(override.target)
-                elif override.ends > case.at and override.action is Action.PAUSE_SCHEDULING:
-                    self.paused.append(override.target)
+        if not (state.overrides.is_empty() and state.platform_overrides.is_empty()):
+            self._heed_overrides()
 
-    def take_side_events(self) -> list[SlotsStopping | HoldEnded]:
-        """What must happen before the placement just judged: victims stop, holds are used up."""
-        events, self.side_events = self.side_events, []
-        return events
+    def _heed_overrides(self) -> None:
+        at, state = self.case.at, self.state
+        for override in (*state.overrides.values(), *state.platform_overrides.values()):
+            if override.ends > at and override.action is Action.AVOID_ZONE:
+                self.avoided = (*self.avoided, override.target)
+            elif override.ends > at and override.action is Action.PAUSE_SCHEDULING:
+                self.paused = (*self.paused, override.target)
+
+    def room(self, node: Revision) -> Room:
+        """The node's room with what this command has placed there so far."""
+        room = self.rooms.get(node)
+        if room is None:
+            room = self.room_of(node) or EMPTY_ROOM
+            first = self.once.pop(node, None)
+            if first is not None:
+                room = self.rooms[node] = first.added_to(room)
+        return room
+
+    @property
+    def succession(self) -> Succession:
+        """Victims and holds that this command has taken: few commands take any."""
+        if self._succession is None:
+            self._succession = Succession()
+        return self._succession
 
     def close_group(self, terms: Terms) -> None:
         """Keep what the group took for the groups after it."""
-        for purse in terms.purses:
-            paid = terms.paid.get(purse.account, 0)
-            if paid:
-                before = self.spent.get(purse.account, NOTHING)
-                self.spent[purse.account] = add(before, times(terms.template.need, paid))
+        terms.settle(self)
         if terms.firm:
             self.standing = add(self.standing, times(terms.template.need, terms.plain))
 
     def domain_names(self, key: str) -> list[str]:
         """The zones or pools in which there is a usable node, sorted."""
-        if key not in self._domains:
-            self._domains[key] = [name for (kind, name), _ in self.state.domains.items() if kind == key]
-        return self._domains[key]
+        return [name for (kind, name), _ in self.state.domains.items() if kind == key]
 
     def member_count(self, where: tuple[str, str, str]) -> int:
         """How many slots stand in a domain, those of this command included."""
-        return (self.state.members.get(where) or 0) + self.members.get(where, 0)
+        mine = self.members.get(where, 0) if self.members else 0
+        return (self.state.members.get(where) or 0) + mine
 
     def count_members(self, terms: Terms, node: Node) -> None:
         """Count a placement in its domains."""
+        if self.members is None:
+            self.members = {}
         for scope, key in scopes(terms.template, terms.workload, terms.tenant):
             where = (scope, key, domain(node, key))
             self.members[where] = self.members.get(where, 0) + 1
 
 
 class Terms:
-    """What holds for every placement of a group."""
+    """What holds for every placement of a group. It does not know its trial: a cycle would outlive the command."""
+
+    plain = 0
+    spare = PLENTY
+    ordinals: frozenset[int] | None = None
+    _account = ""
+    _left = 0
+    _paid = 0
 
     def __init__(
         self, trial: Trial, assignment: Assignment, group: Group, template: Template, cls: PriorityClass
@@ -95,56 +132,76 @@ class Terms:
         self.tenant = assignment.tenant
         self.digest = group.template
         self.template = template
+        self.need = template.need
+        self.simple = not (template.gpus or template.ports or template.need.extended)
         self.priority_class = cls
         self.firm = not cls.spec.reclaimable
-        self.recovery = assignment.purpose is Purpose.RECOVERY
+        self.reservation_life = trial.state.facts.settings.reservation_life
         self.scattered = bool(template.spread or template.apart)
-        self.ordinals = frozenset(assignment.ordinals) if assignment.exclusive else None
-        at, spent = trial.case.at, trial.spent
-        self.purses = [Purse(trial.state, a, at, spent.get(a, NOTHING)) for a in assignment.accounts]
-        self._affords = [purse.affords(template.need) for purse in self.purses]
-        self.paid: dict[str, int] = {}
-        self.plain = 0
-        first = assignment.accounts[0] if assignment.accounts else ""
-        self.spare = leaves_protected(trial.state, first, trial.standing, template.need) if self.firm else 0
+        if assignment.exclusive:
+            self.ordinals = frozenset(assignment.ordinals)
+        if self.firm:
+            self.spare = leaves_protected(trial.state, assignment.accounts[0], trial.standing, template.need)
 
-    def payer(self) -> str:
-        """The first account that can pay for one more slot; empty when none can."""
-        for index, left in enumerate(self._affords):
+    @property
+    def recovery(self) -> bool:
+        """Whether this stands in for a lost region."""
+        return self.assignment.purpose is RECOVERY
+
+    def stood(self, trial: Trial, extra: Resources) -> None:
+        """Something else than plain slots took `extra` of the free room: count anew what is left beside it."""
+        trial.standing = add(add(trial.standing, times(self.need, self.plain)), extra)
+        self.plain = 0
+        self.spare = leaves_protected(trial.state, self.assignment.accounts[0], trial.standing, self.need)
+
+    def pay(self, trial: Trial) -> str:
+        """The first account that can pay for one more slot, with that slot counted; empty when none can."""
+        if self._left > 0:
+            self._left -= 1
+            self._paid += 1
+            return self._account
+        return self._next_account(trial)
+
+    def _next_account(self, trial: Trial) -> str:
+        """Turn to the first account that can pay for a slot more."""
+        if self._paid:
+            self.settle(trial)
+        for account in self.assignment.accounts:
+            left = self.affords(trial, account)
             if left > 0:
-                return self.purses[index].account
+                self._account, self._left, self._paid = account, left - 1, 1
+                return account
         return ""
 
-    def pay(self, account: str) -> None:
-        """Count one more slot against the account."""
-        self.paid[account] = self.paid.get(account, 0) + 1
-        for index, purse in enumerate(self.purses):
-            if purse.account == account:
-                self._affords[index] -= 1
+    def affords(self, trial: Trial, account: str) -> int:
+        """How many slots the account can pay after what this command has spent already."""
+        return affordable(trial.state, account, trial.case.at, self.need, trial.spent.get(account, NOTHING))
 
-    def refund(self, account: str, amount: Resources) -> None:
+    def settle(self, trial: Trial) -> None:
+        """Keep what was paid for the accounts' next question."""
+        if self._paid:
+            spent = trial.spent
+            spent[self._account] = add(spent.get(self._account, NOTHING), times(self.need, self._paid))
+        self._left = self._paid = 0
+
+    def refund(self, trial: Trial, account: str, amount: Resources) -> None:
         """A hold that is used up returns its charge to its account first."""
-        for index, purse in enumerate(self.purses):
-            if purse.account == account:
-                purse.left = add(purse.left, amount)
-                spent = times(self.template.need, self.paid.get(account, 0))
-                open_ = purse.exists and not purse.ended
-                self._affords[index] = how_often(subtract(purse.left, spent), self.template.need) if open_ else 0
+        self.settle(trial)
+        spent = trial.spent
+        spent[account] = subtract(spent.get(account, NOTHING), amount)
 
-    def cannot_pay(self) -> Misfit:
+    def cannot_pay(self, trial: Trial) -> Misfit:
         """Why no account pays."""
-        if self.purses and all(purse.ended for purse in self.purses):
+        accounts = self.assignment.accounts
+        if accounts and all(self.affords(trial, account) == ENDED for account in accounts):
             return Misfit(Code.GRANT_ENDED, "the grant has ended: no new slot is admitted")
-        return Misfit(Code.OVER_GRANT, f"{', '.join(self.assignment.accounts) or 'no account'} cannot pay for one more")
+        return Misfit(Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for one more")
 
     def added_to(self, room: Room) -> Room:
-        """The room with one more plain slot of this template."""
-        need, all_, firm = self.template.need, room.all, room.firm
-        all_ = Resources(all_.cpu + need.cpu, all_.memory + need.memory, all_.disk + need.disk, all_.gpu, all_.extended)
+        """The room with one more plain slot of this template; who stands there is not kept in a trial."""
+        all_, firm = add(room.all, self.need), room.firm
         if self.firm:
-            firm = Resources(
-                firm.cpu + need.cpu, firm.memory + need.memory, firm.disk + need.disk, firm.gpu, firm.extended
-            )
+            firm = add(firm, self.need)
         return Room(
             firm, all_, room.held, room.devices, room.ports, room.waiting, room.revision, room.slots, room.holds
         )
@@ -155,7 +212,7 @@ def terms_of(trial: Trial, group: Group) -> Terms | Misfit:
     state, case = trial.state, trial.case
     assignment = state.assignments.get(group.assignment)
     template = state.templates.get(group.template)
-    if assignment is None or template is None:
+    if assignment is None or template is None or not assignment.accounts:
         return Misfit(Code.NOT_FOUND, f"assignment {group.assignment} with template {group.template}")
     misfit = not_assigned(state, assignment, group.template, case.at)
     if misfit is not None:
@@ -173,9 +230,10 @@ def terms_of(trial: Trial, group: Group) -> Terms | Misfit:
 
 def not_assigned(state: RegionState, assignment: Assignment, template: str, at: int) -> Misfit | None:
     """Whether this region may run this template now: assigned, active, its right not lapsed, its residency allowed."""
-    if assignment.stage is not Stage.ACTIVE or not any(
-        s.template == template and s.count > 0 for s in assignment.shares
-    ):
+    for share in assignment.shares:
+        if share.template == template and share.count > 0 and assignment.stage is ACTIVE:
+            break
+    else:
         return Misfit(Code.NOT_ASSIGNED, f"assignment {assignment.uid} is {assignment.stage} and does not ask for it")
     if assignment.right_until and assignment.right_until <= at:
         return Misfit(Code.NOT_ASSIGNED, "this region's right to it has lapsed")

@@ -1,0 +1,71 @@
+"""The pure core: placements decided, evolved, encoded, chained and merged per second; forking; memory per slot."""
+
+from __future__ import annotations
+
+import gc
+import time
+from statistics import median
+
+from holdfast.bench.region import SLOTS_EACH, BenchRegion
+from holdfast.bench.report import Report, Result, at_least, at_most, best_of, machine, resident_bytes, stores_per_second
+
+NODES = 5_000
+SLOTS = 1_000_000
+#: Proposals in one batch: what eight writers have in flight, and what sixty-four have.
+BATCH_OF_100 = 8
+BATCH_OF_1 = 64
+SINGLE_WORKLOADS = 60
+
+
+def run(*, nodes: int = NODES, slots: int = SLOTS) -> Report:
+    """All figures of the core. The collector is off while deciding, as it is on a leader."""
+    baseline = stores_per_second()
+    before = resident_bytes()
+    region = BenchRegion(nodes)
+    singles = _rate(region, min(SINGLE_WORKLOADS, slots // SLOTS_EACH // 2), 1, BATCH_OF_1)
+    batches = _rate(region, slots // SLOTS_EACH - len(region.assignments), 100, BATCH_OF_100)
+    gc.collect()
+    per_slot = (resident_bytes() - before) / slots
+    results = (
+        at_least("core.batch100", batches, "placements/s", baseline, 80_000),
+        at_least("core.single", singles, "placements/s", baseline, 40_000),
+        _fork(region),
+        at_most("core.memory.per_slot", per_slot, "bytes", _flat_bytes(), 1_200),
+    )
+    return Report(machine(), results)
+
+
+def _rate(region: BenchRegion, workloads: int, each: int, batch: int) -> float:
+    """Placements per second over many workloads; opening slots and writing proposals is not counted."""
+    spent = 0.0
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        for _ in range(workloads):
+            envelopes = region.proposals(region.open_workload(), each)
+            start = time.perf_counter()
+            for first in range(0, len(envelopes), batch):
+                region.commit(envelopes[first : first + batch])
+            spent += time.perf_counter() - start
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    return workloads * SLOTS_EACH / spent
+
+
+def _fork(region: BenchRegion) -> Result:
+    """A fork of the whole state, and as its baseline the copy of one plain dict of as many rows."""
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        region.state.fork()
+        times.append((time.perf_counter() - start) * 1000)
+    plain = dict(region.state.slots.unordered())
+    copied = best_of(3, lambda: plain.copy() and None) * 1000
+    return at_most("core.fork", median(times), "ms", copied, 10)
+
+
+def _flat_bytes() -> float:
+    """The baseline of memory: a row of twenty references and its entry in a dict, with nothing around it."""
+    return 16 + 21 * 8 + 100

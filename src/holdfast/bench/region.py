@@ -1,0 +1,147 @@
+"""A region of any size for benchmarks, filled through its own ledger: nothing is put past a gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.draft import Draft, Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import OpenSession, StartLog, StartTerm
+from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
+from holdfast.core.model.meta import Meta
+from holdfast.core.model.resources import Resources
+from holdfast.core.model.tenancy import Principal, PrincipalSpec, PriorityClass, PriorityClassSpec
+from holdfast.core.model.topology import Taint, Toleration
+from holdfast.core.model.workload import Template
+from holdfast.core.region import commands as c
+from holdfast.core.region.book import REGION
+from holdfast.core.region.state import RegionState
+
+AT = 1_700_000_000_000
+SCHEDULER = "scheduler/bench"
+TENANTS = ("acme", "globex", "initech", "umbrella")
+SLOTS_EACH = 1_000
+PLENTY = Resources(2**39, 2**39, 2**39)
+
+
+class BenchRegion:
+    """A region under load. Ledger time stands still: what is measured does not depend on it."""
+
+    def __init__(self, nodes: int) -> None:
+        self.state = RegionState()
+        self.bytes_written = 0
+        self._sequence = 0
+        self.run(("ledger", StartLog("bench", "region/bench", "person/bench")), ("ledger", StartTerm(1, "bench")))
+        self._ship_terms()
+        self.run((SCHEDULER, OpenSession()))
+        session = self.state.session_of.get(SCHEDULER)
+        assert session is not None
+        self.session = session
+        self.template = Template(
+            command=("serve",),
+            need=Resources(100, 128, 10),
+            require=(("arch", "x86"),),
+            tolerate=(Toleration("dedicated", "batch"),),
+        )
+        self.digest = template_digest(self.template)
+        self._cursor_to(c.TemplateShipped(self.digest, self.template))
+        self.node_uids = self._register(nodes)
+        self.assignments: list[Assignment] = []
+
+    def run(self, *commands: tuple[str, Any]) -> None:
+        """Commit commands of built-in and machine principals as one batch; each must be accepted."""
+        draft = Draft(REGION, self.state)
+        for actor, command in commands:
+            self._must(draft, Envelope(actor, command, AT))
+        self._commit(draft)
+
+    def _must(self, draft: Draft[RegionState], envelope: Envelope[Any]) -> None:
+        answer = draft.consider(envelope, AT)
+        assert isinstance(answer, Landed), answer
+
+    def _commit(self, draft: Draft[RegionState]) -> None:
+        raw, _ = draft.seal()
+        draft.land()
+        self.bytes_written += len(raw)
+
+    def _cursor_to(self, *puts: c.Shipped) -> None:
+        cursor = self.state.place.cursor
+        self.run(("controller/link", c.Ship("platform", 1, cursor, cursor + 1, puts)))
+
+    def _ship_terms(self) -> None:
+        spec = PriorityClassSpec(priority=50)
+        grants = [
+            c.GrantShipped(f"quota/{t}", 1, PLENTY, AT + 10**9, Resources(10_000, 10_000, 1_000)) for t in TENANTS
+        ]
+        principals = [Principal(meta=Meta(name=f"{kind}/*"), spec=PrincipalSpec()) for kind in ("agent", "scheduler")]
+        self._cursor_to(
+            c.RegionShipped("bench", "eu"),
+            c.ClassShipped(PriorityClass(meta=Meta(name="normal"), spec=spec)),
+            *(c.PrincipalShipped(principal) for principal in principals),
+            *grants,
+        )
+
+    def _register(self, count: int) -> list[int]:
+        """Nodes in three zones, labelled, every fifth tainted: the gates have something to look at."""
+        capacity = Resources(64_000, 262_144, 1_000_000)
+        for first in range(0, count, 500):
+            names = [f"node-{number:05d}" for number in range(first, min(first + 500, count))]
+            self.run(*((f"agent/{name}", OpenSession()) for name in names))
+            draft = Draft(REGION, self.state)
+            for name in names:
+                number = int(name[5:])
+                labels = (("arch", "x86"), ("disk", "ssd"))
+                node = c.RegisterNode(name, f"pool-{number % 4}", f"zone-{number % 3}", capacity, labels=labels)
+                session = self.state.session_of.get(f"agent/{name}") or 0
+                self._must(draft, Envelope(f"agent/{name}", node, AT, session, 1))
+            self._commit(draft)
+        uids = [uid for _, uid in self.state.node_names.items()]
+        self._taint(uids[::5])
+        return uids
+
+    def _taint(self, uids: list[int]) -> None:
+        draft = Draft(REGION, self.state)
+        for uid in uids:
+            command = c.AdministerNode(uid, taints=(Taint("dedicated", "batch"),))
+            self._must(draft, Envelope("person/bench", command, AT, key=f"taint-{uid}"))
+        self._commit(draft)
+
+    def open_workload(self) -> Assignment:
+        """One more workload of a thousand slots, all waiting."""
+        number = len(self.assignments) + 1
+        tenant = TENANTS[number % len(TENANTS)]
+        assignment = Assignment(
+            1_000_000 + number, 1, number, f"w{number}", tenant, "bench", Purpose.SERVING, Stage.ACTIVE, 1,
+            (Share(self.digest, SLOTS_EACH),), (f"quota/{tenant}",), "normal", jurisdictions=("eu",),
+        )  # fmt: skip
+        self._cursor_to(c.AssignmentShipped(assignment))
+        self.run(("controller/replica", c.OpenSlots(assignment.uid, self.digest, tuple(range(SLOTS_EACH)))))
+        self.assignments.append(assignment)
+        return assignment
+
+    def proposals(self, assignment: Assignment, each: int) -> list[Envelope[Any]]:
+        """Proposals for all slots of a workload, `each` placements at a time, over all nodes in a fixed scattered order."""
+        nodes, count = self.node_uids, len(self.node_uids)
+        view = self.state.facts.seq << 20
+        envelopes: list[Envelope[Any]] = []
+        for first in range(0, SLOTS_EACH, each):
+            placements = tuple(
+                c.Placement(ordinal, nodes[(assignment.workload * 7919 + ordinal * 1223) % count])
+                for ordinal in range(first, first + each)
+            )
+            self._sequence += 1
+            group = c.Group(assignment.uid, self.digest, placements)
+            command = c.Propose((group,), AT + 1000)
+            envelopes.append(Envelope(SCHEDULER, command, AT, self.session, self._sequence, view=view))
+        return envelopes
+
+    def commit(self, envelopes: list[Envelope[Any]]) -> None:
+        """Decide, evolve, encode, chain and merge one batch."""
+        draft = Draft(REGION, self.state)
+        consider = draft.consider
+        for envelope in envelopes:
+            answer = consider(envelope, AT)
+            assert isinstance(answer, Landed), answer
+            assert not answer.answer, "a placement was refused"
+        self._commit(draft)

@@ -1,0 +1,39 @@
+"""`holdfast bench`: figures of this machine, as a table or as JSON. Data goes to stdout, progress to stderr."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.bench.report import Report, to_json
+
+app = typer.Typer(no_args_is_help=True, help="Measure Holdfast on this machine.")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+
+
+@app.command()
+def core(as_json: AsJson = False) -> None:
+    """The pure core: deciding, forking, memory."""
+    from holdfast.bench import core as benchmark
+
+    Console(stderr=True).print("measuring the core: 5,000 nodes, 1,000,000 slots; about a minute")
+    _show(benchmark.run(), as_json=as_json)
+
+
+def _show(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(to_json(report))
+        return
+    machine = report.machine
+    title = f"{machine.processor}, {machine.cores} cores, {machine.memory_mib} MiB, Python {machine.python}"
+    table = Table(title=title, title_justify="left")
+    for column in ("name", "value", "unit", "target", "met", "baseline", "ratio"):
+        table.add_column(column, justify="right" if column in ("value", "baseline", "ratio") else "left")
+    for r in report.results:
+        met = "yes" if r.met else "no"
+        table.add_row(r.name, f"{r.value:,.1f}", r.unit, r.target, met, f"{r.baseline:,.1f}", f"{r.ratio:.3f}")
+    Console().print(table)

@@ -1,0 +1,17 @@
+"""`holdfast`: the application."""
+
+from __future__ import annotations
+
+import typer
+
+import holdfast
+from holdfast.cli import bench
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Holdfast: a distributed scheduler control plane.")
+app.add_typer(bench.app, name="bench")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(holdfast.__version__)

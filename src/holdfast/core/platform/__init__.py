@@ -1,0 +1,31 @@
+"""The platform's ledger: what is wanted, what it may cost, and what each region is given to act on alone.
+
+People and tenants write objects; controllers turn them into assignments, grants and rights; regions answer from their
+own logs. The platform never assumes what a region has not said: escrow comes back, identities move and deletions
+complete on evidence only.
+
+- `state`              its tables, and how the derived ones are rebuilt
+- `commands`           what it can be asked
+- `events`             what can become true
+- `names`              what a name may look like
+- `senders`            who may speak for what
+- `objects`            Put, Delete: what operators write
+- `checks`, `uses`     what a Put must satisfy, and what refuses a Delete, kind by kind
+- `admission`          PutWorkload: what a tenant may ask for
+- `endings`            DeleteWorkload, ReleaseFinalizer: how a workload ends
+- `templates`          who names a template, and when one is forgotten
+- `assignments`        Assign: how much of a workload a region has
+- `identities`         exclusive identities inside assignments, and leases
+- `stages`             Activate, EndAssignment, RemoveAssignment, Adopt
+- `accounts`           who pays, and how much an account may be lent out
+- `escrow`             OfferGrant, AcknowledgeGrant: lending to regions
+- `rights`             GrantRight, ReleaseRight, AttestRight: identities move by evidence
+- `regions`            JoinRegion, Acknowledge, JudgeRegion, DeclareLost
+- `retirement`         RetireRegion: everything released in one commit
+- `policies`           PublishPolicy, ActivatePolicy, RollBackPolicy
+- `reports`            ReportStatus
+- `breaches`           promises that somebody's right has broken: open, with an owner and a deadline
+- `evolve`             what each event does: the only code that changes the platform's state
+- `invariants`         what must hold in every state; `invariants_escrow` of grants
+- `book`               all of it put together
+"""

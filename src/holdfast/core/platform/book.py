@@ -1,0 +1,123 @@
+"""All of the platform's ledger put together: its rules, what its events do, its invariants, its readers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger import house, overrides
+from holdfast.core.ledger.codec import BatchReader, EnvelopeReader
+from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.registry import Lane, Rule
+from holdfast.core.model.tenancy import Right
+from holdfast.core.platform import commands as c
+from holdfast.core.platform.admission import put_workload
+from holdfast.core.platform.assignments import assign
+from holdfast.core.platform.endings import delete_workload, release_finalizer
+from holdfast.core.platform.escrow import acknowledge_grant, offer_grant
+from holdfast.core.platform.events import PlatformEvent
+from holdfast.core.platform.evolve import APPLY
+from holdfast.core.platform.invariants import INVARIANTS
+from holdfast.core.platform.objects import delete, put
+from holdfast.core.platform.policies import activate_policy, publish_policy, roll_back_policy
+from holdfast.core.platform.regions import acknowledge, declare_lost, join_region, judge_region
+from holdfast.core.platform.reports import report_status
+from holdfast.core.platform.retirement import retire_region
+from holdfast.core.platform.rights import attest_right, grant_right, release_right
+from holdfast.core.platform.stages import activate, adopt, end_assignment, remove_assignment
+from holdfast.core.platform.state import PlatformState
+
+ASSIGNMENT = "controller/assignment"
+ROLLOUT = "controller/rollout"
+FAILOVER = "controller/failover"
+GRANT = "controller/grant"
+STATUS = "controller/status"
+REGION_HEALTH = "controller/region-health"
+
+_PLANNERS = (ASSIGNMENT, ROLLOUT, FAILOVER)
+
+_OWN: tuple[Rule[Any], ...] = (
+    Rule(c.Put, put, ("person",), Lane.OPERATORS,
+         "later commands are judged by the new object; regions get their copy",
+         "Put with the old spec, or Delete"),
+    Rule(c.Delete, delete, ("person",), Lane.OPERATORS,
+         "the object is gone, and its name is free",
+         "Put again, under a new uid"),
+    Rule(c.PutWorkload, put_workload, ("person", "tenant"), Lane.OPERATORS,
+         "controllers assign, roll out and scale towards it",
+         "PutWorkload with the old spec, or DeleteWorkload", Right.WRITE),
+    Rule(c.DeleteWorkload, delete_workload, ("person", "tenant"), Lane.OPERATORS,
+         "every region ends and releases it",
+         "PutWorkload again, under a new uid", Right.WRITE),
+    Rule(c.ReleaseFinalizer, release_finalizer, ("region",), Lane.REPORTS,
+         "the last one removes the workload, its rights and templates",
+         "nothing to undo: the region has nothing of it left"),
+    Rule(c.ReportStatus, report_status, (STATUS,), Lane.RECONCILERS,
+         "people see progress",
+         "the next report"),
+    Rule(c.Assign, assign, _PLANNERS, Lane.RECONCILERS,
+         "a region opens or withdraws slots",
+         "Assign with the old counts, or EndAssignment"),
+    Rule(c.Activate, activate, (FAILOVER,), Lane.RECONCILERS,
+         "a survivor swaps placeholders for bindings and reclaims what was borrowed",
+         "EndAssignment, after fail-back"),
+    Rule(c.EndAssignment, end_assignment, _PLANNERS, Lane.RECONCILERS,
+         "a region ends and releases every slot of it",
+         "Assign again, once the region has removed it"),
+    Rule(c.RemoveAssignment, remove_assignment, ("region",), Lane.REPORTS,
+         "the identities in it are free",
+         "nothing to undo: the region has released it"),
+    Rule(c.Adopt, adopt, (FAILOVER,), Lane.RECONCILERS,
+         "the quota pays for it and the recovery budget is free again",
+         "EndAssignment; recovery stands by under a new assignment"),
+    Rule(c.OfferGrant, offer_grant, (GRANT,), Lane.RECONCILERS,
+         "a region may spend it, until its end",
+         "OfferGrant of less, once the region acknowledges; RetireRegion"),
+    Rule(c.AcknowledgeGrant, acknowledge_grant, ("region",), Lane.REPORTS,
+         "what the region gave back can be lent again",
+         "OfferGrant of more"),
+    Rule(c.GrantRight, grant_right, (ASSIGNMENT, FAILOVER), Lane.RECONCILERS,
+         "the region may start that identity",
+         "ReleaseRight, AttestRight, RetireRegion; the lease where it is leased"),
+    Rule(c.ReleaseRight, release_right, ("region",), Lane.REPORTS,
+         "another region may be given the identity",
+         "GrantRight"),
+    Rule(c.AttestRight, attest_right, ("person",), Lane.OPERATORS,
+         "another region may be given the identity, on a person's word",
+         "nothing: an attestation is a statement of fact; GrantRight gives the right again", Right.BREAK_GLASS),
+    Rule(c.JoinRegion, join_region, ("region",), Lane.PROOFS,
+         "this log, in this session, speaks for the region",
+         "RetireRegion"),
+    Rule(c.Acknowledge, acknowledge, ("region",), Lane.REPORTS,
+         "what the region has applied counts as acknowledged; it is heard",
+         "nothing to undo: positions only grow"),
+    Rule(c.JudgeRegion, judge_region, (REGION_HEALTH,), Lane.RECONCILERS,
+         "suspect: nothing new goes there; lost: failover may begin",
+         "JudgeRegion healthy, once it is heard"),
+    Rule(c.DeclareLost, declare_lost, ("person",), Lane.OPERATORS,
+         "failover may begin, and no escrow returns",
+         "JudgeRegion healthy, once it is heard", Right.OVERRIDE),
+    Rule(c.RetireRegion, retire_region, ("person",), Lane.OPERATORS,
+         "all it held is released, and its log is tombstoned",
+         "JoinRegion as a new log, with nothing", Right.BREAK_GLASS),
+    Rule(c.PublishPolicy, publish_policy, ("person",), Lane.OPERATORS,
+         "a draft exists",
+         "RollBackPolicy; a draft is valid nowhere", Right.PROMOTE_POLICY),
+    Rule(c.ActivatePolicy, activate_policy, ("person",), Lane.OPERATORS,
+         "schedulers there weigh by it from now on",
+         "ActivatePolicy of the one before, or RollBackPolicy", Right.PROMOTE_POLICY),
+    Rule(c.RollBackPolicy, roll_back_policy, ("person",), Lane.OPERATORS,
+         "its successor is valid wherever it was",
+         "PublishPolicy with the same document, as a new revision", Right.PROMOTE_POLICY),
+)  # fmt: skip
+
+RULES: dict[type, Rule[Any]] = {rule.command: rule for rule in (*house.RULES, *overrides.RULES, *_OWN)}
+
+PLATFORM: Book[PlatformState] = Book(
+    name="platform",
+    empty=PlatformState,
+    rules=RULES,
+    apply=APPLY,
+    invariants=INVARIANTS,
+    batches=BatchReader(PlatformEvent),
+    envelopes=EnvelopeReader(c.PlatformCommand),
+)

@@ -1,0 +1,128 @@
+"""JoinRegion, Acknowledge, JudgeRegion, DeclareLost: what the platform knows of a region (RULES 8).
+
+    healthy <--> suspect --> lost --> healthy, once it is heard again       by region health
+        \\___________\\________/ lost                                         by a person
+    any --> retired --> healthy, as a new log                               by a person; see `retirement`
+
+Three different words. *Suspect*: nothing new goes there. *Lost*: failover may begin, and nothing it holds comes back.
+*Retired*: a person attests that nothing runs there.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.overrides import in_force
+from holdfast.core.ledger.registry import Case
+from holdfast.core.ledger.revision import seq_of
+from holdfast.core.model.control import Action
+from holdfast.core.model.topology import RegionHealth, RegionStatus
+from holdfast.core.platform.checks import contradictory, malformed, refuse_unknown
+from holdfast.core.platform.commands import Acknowledge, DeclareLost, JoinRegion, JudgeRegion
+from holdfast.core.platform.events import RegionAcknowledged, RegionJoined, RegionJudged, RegionRejoined
+from holdfast.core.platform.names import refuse_reason
+from holdfast.core.platform.objects import already
+from holdfast.core.platform.senders import outside_region, refuse_other_region, refuse_unjoined
+from holdfast.core.platform.state import PlatformState
+
+_H = RegionHealth
+#: What region health may say, by what the region is.
+JUDGEMENTS = {_H.HEALTHY: (_H.SUSPECT,), _H.SUSPECT: (_H.HEALTHY, _H.LOST), _H.LOST: (_H.HEALTHY,), _H.RETIRED: ()}
+LOG_ID_MAX = 256
+
+
+def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accepted | Refused:
+    """One log speaks for a region, from the first time until the region is retired."""
+    refused = refuse_other_region(state, command.region, case) or _refuse_log_id(state, command.log_id)
+    if refused is not None:
+        return refused
+    status, session = state.regions[command.region].status, case.envelope.session
+    if not status.log_id:
+        # A retired region begins anew; one that was lost before it was ever heard is not healthy for having joined.
+        health = _H.HEALTHY if status.health is _H.RETIRED else status.health
+        return Accepted((RegionJoined(command.region, command.log_id, session, health),))
+    if status.log_id != command.log_id:
+        return _diverged(command.region, status)
+    if status.session == session:
+        return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
+    return Accepted((RegionRejoined(command.region, session),))
+
+
+def acknowledge(state: PlatformState, command: Acknowledge, case: Case) -> Accepted | Refused:
+    """Both positions only ever grow: what is older was overtaken on the way."""
+    refused = refuse_other_region(state, command.region, case) or _refuse_log_id(state, command.log_id)
+    if refused is not None:
+        return refused
+    status = state.regions[command.region].status
+    if status.log_id and status.log_id != command.log_id:
+        return _diverged(command.region, status)
+    refused = refuse_unjoined(state, command.region, case)
+    if refused is not None:
+        return refused
+    if seq_of(command.cursor) > state.facts.seq:
+        return malformed("the cursor is beyond this log", cursor=command.cursor, seq=state.facts.seq)
+    if command.position <= status.position:
+        return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
+    if command.cursor < status.cursor:
+        return contradictory("the region's log went on and its cursor went back", cursor=status.cursor)
+    return Accepted((RegionAcknowledged(command.region, command.position, command.cursor),))
+
+
+def _refuse_log_id(state: PlatformState, log_id: str) -> Refused | None:
+    if not 0 < len(log_id) <= LOG_ID_MAX:
+        return malformed(f"a log id has 1 to {LOG_ID_MAX} characters", characters=len(log_id))
+    if log_id not in state.tombstones:
+        return None
+    message = f"the log {log_id} is tombstoned: stop everything; only a new log may join"
+    return Refused(Code.TOMBSTONED, message, {"log_id": log_id, "region": state.tombstones[log_id]})
+
+
+def _diverged(region: str, status: RegionStatus) -> Refused:
+    facts = {"region": region, "log_id": status.log_id}
+    return Refused(Code.DIVERGED, f"region {region} has the log {status.log_id}; retire it to begin another", facts)
+
+
+def judge_region(state: PlatformState, command: JudgeRegion, case: Case) -> Accepted | Refused:
+    """What a controller may conclude from silence and from hearing again, and nothing heavier."""
+    refused = refuse_unknown("Region", (command.region,), state.regions)
+    if refused is not None:
+        return refused
+    status = state.regions[command.region].status
+    if command.health is status.health:
+        return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
+    if command.health not in JUDGEMENTS[status.health]:
+        facts = {"region": command.region, "health": status.health.value, "asked": command.health.value}
+        return Refused(Code.WRONG_PHASE, f"region {command.region} is {status.health}", facts)
+    refused = _refuse_return(state, command.region, status, case) if status.health is _H.LOST else None
+    if refused is not None:
+        return refused
+    return Accepted((RegionJudged(command.region, command.health, command.reason),))
+
+
+def _refuse_return(state: PlatformState, region: str, status: RegionStatus, case: Case) -> Refused | None:
+    """Positive evidence, and no person who holds otherwise: an override's end alone brings nobody back (RULES 19)."""
+    override = in_force(state, Action.DECLARE_LOST, region, case.at)
+    if override is not None:
+        facts = {"override": override.uid, "ends": override.ends, "owner": override.owner}
+        return Refused(Code.PAUSED, f"{override.owner} declares region {region} lost until {override.ends}", facts)
+    if status.heard_at <= status.since:
+        facts = {"heard_at": status.heard_at, "since": status.since}
+        return Refused(Code.TOO_EARLY, f"region {region} was not heard since it was lost", facts)
+    return None
+
+
+def declare_lost(state: PlatformState, command: DeclareLost, case: Case) -> Accepted | Refused:
+    """A person need not wait for silence to be proven."""
+    refused = (
+        refuse_unknown("Region", (command.region,), state.regions)
+        or outside_region(case, command.region)
+        or refuse_reason(command.reason)
+    )
+    if refused is not None:
+        return refused
+    status = state.regions[command.region].status
+    if status.health is _H.LOST:
+        return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
+    if status.health is _H.RETIRED:
+        facts = {"region": command.region, "health": status.health.value}
+        return Refused(Code.WRONG_PHASE, f"region {command.region} is retired", facts)
+    return Accepted((RegionJudged(command.region, _H.LOST, command.reason),))

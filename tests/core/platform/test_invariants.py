@@ -1,0 +1,213 @@
+"""Each invariant finds what it is there to find: a state in which exactly one thing is wrong."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.ledger.invariants import check
+from holdfast.core.model.allotment import RightHeld, Share
+from holdfast.core.model.control import Action, Override, PolicyStage, Validity
+from holdfast.core.model.meta import Finalizer
+from holdfast.core.model.placement import Breach
+from holdfast.core.model.resources import Resources
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.model.workload import Template
+from holdfast.core.platform.book import PLATFORM
+from holdfast.core.platform.state import PlatformState
+from tests.support.platform import a_full_platform, cpu
+
+Wrong = Callable[[PlatformState], None]
+
+
+def row(state: PlatformState, table: str, index: int = 0) -> tuple[Any, Any]:
+    return state.table(table).items()[index]
+
+
+def change(state: PlatformState, table: str, index: int = 0, **fields: Any) -> None:
+    key, value = row(state, table, index)
+    state.table(table).put(key, replace(value, **fields))
+
+
+def change_meta(state: PlatformState, table: str, **fields: Any) -> None:
+    key, value = row(state, table)
+    state.table(table).put(key, replace(value, meta=replace(value.meta, **fields)))
+
+
+def exclusive_assignment(state: PlatformState) -> Any:
+    return next(a for a in state.assignments.values() if a.exclusive)
+
+
+def sell_twice(state: PlatformState) -> None:
+    _, grant = row(state, "grants")
+    state.grants.put("us|quota/acme", replace(grant, region="us"))
+    state.rebuild()
+
+
+def forget_what_is_owed(state: PlatformState) -> None:
+    state.breaches.drop(row(state, "breaches")[0])
+
+
+def overdraw_recovery(state: PlatformState) -> None:
+    key, grant = next(item for item in state.grants.items() if item[1].account == "recovery/reserve")
+    more = cpu(4_001)
+    offers = (replace(grant.offers[0], target=more),)
+    state.grants.put(key, replace(grant, target=more, offered=more, offers=offers))
+    state.rebuild()
+
+
+def charge_too_little(state: PlatformState) -> None:
+    change(state, "grants", settled=Resources(cpu=6_000))
+
+
+def lose_an_offer(state: PlatformState) -> None:
+    change(state, "grants", version=7)
+
+
+def list_an_identity_twice(state: PlatformState) -> None:
+    assignment = exclusive_assignment(state)
+    state.assignments.put(1, replace(assignment, uid=1, region="us"))
+    state.rebuild()
+
+
+def list_without_right(state: PlatformState) -> None:
+    state.rights.drop(row(state, "rights")[0])
+    state.rebuild()
+
+
+def run_more_than_identities(state: PlatformState) -> None:
+    assignment = exclusive_assignment(state)
+    shares = (Share(assignment.shares[0].template, 9),)
+    state.assignments.put(assignment.uid, replace(assignment, shares=shares))
+
+
+def hold_for_nobody(state: PlatformState) -> None:
+    state.rights.put((9, 9), RightHeld(9, 9, "eu", 1))
+    state.rebuild()
+
+
+def validate_what_was_rolled_back(state: PlatformState) -> None:
+    change(state, "policies", stage=PolicyStage.ROLLED_BACK)
+
+
+def validate_what_is_not_there(state: PlatformState) -> None:
+    state.validities.put("us|", Validity("us", "", 99))
+
+
+def pin_for_nobody(state: PlatformState) -> None:
+    state.validities.put("us|nobody", Validity("us", "nobody", 0))
+
+
+def override_without_reason(state: PlatformState) -> None:
+    override = Override(
+        uid=9, action=Action.PAUSE_REPAIR, region="", target="", reason=" ", owner="person/x", opened=1, ends=2
+    )
+    state.overrides.put(9, override)
+
+
+def assign_what_is_gone(state: PlatformState) -> None:
+    change(state, "assignments", shares=(Share("00", 1),))
+
+
+def keep_what_nobody_names(state: PlatformState) -> None:
+    state.templates.put("00", Template())
+
+
+def assign_twice(state: PlatformState) -> None:
+    _, assignment = row(state, "assignments")
+    state.assignments.put(1, replace(assignment, uid=1))
+    state.rebuild()
+
+
+def share_too_much(state: PlatformState) -> None:
+    change(state, "assignments", disruption=2)
+
+
+def place_where_it_may_not_be(state: PlatformState) -> None:
+    _, assignment = row(state, "assignments")
+    workload = state.workloads[assignment.workload]
+    rules = replace(workload.spec.placement, jurisdictions=("CH",))
+    state.workloads.put(assignment.workload, replace(workload, spec=replace(workload.spec, placement=rules)))
+
+
+def retire_with_holdings(state: PlatformState) -> None:
+    region = state.regions["eu"]
+    status = replace(region.status, health=RegionHealth.RETIRED, log_id="", session=0)
+    state.regions.put("eu", replace(region, status=status))
+
+
+def speak_from_the_grave(state: PlatformState) -> None:
+    region = state.regions["us"]
+    state.regions.put("us", replace(region, status=replace(region.status, log_id="log-us2")))
+
+
+def finalize_what_lives(state: PlatformState) -> None:
+    change_meta(state, "workloads", finalizers=(Finalizer(name="x", owner="region/eu", deadline=1),))
+
+
+def delete_without_finalizer(state: PlatformState) -> None:
+    uid, workload = next(item for item in state.workloads.items() if item[1].meta.deletion is not None)
+    state.workloads.put(uid, replace(workload, meta=replace(workload.meta, finalizers=())))
+
+
+def come_from_the_future(state: PlatformState) -> None:
+    change_meta(state, "tenants", revision=1 << 60)
+
+
+def have_no_generation(state: PlatformState) -> None:
+    change_meta(state, "tenants", generation=0)
+
+
+def owe_nothing_to_nobody(state: PlatformState) -> None:
+    state.breaches.put(("platform.disruption", "1"), Breach("platform.disruption", "1", 0, "", 1, 1))
+
+
+def forget_an_index(state: PlatformState) -> None:
+    state.workload_names.drop(row(state, "workload_names")[0])
+
+
+CASES: list[tuple[str, Wrong]] = [
+    ("platform.escrow", sell_twice),
+    ("platform.escrow", forget_what_is_owed),
+    ("platform.escrow", overdraw_recovery),
+    ("platform.charge", charge_too_little),
+    ("platform.charge", lose_an_offer),
+    ("platform.identity", list_an_identity_twice),
+    ("platform.identity", list_without_right),
+    ("platform.identity", run_more_than_identities),
+    ("platform.identity", hold_for_nobody),
+    ("platform.policy", validate_what_was_rolled_back),
+    ("platform.policy", validate_what_is_not_there),
+    ("platform.policy", pin_for_nobody),
+    ("platform.override", override_without_reason),
+    ("platform.references", assign_what_is_gone),
+    ("platform.references", keep_what_nobody_names),
+    ("platform.one-each", assign_twice),
+    ("platform.disruption", share_too_much),
+    ("platform.residency", place_where_it_may_not_be),
+    ("platform.retired", retire_with_holdings),
+    ("platform.retired", speak_from_the_grave),
+    ("platform.finalizers", finalize_what_lives),
+    ("platform.finalizers", delete_without_finalizer),
+    ("platform.revisions", come_from_the_future),
+    ("platform.revisions", have_no_generation),
+    ("platform.breaches", owe_nothing_to_nobody),
+    ("platform.derived", forget_an_index),
+]
+
+
+@pytest.mark.parametrize(("invariant", "wrong"), CASES, ids=[wrong.__name__ for _, wrong in CASES])
+def test_what_is_wrong_is_found(invariant: str, wrong: Wrong) -> None:
+    state = a_full_platform().state
+    wrong(state)
+    assert invariant in {violation.invariant for violation in check(state, PLATFORM.invariants)}
+
+
+def test_every_invariant_is_shown_to_find_something() -> None:
+    assert {invariant for invariant, _ in CASES} == {invariant.id for invariant in PLATFORM.invariants}
+
+
+def test_nothing_is_found_where_nothing_is_wrong() -> None:
+    assert check(a_full_platform().state, PLATFORM.invariants) == []
+    assert check(PlatformState(), PLATFORM.invariants) == []

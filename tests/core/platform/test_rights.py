@@ -1,0 +1,130 @@
+"""GrantRight, ReleaseRight, AttestRight. The executions of RULES 6 are in tests/core/rules."""
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.allotment import RightHeld, Share
+from holdfast.core.model.tenancy import Right
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.platform import commands as c
+from holdfast.core.platform.book import ASSIGNMENT, FAILOVER
+from tests.support.platform import (
+    ACME,
+    ROOT,
+    PlatformBench,
+    a_principal,
+    a_template,
+    a_workload,
+    a_world,
+    an_exclusive,
+)
+
+
+def with_db(**fields: object) -> tuple[PlatformBench, int]:
+    bench = a_world()
+    return bench, bench.put(an_exclusive(**fields))  # type: ignore[arg-type]
+
+
+def test_a_free_right_is_granted_and_kept_with_the_revision_since_when() -> None:
+    bench, db = with_db()
+    revision = bench.accept(ASSIGNMENT, c.GrantRight(db, 0, "eu"))
+    assert bench.state.rights[(db, 0)] == RightHeld(db, 0, "eu", revision)
+
+
+def test_a_right_is_granted_once() -> None:
+    bench, db = with_db()
+    bench.accept(ASSIGNMENT, c.GrantRight(db, 0, "eu"))
+    bench.refuse(Code.ALREADY, FAILOVER, c.GrantRight(db, 0, "eu"))
+
+
+def test_a_right_is_to_an_identity_of_an_exclusive_workload() -> None:
+    bench, db = with_db(replicas=2)
+    web = bench.put(a_workload())
+    bench.refuse(Code.CONTRADICTORY, ASSIGNMENT, c.GrantRight(web, 0, "eu"))
+    bench.refuse(Code.NOT_FOUND, ASSIGNMENT, c.GrantRight(99, 0, "eu"))
+    for ordinal in (-1, 2):
+        bench.refuse(Code.MALFORMED, ASSIGNMENT, c.GrantRight(db, ordinal, "eu"))
+
+
+def test_a_right_goes_to_a_healthy_region_where_the_workload_may_be() -> None:
+    bench, db = with_db(jurisdictions=("EU",))
+    bench.refuse(Code.NOT_FOUND, ASSIGNMENT, c.GrantRight(db, 0, "ap"))
+    bench.refuse(Code.RESIDENCY, ASSIGNMENT, c.GrantRight(db, 0, "us"))
+    bench.judge("eu", RegionHealth.SUSPECT)
+    bench.refuse(Code.REGION_UNAVAILABLE, ASSIGNMENT, c.GrantRight(db, 0, "eu"))
+
+
+def test_a_workload_that_is_being_deleted_gets_no_more_rights() -> None:
+    bench, db = with_db()
+    bench.hold(db, "eu", 0)
+    bench.accept(ACME, c.DeleteWorkload("acme", "db"))
+    bench.refuse(Code.WRONG_PHASE, ASSIGNMENT, c.GrantRight(db, 1, "eu"))
+
+
+def test_only_two_controllers_grant_rights() -> None:
+    bench, db = with_db()
+    for sender in (ROOT, "region/eu", "controller/rollout"):
+        bench.refuse(Code.NO_RIGHT, sender, c.GrantRight(db, 0, "eu"))
+
+
+def test_the_holder_releases_and_its_assignment_loses_the_ordinal_in_the_same_commit() -> None:
+    bench, db = with_db()
+    uid = bench.hold(db, "eu", 0, 1)
+    bench.accept("region/eu", c.ReleaseRight(db, 0))
+    found = bench.state.assignments[uid]
+    assert (found.ordinals, [share.count for share in found.shares]) == ((1,), [1])
+    assert bench.state.rights_of[db] == (1,)
+
+
+def test_counts_follow_identities_the_last_template_first() -> None:
+    bench, db = with_db()
+    bench.put(an_exclusive(template=a_template(command="v2")))
+    bench.hold(db, "eu", 0, 1)
+    first, last = sorted(bench.state.templates_of[db])
+    uid = bench.assign(db, ordinals=(0, 1), shares=(Share(first, 1), Share(last, 1)))
+    bench.accept("region/eu", c.ReleaseRight(db, 1))
+    assert bench.state.assignments[uid].shares == (Share(first, 1),)
+    bench.accept("region/eu", c.ReleaseRight(db, 0))
+    assert bench.state.assignments[uid].shares == ()
+
+
+def test_nobody_releases_what_another_holds_or_nobody() -> None:
+    bench, db = with_db()
+    bench.hold(db, "eu", 0)
+    refused = bench.refuse(Code.NOT_OWNER, "region/us", c.ReleaseRight(db, 0))
+    assert refused.facts["owner"] == "region/eu"
+    bench.refuse(Code.NOT_FOUND, "region/us", c.ReleaseRight(db, 1))
+
+
+def test_a_session_that_has_not_joined_releases_nothing() -> None:
+    bench, db = with_db()
+    bench.hold(db, "eu", 0)
+    bench.open_session("eu")
+    bench.refuse(Code.NO_SESSION, "region/eu", c.ReleaseRight(db, 0))
+
+
+def test_a_person_attests_and_the_reason_is_in_the_log() -> None:
+    bench, db = with_db()
+    uid = bench.hold(db, "eu", 0)
+    bench.accept(ROOT, c.AttestRight(db, 0, "eu", "the rack burnt down"))
+    assert (db, 0) not in bench.state.rights
+    assert bench.state.assignments[uid].ordinals == ()
+    assert b"the rack burnt down" in bench.log[-1][0]
+
+
+def test_an_attestation_names_the_holder_and_says_why() -> None:
+    bench, db = with_db()
+    bench.hold(db, "eu", 0)
+    bench.refuse(Code.MALFORMED, ROOT, c.AttestRight(db, 0, "eu", "  "))
+    bench.refuse(Code.RIGHT_HELD, ROOT, c.AttestRight(db, 0, "us", "why"))
+    bench.refuse(Code.NOT_FOUND, ROOT, c.AttestRight(db, 1, "eu", "why"))
+    bench.refuse(Code.NOT_FOUND, ROOT, c.AttestRight(99, 0, "eu", "why"))
+
+
+def test_an_attestation_needs_the_right_to_break_the_glass_there() -> None:
+    bench, db = with_db()
+    bench.hold(db, "eu", 0)
+    bench.put(a_principal("person/operator", Right.OPERATE, Right.OVERRIDE))
+    bench.put(a_principal("person/abroad", Right.BREAK_GLASS, region="us"))
+    bench.put(a_principal("person/other", Right.BREAK_GLASS, tenant="beta"))
+    bench.refuse(Code.NO_RIGHT, "person/operator", c.AttestRight(db, 0, "eu", "why"))
+    bench.refuse(Code.WRONG_SCOPE, "person/abroad", c.AttestRight(db, 0, "eu", "why"))
+    bench.refuse(Code.WRONG_SCOPE, "person/other", c.AttestRight(db, 0, "eu", "why"))

@@ -1,0 +1,174 @@
+"""RULES 6: identities move by evidence.
+
+Otherwise two regions run the same thing under two names, and a checker over names cannot fail.
+"""
+
+import pytest
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.house import Configure
+from holdfast.core.model.allotment import Purpose, Stage
+from holdfast.core.model.settings import Settings, drifted
+from holdfast.core.model.shapes import Instant
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.platform import commands as c
+from holdfast.core.platform.book import ASSIGNMENT, FAILOVER, REGION_HEALTH
+from tests.support.platform import HOUR, ROOT, PlatformBench, a_world, an_exclusive
+
+
+def held_in_eu(*, leased: bool = False) -> tuple[PlatformBench, int]:
+    bench = a_world()
+    db = bench.put(an_exclusive(leased=leased, replicas=2, budget="reserve"))
+    bench.hold(db, "eu", 0, 1)
+    return bench, db
+
+
+def holders(bench: PlatformBench, db: int) -> dict[int, str]:
+    return {held.ordinal: held.region for held in bench.state.rights.values() if held.workload == db}
+
+
+def lapses_at(bench: PlatformBench, lost: Instant) -> Instant:
+    settings = bench.state.facts.settings
+    return (
+        lost + drifted(settings.right_lease, settings) + drifted(settings.fence_time, settings) + settings.right_margin
+    )
+
+
+def test_two_regions_never_hold_one_identity() -> None:
+    bench, db = held_in_eu()
+    refused = bench.refuse(Code.RIGHT_HELD, ASSIGNMENT, c.GrantRight(db, 0, "us"))
+    assert refused.facts["holder"] == "eu"
+    bench.refuse(Code.RIGHT_HELD, ASSIGNMENT, bench.assignment(db, "us", ordinals=(0,)))
+    assert holders(bench, db) == {0: "eu", 1: "eu"}
+
+
+def test_an_identity_moves_by_the_old_regions_acknowledged_release() -> None:
+    bench, db = held_in_eu()
+    bench.assign(db, "eu", ordinals=(1,))
+    bench.refuse(Code.RIGHT_HELD, ASSIGNMENT, c.GrantRight(db, 0, "us"))
+    bench.accept("region/eu", c.ReleaseRight(db, 0))
+    bench.hold(db, "us", 0)
+    assert holders(bench, db) == {0: "us", 1: "eu"}
+
+
+@pytest.mark.parametrize("silence", [0, HOUR, 1_000 * HOUR])
+def test_without_a_lease_no_silence_is_evidence(silence: int) -> None:
+    bench, db = held_in_eu()
+    bench.lose("eu")
+    bench.later(silence)
+    bench.refuse(Code.RIGHT_HELD, FAILOVER, c.GrantRight(db, 0, "us"))
+
+
+def test_an_attestation_moves_an_identity_out_of_a_region_that_is_gone() -> None:
+    bench, db = held_in_eu()
+    bench.lose("eu")
+    bench.accept(ROOT, c.AttestRight(db, 0, "eu", "the building has no power"))
+    bench.hold(db, "us", 0)
+    assert holders(bench, db) == {0: "us", 1: "eu"}
+
+
+def test_a_lease_moves_an_identity_once_lease_fence_and_margin_have_passed_and_not_before() -> None:
+    bench, db = held_in_eu(leased=True)
+    bench.lose("eu")
+    until = lapses_at(bench, bench.at)
+    bench.at = until - 1
+    refused = bench.refuse(Code.TOO_EARLY, FAILOVER, c.GrantRight(db, 0, "us"))
+    assert refused.facts["until"] == until
+    bench.later(1)
+    bench.accept(FAILOVER, c.GrantRight(db, 0, "us"))
+    assert holders(bench, db) == {0: "us", 1: "eu"}
+
+
+def test_a_lease_of_a_region_that_is_only_suspect_runs_on() -> None:
+    bench, db = held_in_eu(leased=True)
+    bench.judge("eu", RegionHealth.SUSPECT)
+    bench.later(HOUR)
+    bench.refuse(Code.RIGHT_HELD, FAILOVER, c.GrantRight(db, 0, "us"))
+
+
+def test_a_region_that_came_back_and_was_lost_again_is_waited_for_again() -> None:
+    bench, db = held_in_eu(leased=True)
+    bench.lose("eu")
+    bench.later(80_000)
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0))
+    bench.judge("eu", RegionHealth.HEALTHY)
+    bench.assign(db, "eu", ordinals=(0, 1))
+    bench.lose("eu")
+    bench.later(80_000)
+    bench.refuse(Code.TOO_EARLY, FAILOVER, c.GrantRight(db, 0, "us"))
+
+
+def test_a_change_that_reaches_a_lost_region_late_does_not_lengthen_its_lease() -> None:
+    """Told a later end while it is lost, the region would run past the moment at which the right is given away."""
+    bench, db = held_in_eu(leased=True)
+    bench.lose("eu")
+    told = bench.assignments(db)[0].right_until
+    bench.later(50_000)
+    bench.assign(db, "eu", ordinals=(0,))
+    assert bench.assignments(db)[0].right_until == told
+    assert told <= lapses_at(bench, bench.at - 50_000)
+
+
+def test_a_lease_that_was_told_longer_than_the_settings_say_now_is_waited_for() -> None:
+    bench, db = held_in_eu(leased=True)
+    told = bench.assignments(db)[0].right_until
+    bench.accept(ROOT, Configure(Settings(right_lease=1_000)))
+    bench.lose("eu")
+    settings = bench.state.facts.settings
+    until = told + drifted(settings.fence_time, settings) + settings.right_margin
+    bench.at = until - 1
+    bench.refuse(Code.TOO_EARLY, FAILOVER, c.GrantRight(db, 0, "us"))
+    bench.later(1)
+    bench.accept(FAILOVER, c.GrantRight(db, 0, "us"))
+
+
+def test_when_a_right_leaves_a_region_the_assignment_there_loses_the_ordinal_in_the_same_commit() -> None:
+    bench, db = held_in_eu(leased=True)
+    (assignment,) = bench.assignments(db)
+    bench.lose("eu")
+    bench.later(HOUR)
+    bench.accept(FAILOVER, c.GrantRight(db, 0, "us"))
+    assert bench.state.assignments[assignment.uid].ordinals == (1,)
+    bench.refuse(Code.RIGHT_HELD, ASSIGNMENT, bench.assignment(db, "eu", ordinals=(0, 1)))
+
+
+def test_a_region_that_returns_after_its_right_moved_has_no_say_in_it() -> None:
+    bench, db = held_in_eu(leased=True)
+    bench.lose("eu")
+    bench.later(HOUR)
+    bench.accept(FAILOVER, c.GrantRight(db, 0, "us"))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0))
+    bench.judge("eu", RegionHealth.HEALTHY)
+    bench.refuse(Code.NOT_OWNER, "region/eu", c.ReleaseRight(db, 0))
+    bench.refuse(Code.RIGHT_HELD, ASSIGNMENT, c.GrantRight(db, 0, "eu"))
+
+
+def test_an_ended_assignment_keeps_its_identities_until_the_region_has_released_them() -> None:
+    bench, db = held_in_eu()
+    (assignment,) = bench.assignments(db)
+    bench.accept(ASSIGNMENT, c.EndAssignment(assignment.uid))
+    bench.refuse(Code.RIGHT_HELD, ASSIGNMENT, c.GrantRight(db, 0, "us"))
+    bench.accept("region/eu", c.RemoveAssignment(assignment.uid))
+    bench.hold(db, "us", 0, 1)
+
+
+def test_failover_of_exclusive_work_starts_nothing_before_the_right_has_moved() -> None:
+    bench, db = held_in_eu(leased=True)
+    standby = bench.assign(db, "us", 2, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    bench.lose("eu")
+    bench.refuse(Code.CONTRADICTORY, FAILOVER, c.Activate(standby))
+    bench.at = lapses_at(bench, bench.at)
+    for ordinal in (0, 1):
+        bench.accept(FAILOVER, c.GrantRight(db, ordinal, "us"))
+    bench.assign(db, "us", ordinals=(0, 1), purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    bench.accept(FAILOVER, c.Activate(standby))
+    assert holders(bench, db) == {0: "us", 1: "us"}
+
+
+def test_the_end_of_a_lost_region_is_no_evidence_either() -> None:
+    """Judged healthy without having been heard, its lease would seem renewed: it must be heard first."""
+    bench, db = held_in_eu(leased=True)
+    bench.lose("eu")
+    bench.later(HOUR)
+    bench.refuse(Code.TOO_EARLY, REGION_HEALTH, c.JudgeRegion("eu", RegionHealth.HEALTHY, "hope"))
+    assert holders(bench, db) == {0: "eu", 1: "eu"}

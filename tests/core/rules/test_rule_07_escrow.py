@@ -1,0 +1,180 @@
+"""RULES 7: escrow.
+
+Otherwise crossing shrink and raise, an acknowledgement from memory, or a cut region's emergency quota sell one unit twice;
+and recovery is refused by quota that sits in the dead region.
+"""
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.overrides import EndOverride
+from holdfast.core.model.allotment import Purpose, Stage
+from holdfast.core.platform import commands as c
+from holdfast.core.platform.book import FAILOVER, GRANT
+from holdfast.core.platform.escrow import effective
+from tests.support.platform import HOUR, ROOT, PlatformBench, a_quota, a_workload, a_world, cpu
+
+
+def all_in_eu() -> PlatformBench:
+    """eu has settled on all that the quota has."""
+    bench = a_world()
+    bench.settle("eu", bench.offer("eu", cpu(10_000)), cpu(10_000))
+    return bench
+
+
+def no_more(bench: PlatformBench, region: str, milli: int, account: str = "quota/acme") -> None:
+    bench.refuse(Code.OVER_QUOTA, GRANT, c.OfferGrant(account, region, cpu(milli), bench.at + HOUR))
+
+
+def test_crossing_shrink_and_raise_never_sells_a_unit_twice() -> None:
+    bench = all_in_eu()
+    shrink = bench.offer("eu", cpu(2_000))
+    raised = bench.offer("eu", cpu(6_000))
+    # The shrink arrives and is acknowledged while the raise is still on its way: the region may act on 6,000 any moment.
+    bench.settle("eu", shrink, cpu(2_000))
+    assert bench.charged() == cpu(6_000)
+    bench.offer("us", cpu(4_000))
+    no_more(bench, "us2", 1)
+    bench.settle("eu", raised, cpu(6_000))
+    assert bench.charged() == cpu(10_000)
+
+
+def test_an_acknowledgement_of_an_older_version_keeps_the_newer_offer_charged() -> None:
+    bench = a_world()
+    bench.offer("eu", cpu(3_000))
+    bench.offer("eu", cpu(9_000))
+    bench.offer("eu", cpu(1_000))
+    bench.settle("eu", 1, cpu(3_000))
+    assert bench.charged() == cpu(9_000)
+    bench.settle("eu", 3, cpu(9_000))
+    assert bench.charged() == cpu(9_000)
+
+
+def test_an_acknowledgement_that_was_overtaken_changes_nothing() -> None:
+    bench = all_in_eu()
+    bench.settle("eu", bench.offer("eu", cpu(4_000)), cpu(4_000))
+    bench.settle("eu", bench.offer("eu", cpu(8_000)), cpu(8_000))
+    bench.refuse(Code.ALREADY, "region/eu", c.AcknowledgeGrant("quota/acme", 2, cpu(4_000)))
+    assert bench.charged() == cpu(8_000)
+
+
+def test_a_shrink_is_worth_what_the_region_settled_on() -> None:
+    bench = all_in_eu()
+    shrink = bench.offer("eu", cpu(2_000))
+    no_more(bench, "us", 1)
+    bench.settle("eu", shrink, cpu(7_000))
+    no_more(bench, "us", 3_001)
+    bench.offer("us", cpu(3_000))
+
+
+def test_a_lowered_quota_lowers_the_target_and_follows_acknowledgements() -> None:
+    bench = all_in_eu()
+    bench.put(a_quota("acme", cpu(4_000)))
+    quota = bench.state.quotas["acme"]
+    assert effective(bench.state, quota) == cpu(10_000)
+    bench.settle("eu", bench.offer("eu", cpu(4_000)), cpu(6_000))
+    assert effective(bench.state, quota) == cpu(6_000)
+    bench.settle("eu", 2, cpu(4_000))
+    assert effective(bench.state, quota) == cpu(4_000)
+
+
+def test_nothing_is_added_while_above_target() -> None:
+    bench = all_in_eu()
+    bench.put(a_quota("acme", cpu(4_000)))
+    no_more(bench, "us", 1)
+    bench.offer("eu", cpu(1_000))
+    # Less than what is charged, and still an addition to what the region may have shrunk to already.
+    no_more(bench, "eu", 1_001)
+
+
+def test_the_end_of_a_grant_returns_nothing_from_a_region_that_is_cut_off() -> None:
+    bench = all_in_eu()
+    bench.later(100 * HOUR)
+    no_more(bench, "us", 1)
+    assert bench.charged() == cpu(10_000)
+
+
+def test_a_lost_region_returns_nothing() -> None:
+    bench = all_in_eu()
+    bench.lose("eu")
+    bench.later(100 * HOUR)
+    bench.offer("eu", cpu(0))
+    no_more(bench, "us", 1)
+
+
+def test_a_retired_region_returns_everything() -> None:
+    bench = all_in_eu()
+    bench.lose("eu")
+    bench.retire("eu")
+    bench.offer("us", cpu(10_000))
+
+
+def test_recovery_is_not_refused_by_quota_that_sits_in_the_dead_region() -> None:
+    bench = all_in_eu()
+    web = bench.put(a_workload(budget="reserve"))
+    bench.assign(web, "eu", 2)
+    standby = bench.assign(web, "us", 2, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    bench.offer("us", cpu(4_000), "recovery/reserve")
+    bench.lose("eu")
+    bench.accept(FAILOVER, c.Activate(standby))
+    assert bench.state.assignments[standby].accounts == ("recovery/reserve",)
+    no_more(bench, "us", 1)
+
+
+def test_recovered_work_is_moved_to_the_quota_by_adoption_and_by_nothing_else() -> None:
+    bench = all_in_eu()
+    web = bench.put(a_workload(budget="reserve"))
+    bench.lose("eu")
+    uid = bench.assign(web, "us", 2, purpose=Purpose.RECOVERY)
+    bench.retire("eu")
+    assert bench.state.assignments[uid].accounts == ("recovery/reserve",)
+    bench.accept(FAILOVER, c.Adopt(uid))
+    assert bench.state.assignments[uid].accounts == ("quota/acme",)
+
+
+def test_a_cut_regions_emergency_quota_is_not_lent_again_when_the_emergency_ends() -> None:
+    bench = a_world()
+    uid = bench.emergency(3_000)
+    bench.offer("eu", cpu(3_000), f"emergency/{uid}")
+    bench.later(HOUR)
+    bench.accept("controller/override", EndOverride(uid, "its end has come"))
+    assert bench.charged(f"emergency/{uid}") == cpu(3_000)
+    bench.refuse(Code.NOT_FOUND, GRANT, c.OfferGrant(f"emergency/{uid}", "us", cpu(1), bench.at + HOUR))
+
+
+def test_one_emergency_is_lent_once_over_all_regions() -> None:
+    bench = a_world()
+    account = f"emergency/{bench.emergency(3_000)}"
+    bench.offer("eu", cpu(2_000), account)
+    no_more(bench, "us", 1_001, account)
+    bench.offer("us", cpu(1_000), account)
+
+
+def test_an_acknowledgement_from_another_life_of_the_region_is_not_heard() -> None:
+    bench = all_in_eu()
+    shrink = bench.offer("eu", cpu(0))
+    bench.open_session("eu")
+    bench.refuse(Code.NO_SESSION, "region/eu", c.AcknowledgeGrant("quota/acme", shrink, cpu(0)))
+    bench.refuse(Code.DIVERGED, "region/eu", c.JoinRegion("eu", "log-restored"))
+    assert bench.charged() == cpu(10_000)
+
+
+def test_a_repeated_acknowledgement_gets_the_first_answer() -> None:
+    bench = all_in_eu()
+    bench.offer("eu", cpu(2_000))
+    envelope = bench.envelope("region/eu", c.AcknowledgeGrant("quota/acme", 2, cpu(5_000)))
+    first, again = bench.give(envelope), bench.give(envelope)
+    assert first.revision == again.revision  # type: ignore[union-attr]
+    assert bench.charged() == cpu(5_000)
+
+
+def test_a_quota_that_is_lent_cannot_be_deleted_and_made_anew() -> None:
+    bench = all_in_eu()
+    bench.refuse(Code.IN_USE, ROOT, c.Delete("Quota", "acme"))
+
+
+def test_versions_go_on_where_they_were_when_a_quota_is_made_anew() -> None:
+    """A region drops what is not newer than what it has logged: version 1 again would never reach it."""
+    bench = all_in_eu()
+    bench.settle("eu", bench.offer("eu", cpu(0)), cpu(0))
+    bench.accept(ROOT, c.Delete("Quota", "acme"))
+    bench.put(a_quota("acme", cpu(5_000)))
+    assert bench.offer("eu", cpu(1_000)) == 3

@@ -1,0 +1,63 @@
+"""RULES 12 on the platform: a repeat gets the first answer, and what may be one is never executed twice."""
+
+from holdfast.core.ledger.answers import Code, Repeated
+from holdfast.core.ledger.draft import Landed
+from holdfast.core.platform import commands as c
+from tests.support.platform import ACME, ROOT, a_quota, a_workload, a_world, an_exclusive, cpu
+
+
+def test_timed_out_after_commit_is_harmless() -> None:
+    bench = a_world()
+    envelope = bench.envelope(ACME, c.PutWorkload(a_workload()))
+    first = bench.give(envelope)
+    bench.later(1_000)
+    again = bench.give(envelope)
+    assert isinstance(first, Landed)
+    assert again == Repeated(first.revision, first.answer)
+    assert len(bench.state.workloads) == 1
+
+
+def test_a_repeated_put_does_not_undo_what_came_after_it() -> None:
+    bench = a_world()
+    envelope = bench.envelope(ROOT, c.Put(a_quota("acme", cpu(5_000))))
+    bench.give(envelope)
+    bench.put(a_quota("acme", cpu(7_000)))
+    assert isinstance(bench.give(envelope), Repeated)
+    assert bench.state.quotas["acme"].spec.hard == cpu(7_000)
+
+
+def test_a_repeated_delete_does_not_hit_the_successor() -> None:
+    bench = a_world()
+    bench.put(a_workload())
+    envelope = bench.envelope(ACME, c.DeleteWorkload("acme", "web"))
+    bench.give(envelope)
+    new = bench.put(a_workload())
+    assert isinstance(bench.give(envelope), Repeated)
+    assert bench.workload("web").meta.uid == new
+
+
+def test_a_retry_after_the_window_is_never_executed() -> None:
+    bench = a_world()
+    bench.put(a_workload())
+    envelope = bench.envelope(ACME, c.DeleteWorkload("acme", "web"))
+    bench.give(envelope)
+    bench.put(a_workload())
+    bench.later(bench.state.facts.settings.retry_window + 1)
+    bench.refuse(Code.TOO_OLD_TO_RETRY, ACME, envelope.command, key=envelope.key, sent=envelope.sent)
+
+
+def test_a_key_is_bound_to_what_it_was_used_for() -> None:
+    bench = a_world()
+    bench.accept(ACME, c.PutWorkload(a_workload()), key="once")
+    bench.refuse(Code.KEY_REUSED, ACME, c.PutWorkload(a_workload(replicas=9)), key="once")
+
+
+def test_a_region_repeats_a_release_without_releasing_what_was_given_since() -> None:
+    bench = a_world()
+    db = bench.put(an_exclusive())
+    bench.hold(db, "eu", 0)
+    envelope = bench.envelope("region/eu", c.ReleaseRight(db, 0))
+    bench.give(envelope)
+    bench.hold(db, "eu", 0)
+    assert isinstance(bench.give(envelope), Repeated)
+    assert bench.state.rights[(db, 0)].region == "eu"

@@ -1,0 +1,113 @@
+"""The model put together: the answer it expects to an envelope, with everything that the answer changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.core.ledger import house, overrides
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.codec import body_digest
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.region import commands as c
+from tests.properties import region_model_objects as objects
+from tests.properties import region_model_senders as senders
+from tests.properties import region_model_shipping as shipping
+from tests.properties import region_model_slots as slots
+from tests.properties.region_model import Key, Model
+from tests.properties.region_model_senders import Sender
+from tests.properties.region_model_slots import Parts
+
+HANDLERS: dict[type, Callable[[Model, Any, Sender], Code | Parts | None]] = {
+    house.StartLog: senders.start_log,
+    house.StartTerm: senders.start_term,
+    house.RaiseLevel: senders.raise_level,
+    house.RecordDigest: senders.record_digest,
+    house.OpenSession: senders.open_session,
+    house.EndSession: senders.end_session,
+    house.Configure: senders.configure,
+    overrides.OpenOverride: senders.open_override,
+    overrides.EndOverride: senders.end_override,
+    c.RegisterNode: objects.register_node,
+    c.AdministerNode: objects.administer_node,
+    c.JudgeNode: objects.judge_node,
+    c.RemoveNode: objects.remove_node,
+    c.OpenSlots: objects.open_slots,
+    c.WithdrawSlots: objects.withdraw_slots,
+    c.ForgetAssignment: objects.forget_assignment,
+    c.AdoptSlots: objects.adopt_slots,
+    c.ReportPending: objects.report_pending,
+    c.Hold: objects.hold,
+    c.ExtendHold: objects.extend_hold,
+    c.DropHold: objects.drop_hold,
+    c.Propose: slots.propose,
+    c.Bind: slots.bind,
+    c.Unreserve: slots.unreserve,
+    c.Expire: slots.expire,
+    c.Move: slots.move,
+    c.Stop: slots.stop,
+    c.CloseBreach: shipping.close_breach,
+    c.Ship: shipping.ship,
+}
+
+
+@dataclass
+class Verdict:
+    """Accepted without a code, but for the parts that are refused; or a repeat of an earlier answer."""
+
+    code: Code | None = None
+    parts: Parts = field(default_factory=dict)
+    repeats: tuple[int, bytes] | None = None
+
+    @property
+    def accepted(self) -> bool:
+        return self.code is None and self.repeats is None
+
+
+def judge(model: Model, envelope: Envelope[Any], at: int) -> tuple[Verdict, Model]:
+    """What should be answered, and the region as it is then. What is refused changes nothing."""
+    sender = senders.sender_of(model, envelope, at)
+    refused = senders.refuse_sender(model, sender)
+    if refused is not None:
+        return Verdict(refused), model
+    before = senders.earlier(model, sender)
+    if isinstance(before, Code):
+        return Verdict(before), model
+    if before is not None:
+        return Verdict(repeats=before), model
+    after = model.clone()
+    answer = HANDLERS[type(envelope.command)](after, envelope.command, sender)
+    if isinstance(answer, Code):
+        return Verdict(answer), model
+    parts = answer or {}
+    whole = isinstance(envelope.command, c.Propose) and envelope.command.all_or_nothing
+    if parts and (whole or len(parts) == named(envelope.command)):
+        return Verdict(next(iter(parts.values())), parts), model
+    after.forget_unused()
+    after.seq += 1
+    return Verdict(parts=parts), after
+
+
+def named(command: Any) -> int:
+    """How many parts a command has that are judged one by one."""
+    match command:
+        case c.Propose():
+            return sum(len(group.placements) for group in command.groups)
+        case c.Expire():
+            return len(command.slots) + len(command.holds)
+        case c.Move():
+            return len(command.moves)
+        case _:
+            return len(command.slots)
+
+
+def remember(model: Model, envelope: Envelope[Any], at: int, revision: int, answer: bytes) -> None:
+    """Keep the answer that was given, for repeats."""
+    if envelope.session in model.sessions:
+        session = model.sessions[envelope.session]
+        session.answered[envelope.sequence] = (revision, answer)
+        session.high = max(session.high, envelope.sequence)
+    elif envelope.key:
+        body = body_digest(envelope.command)
+        model.keys[envelope.actor, envelope.key] = Key(body, at, revision, answer)

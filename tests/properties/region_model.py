@@ -1,0 +1,375 @@
+"""A deliberately simple region: what a region's ledger should answer, by brute force.
+
+Mutable dataclasses in plain dicts, and not one index: every room, charge, count and protected amount is summed anew
+each time it is asked for. It shares structs, the edge table and the refusal codes with the ledger, and no rule: where
+the two disagree, one of them has misread the documents.
+
+    region_model            what exists, and every sum over it
+    region_model_senders    who may send, repeats, sessions, settings, overrides
+    region_model_objects    nodes, ordinals, holds
+    region_model_slots      Propose, Bind, Unreserve, Expire, Move, Stop
+    region_model_shipping   Ship, and what the world breaks
+    region_judge            the five put together
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from holdfast.core.ledger.revision import revision
+from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.control import Override, SchedulerPolicy
+from holdfast.core.model.lifecycle import ON_NODE, Phase
+from holdfast.core.model.placement import HoldPurpose
+from holdfast.core.model.resources import Resources
+from holdfast.core.model.settings import DEFAULTS, Settings
+from holdfast.core.model.shapes import SlotKey
+from holdfast.core.model.tenancy import Principal, PriorityClass, Token
+from holdfast.core.model.topology import NodeHealth
+from holdfast.core.model.workload import Template
+from holdfast.core.region.commands import AdministerNode, RegisterNode
+
+#: An amount of each resource; what is not named is zero.
+Amounts = dict[str, int]
+
+
+def amounts(resources: Resources) -> Amounts:
+    named = {"cpu": resources.cpu, "memory": resources.memory, "disk": resources.disk, "gpu": resources.gpu}
+    return {name: amount for name, amount in {**named, **dict(resources.extended)}.items() if amount}
+
+
+def plus(left: Amounts, right: Amounts, sign: int = 1) -> Amounts:
+    both = {name: left.get(name, 0) + sign * right.get(name, 0) for name in {**left, **right}}
+    return {name: amount for name, amount in both.items() if amount}
+
+
+def minus(left: Amounts, right: Amounts) -> Amounts:
+    return plus(left, right, -1)
+
+
+def summed(many: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for one in many:
+        total = plus(total, one)
+    return total
+
+
+def larger(left: Amounts, right: Amounts) -> Amounts:
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
+
+
+@dataclass
+class Slot:
+    """One ordinal. `waits` are the victims that are not gone yet; `moved` and `changed` are batches of the log."""
+
+    workload: int
+    ordinal: int
+    assignment: int
+    template: str
+    following: str
+    changed: int
+    phase: Phase = Phase.PENDING
+    cause: str = ""
+    moved: int = 0
+    epoch: int = 0
+    node: int = 0
+    devices: tuple[int, ...] = ()
+    ports: tuple[int, ...] = ()
+    account: str = ""
+    ends: int = 0
+    restarts: int = 0
+    waits: tuple[SlotKey, ...] = ()
+    firm: bool = True
+
+    @property
+    def key(self) -> SlotKey:
+        return self.workload, self.ordinal
+
+
+@dataclass
+class Node:
+    """A machine: what its agent said, what an operator said, and whether it lives."""
+
+    uid: int
+    said: RegisterNode
+    changed: int
+    meant: AdministerNode
+    health: NodeHealth = NodeHealth.READY
+    session: int = 0
+    ended: int = 0
+    room_changed: int = 0
+
+    @property
+    def usable(self) -> bool:
+        return (
+            self.health is NodeHealth.READY and self.session > 0 and not self.meant.cordoned and not self.meant.draining
+        )
+
+    def domain(self, key: str) -> str:
+        return {"zone": self.said.zone, "pool": self.said.pool, "node": self.said.name}[key]
+
+    def label(self, key: str) -> str | None:
+        return {**dict(self.said.labels), **dict(self.meant.labels)}.get(key)
+
+
+@dataclass
+class Hold:
+    """Room kept without a slot."""
+
+    uid: int
+    purpose: HoldPurpose
+    owner: str
+    tenant: str
+    assignment: int
+    node: int
+    need: Amounts
+    devices: tuple[int, ...]
+    milli: int
+    account: str
+    ends: int
+
+
+@dataclass
+class Grant:
+    """A grant as the region holds it."""
+
+    version: int
+    target: Amounts
+    limit: Amounts
+    ends: int
+    protected: Amounts
+
+
+@dataclass
+class Session:
+    """One life of a machine, and every number it has had an answer for."""
+
+    principal: str
+    opened: int
+    high: int = 0
+    answered: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+
+
+@dataclass
+class Key:
+    """What a person's key was used for."""
+
+    body: bytes
+    at: int
+    revision: int
+    answer: bytes
+
+
+@dataclass
+class Room:
+    """What is taken of one node, each resource and each device by firm work, by all work, and by holds."""
+
+    firm: Amounts
+    all: Amounts
+    held: Amounts
+    ports: list[int]
+
+    def fits(self, need: Amounts, capacity: Amounts, *, firm: bool) -> bool:
+        """What is needed fits; what was broken from outside and is not asked for is not this one's affair."""
+        for name, amount in need.items():
+            if firm and self.firm.get(name, 0) + self.held.get(name, 0) + amount > capacity.get(name, 0):
+                return False
+            if self.all.get(name, 0) + amount > capacity.get(name, 0):
+                return False
+        return True
+
+
+@dataclass
+class Model:
+    """Everything a region knows, as simply as it can be said."""
+
+    log_id: str
+    ledger: str
+    seq: int = 0
+    term: int = 0
+    settings: Settings = DEFAULTS
+    jurisdiction: str = ""
+    platform_log: str = ""
+    platform_term: int = 0
+    cursor: int = 0
+    principals: dict[str, Principal] = field(default_factory=dict)
+    sessions: dict[int, Session] = field(default_factory=dict)
+    keys: dict[tuple[str, str], Key] = field(default_factory=dict)
+    overrides: dict[int, Override] = field(default_factory=dict)
+    shipped_overrides: dict[int, Override] = field(default_factory=dict)
+    nodes: dict[int, Node] = field(default_factory=dict)
+    slots: dict[SlotKey, Slot] = field(default_factory=dict)
+    holds: dict[int, Hold] = field(default_factory=dict)
+    assignments: dict[int, Assignment] = field(default_factory=dict)
+    templates: dict[str, Template] = field(default_factory=dict)
+    leaving: set[str] = field(default_factory=set)
+    grants: dict[str, Grant] = field(default_factory=dict)
+    classes: dict[str, PriorityClass] = field(default_factory=dict)
+    tokens: dict[str, Token] = field(default_factory=dict)
+    policies: dict[int, SchedulerPolicy] = field(default_factory=dict)
+    validities: dict[str, int] = field(default_factory=dict)
+    examined: dict[tuple[int, str], int] = field(default_factory=dict)
+    breaches: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def here(self) -> int:
+        """The batch that the command under judgement would become."""
+        return self.seq + 1
+
+    @property
+    def uid(self) -> int:
+        """The uid of what it would make first."""
+        return revision(self.here)
+
+    def clone(self) -> Model:
+        """Another region like this one."""
+        other = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict):
+                rows = {key: copy.copy(row) if hasattr(row, "__dict__") else row for key, row in value.items()}
+                setattr(other, name, rows)
+        other.sessions = {
+            uid: Session(s.principal, s.opened, s.high, dict(s.answered)) for uid, s in self.sessions.items()
+        }
+        other.leaving = set(self.leaving)
+        return other
+
+    # Who is there
+
+    def need(self, template: str) -> Amounts:
+        return amounts(self.templates[template].need)
+
+    def standing(self) -> list[Slot]:
+        return [slot for slot in self.slots.values() if slot.phase in ON_NODE]
+
+    def on(self, node: int) -> list[Slot]:
+        return [slot for slot in self.standing() if slot.node == node]
+
+    def heir(self, key: SlotKey) -> Slot | None:
+        """Who waits for this slot."""
+        return next((slot for slot in self.slots.values() if key in slot.waits), None)
+
+    def of(self, assignment: int) -> list[Slot]:
+        return [slot for slot in self.slots.values() if slot.assignment == assignment]
+
+    def template_uses(self, digest: str) -> int:
+        shares = sum(share.template == digest for a in self.assignments.values() for share in a.shares)
+        slots = sum((slot.template == digest) + (slot.following == digest) for slot in self.slots.values())
+        return shares + slots
+
+    # What is taken
+
+    def takes(self, slot: Slot) -> Amounts:
+        """Everything a slot takes where it stands: its need, and of each of its devices a part."""
+        milli = self.templates[slot.template].gpu_milli
+        return {**self.need(slot.template), **{f"device/{index}": milli for index in slot.devices}}
+
+    def room(self, node: int, without: Iterable[SlotKey] = (), without_hold: int = 0) -> Room:
+        """The sum over who stands there; a slot and its victims take the larger of what comes and what leaves."""
+        gone = set(without)
+        there = [slot for slot in self.on(node) if slot.key not in gone]
+        room = Room({}, {}, {}, [])
+        for slot in there:
+            if self.heir(slot.key) is not None:
+                continue
+            victims = [victim for victim in there if victim.key in slot.waits]
+            firm = summed(self.takes(victim) for victim in victims if victim.firm)
+            every = summed(self.takes(victim) for victim in victims)
+            room.firm = plus(room.firm, larger(firm, self.takes(slot) if slot.firm else {}))
+            room.all = plus(room.all, larger(every, self.takes(slot)))
+        for hold in self.holds.values():
+            if hold.node == node and hold.uid != without_hold:
+                devices = {f"device/{index}": hold.milli for index in hold.devices}
+                room.held = plus(room.held, {**hold.need, **devices})
+        room.ports = [port for slot in there for port in slot.ports]
+        return room
+
+    def capacity(self, node: Node) -> Amounts:
+        devices = {f"device/{index}": device.milli for index, device in enumerate(node.said.devices)}
+        return {**amounts(node.said.capacity), **devices}
+
+    def charged(self, account: str) -> Amounts:
+        slots = [self.need(slot.template) for slot in self.slots.values() if slot.account == account]
+        return summed([*slots, *(hold.need for hold in self.holds.values() if hold.account == account)])
+
+    def pays(self, account: str, need: Amounts, at: int) -> bool:
+        """Nothing is added above the target, nor after the end."""
+        grant = self.grants.get(account)
+        if grant is None or grant.ends <= at:
+            return False
+        spent = self.charged(account)
+        return all(spent.get(name, 0) + amount <= grant.target.get(name, 0) for name, amount in need.items())
+
+    def owed(self, account: str) -> Amounts:
+        """What of its protected amount does not stand on nodes yet, as firm work of that account."""
+        placed = summed(self.need(s.template) for s in self.standing() if s.firm and s.account == account)
+        left = minus(self.grants[account].protected, placed)
+        return {name: amount for name, amount in left.items() if amount > 0}
+
+    def owed_to_others(self, account: str) -> Amounts:
+        return summed(self.owed(other) for other in self.grants if other != account)
+
+    def free(self) -> Amounts:
+        """What firm work and holds leave over on usable nodes."""
+        total: Amounts = {}
+        for node in self.nodes.values():
+            if node.usable:
+                room = self.room(node.uid)
+                total = plus(total, minus(self.capacity(node), plus(room.firm, room.held)))
+        return total
+
+    def crowds_out(self, account: str, free_before: Amounts) -> bool:
+        """Whether what was taken since leaves less than others are owed, of anything that was taken."""
+        free, owed = self.free(), self.owed_to_others(account)
+        return any(free.get(name, 0) < owed[name] for name in owed if free.get(name, 0) < free_before.get(name, 0))
+
+    def serving(self, assignment: int) -> int:
+        return sum(slot.phase is Phase.SERVING for slot in self.of(assignment))
+
+    def disruption_left(self, assignment: int, stopping: int = 0) -> int:
+        """How many serving replicas may be stopped voluntarily, once `stopping` of them are."""
+        terms = self.assignments[assignment]
+        wanted = sum(share.count for share in terms.shares)
+        return terms.disruption - max(0, wanted - self.serving(assignment) + stopping)
+
+    def open_requests(self) -> dict[tuple[int, str], int]:
+        found: dict[tuple[int, str], int] = {}
+        for slot in self.slots.values():
+            if slot.phase is Phase.PENDING:
+                found[slot.assignment, slot.template] = found.get((slot.assignment, slot.template), 0) + 1
+        return found
+
+    # The end of a stay
+
+    def touch_room(self, node: int) -> None:
+        self.nodes[node].room_changed = self.here
+
+    def leave(self, slot: Slot, cause: str) -> None:
+        """The slot leaves its node: its ordinal waits again, or is gone, and nobody waits for it any more."""
+        if slot.node:
+            self.touch_room(slot.node)
+        heir = self.heir(slot.key)
+        if heir is not None:
+            heir.waits = tuple(key for key in heir.waits if key != slot.key)
+        del self.slots[slot.key]
+        if slot.following and slot.phase is not Phase.SUCCEEDED and cause != "withdrawn":
+            paid, asked = self.need(slot.template), self.need(slot.following)
+            enough = all(amount <= paid.get(name, 0) for name, amount in asked.items())
+            self.slots[slot.key] = Slot(
+                *slot.key, slot.assignment, slot.following, slot.following, self.here,
+                cause=cause, account=slot.account if enough else "",
+            )  # fmt: skip
+
+    def drop_hold(self, uid: int) -> None:
+        self.touch_room(self.holds.pop(uid).node)
+
+    def forget_unused(self) -> None:
+        """A template that the platform ships no more goes with its last use; a look at a request goes with it."""
+        for digest in sorted(self.leaving):
+            if not self.template_uses(digest):
+                self.leaving.remove(digest)
+                del self.templates[digest]
+        still = self.open_requests()
+        self.examined = {request: at for request, at in self.examined.items() if request in still}

@@ -1,0 +1,319 @@
+"""The model of nodes, wanted ordinals and holds."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import HoldPurpose, PendingReason
+from holdfast.core.model.resources import Resources
+from holdfast.core.model.topology import NodeHealth
+from holdfast.core.region import commands as c
+from tests.properties.region_model import Amounts, Hold, Model, Node, Slot, amounts, plus, summed
+from tests.properties.region_model_senders import Sender
+from tests.properties.region_model_shipping import open_breaches, overshoots_of_node
+
+NAMED_MAX = 1_000
+LABELS_MAX = 64
+DEVICES_MAX = 64
+NODE_NAME_MAX = 253
+REASONS_MAX = 256
+ORDINAL_MAX = 2**31
+AMOUNT_MAX = 2**40
+
+
+def badly_put(resources: Resources) -> bool:
+    named = [name for name, _ in resources.extended]
+    every = (resources.cpu, resources.memory, resources.disk, resources.gpu, *(n for _, n in resources.extended))
+    return not all(0 <= n <= AMOUNT_MAX for n in every) or named != sorted(set(named)) or "" in named
+
+
+# Nodes
+
+
+def register_node(model: Model, command: c.RegisterNode, sender: Sender) -> Code | None:
+    if sender.actor != f"agent/{command.name}":
+        return Code.NOT_OWNER
+    if _badly_registered(command):
+        return Code.MALFORMED
+    known = next((node for node in model.nodes.values() if node.said.name == command.name), None)
+    session = sender.envelope.session
+    if known is None:
+        node = Node(model.uid, command, model.here, c.AdministerNode(model.uid), session=session)
+        model.nodes[node.uid] = node
+        return None
+    if (known.said, known.session, known.health) == (command, session, NodeHealth.READY):
+        return Code.ALREADY
+    moved = (known.said.zone, known.said.pool) != (command.zone, command.pool)
+    if moved and model.on(known.uid):
+        return Code.IN_USE
+    known.said, known.session, known.health, known.changed = command, session, NodeHealth.READY, model.here
+    open_breaches(model, overshoots_of_node(model, known))
+    return None
+
+
+def _badly_registered(command: c.RegisterNode) -> bool:
+    first, last = command.ports
+    return (
+        not 0 < len(command.name) <= NODE_NAME_MAX
+        or not command.zone
+        or not command.pool
+        or len(command.devices) > DEVICES_MAX
+        or not all(0 < device.milli <= 1000 for device in command.devices)
+        or command.capacity.gpu != sum(device.milli for device in command.devices)
+        or not 0 <= first <= last <= 65535
+        or len(command.labels) > LABELS_MAX
+        or badly_put(command.capacity)
+    )
+
+
+def administer_node(model: Model, command: c.AdministerNode, sender: Sender) -> Code | None:
+    node = model.nodes.get(command.node)
+    if node is None:
+        return Code.NOT_FOUND
+    if sender.outside("node", node.said.name):
+        return Code.WRONG_SCOPE
+    if (command.cordoned or command.draining) and not command.note.strip():
+        return Code.MALFORMED
+    if max(len(command.labels), len(command.taints), len(command.tenancy)) > LABELS_MAX:
+        return Code.TOO_LARGE
+    if node.meant == command:
+        return Code.ALREADY
+    node.meant, node.changed = command, model.here
+    open_breaches(model, overshoots_of_node(model, node))
+    return None
+
+
+def judge_node(model: Model, command: c.JudgeNode, sender: Sender) -> Code | None:
+    node = model.nodes.get(command.node)
+    if node is None:
+        return Code.NOT_FOUND
+    if node.health is command.health:
+        return Code.ALREADY
+    if command.health is (NodeHealth.LOST if node.session else NodeHealth.READY):
+        return Code.TOO_EARLY
+    node.health, node.changed = command.health, model.here
+    return None
+
+
+def remove_node(model: Model, command: c.RemoveNode, sender: Sender) -> Code | None:
+    node = model.nodes.get(command.node)
+    if node is None:
+        return Code.NOT_FOUND
+    if sender.outside("node", node.said.name):
+        return Code.WRONG_SCOPE
+    if model.on(node.uid) or node.session or any(hold.node == node.uid for hold in model.holds.values()):
+        return Code.IN_USE
+    del model.nodes[node.uid]
+    return None
+
+
+# Wanted ordinals
+
+
+def _refuse_named(model: Model, assignment: int, ordinals: tuple[int, ...]) -> Code | None:
+    if not 0 < len(ordinals) <= NAMED_MAX:
+        return Code.TOO_LARGE
+    if assignment not in model.assignments:
+        return Code.NOT_FOUND
+    if len(set(ordinals)) < len(ordinals) or not all(0 <= ordinal < ORDINAL_MAX for ordinal in ordinals):
+        return Code.MALFORMED
+    return None
+
+
+def asks_for(assignment: Assignment, template: str) -> bool:
+    wanted = any(share.template == template and share.count > 0 for share in assignment.shares)
+    return assignment.stage is Stage.ACTIVE and wanted
+
+
+def open_slots(model: Model, command: c.OpenSlots, sender: Sender) -> Code | None:
+    refused = _refuse_named(model, command.assignment, command.ordinals)
+    if refused is not None:
+        return refused
+    assignment = model.assignments[command.assignment]
+    if not asks_for(assignment, command.template):
+        return Code.NOT_ASSIGNED
+    if assignment.exclusive and not set(command.ordinals) <= set(assignment.ordinals):
+        return Code.NOT_ASSIGNED
+    keys = [(assignment.workload, ordinal) for ordinal in command.ordinals]
+    known = [model.slots[key] for key in keys if key in model.slots]
+    if any(slot.assignment != assignment.uid or slot.phase is Phase.PENDING for slot in known):
+        return Code.EXISTS
+    if len(known) == len(keys) and all(slot.following == command.template for slot in known):
+        return Code.ALREADY
+    for key in keys:
+        slot = model.slots.get(key)
+        if slot is None:
+            model.slots[key] = Slot(
+                *key, assignment.uid, command.template, command.template, model.here, cause="opened"
+            )
+        elif slot.following != command.template:
+            slot.following, slot.changed = command.template, model.here
+    return None
+
+
+def withdraw_slots(model: Model, command: c.WithdrawSlots, sender: Sender) -> Code | None:
+    refused = _refuse_named(model, command.assignment, command.ordinals)
+    if refused is not None:
+        return refused
+    workload = model.assignments[command.assignment].workload
+    named = [model.slots.get((workload, ordinal)) for ordinal in command.ordinals]
+    slots = [slot for slot in named if slot is not None and slot.assignment == command.assignment]
+    if len(slots) < len(named):
+        return Code.NOT_FOUND
+    waiting = [slot for slot in slots if slot.phase in (Phase.PENDING, Phase.RESERVED)]
+    unwanted = [slot for slot in slots if slot not in waiting and slot.following]
+    if not waiting and not unwanted:
+        return Code.ALREADY
+    for slot in waiting:
+        model.leave(slot, "withdrawn")
+    for slot in unwanted:
+        slot.following, slot.changed = "", model.here
+    return None
+
+
+def forget_assignment(model: Model, command: c.ForgetAssignment, sender: Sender) -> Code | None:
+    assignment = model.assignments.get(command.assignment)
+    if assignment is None:
+        return Code.NOT_FOUND
+    if assignment.stage is not Stage.ENDED:
+        return Code.WRONG_PHASE
+    if model.of(assignment.uid) or any(hold.assignment == assignment.uid for hold in model.holds.values()):
+        return Code.IN_USE
+    del model.assignments[assignment.uid]
+    return None
+
+
+def adopt_slots(model: Model, command: c.AdoptSlots, sender: Sender) -> Code | None:
+    refused = _refuse_named(model, command.assignment, command.ordinals)
+    if refused is not None:
+        return refused
+    assignment = model.assignments[command.assignment]
+    slots = []
+    for ordinal in command.ordinals:
+        slot = model.slots.get((assignment.workload, ordinal))
+        if slot is None or slot.assignment != assignment.uid or not slot.account:
+            return Code.NOT_FOUND
+        if slot.account in assignment.accounts:
+            return Code.ALREADY
+        slots.append(slot)
+    needed = summed(model.need(slot.template) for slot in slots)
+    payers = [account for account in assignment.accounts if model.pays(account, needed, sender.at)]
+    if not payers:
+        return Code.OVER_GRANT
+    for slot in slots:
+        slot.account, slot.changed = payers[0], model.here
+    return None
+
+
+def report_pending(model: Model, command: c.ReportPending, sender: Sender) -> Code | None:
+    request = (command.assignment, command.template)
+    if request not in model.open_requests():
+        return Code.NOT_FOUND
+    if _tree_size(command.reasons) > REASONS_MAX:
+        return Code.TOO_LARGE
+    if command.examined <= model.examined.get(request, 0):
+        return Code.ALREADY
+    model.examined[request] = command.examined
+    return None
+
+
+def _tree_size(reasons: tuple[PendingReason, ...]) -> int:
+    return sum(1 + _tree_size(reason.below) for reason in reasons)
+
+
+# Holds
+
+
+def hold(model: Model, command: c.Hold, sender: Sender) -> Code | None:
+    if not sender.at < command.ends <= sender.at + model.settings.grant_life:
+        return Code.EXPIRED
+    node = model.nodes.get(command.node)
+    if node is None:
+        return Code.NOT_FOUND
+    shape = _placeholder(model, command) if command.purpose is HoldPurpose.PLACEHOLDER else _plain(command, sender)
+    if isinstance(shape, Code):
+        return shape
+    need, milli, tenant = shape
+    refused = _refuse_room(model, node, need, command.devices, milli)
+    if refused is not None:
+        return refused
+    if not model.pays(command.account, need, sender.at):
+        grant = model.grants.get(command.account)
+        return Code.GRANT_ENDED if grant and grant.ends <= sender.at else Code.OVER_GRANT
+    free = model.free()
+    model.holds[model.uid] = Hold(
+        model.uid, command.purpose, sender.actor, tenant, command.assignment, node.uid, need, command.devices, milli,
+        command.account, command.ends,
+    )  # fmt: skip
+    if model.crowds_out(command.account, free):
+        del model.holds[model.uid]
+        return Code.PROTECTED
+    model.touch_room(node.uid)
+    return None
+
+
+def _plain(command: c.Hold, sender: Sender) -> tuple[Amounts, int, str] | Code:
+    whole = 0 < command.device_milli <= 1000 and command.need.gpu == len(command.devices) * command.device_milli
+    if badly_put(command.need) or not whole or command.assignment or command.template or not command.tenant:
+        return Code.MALFORMED
+    if sender.outside("tenant", command.tenant):
+        return Code.WRONG_SCOPE
+    return amounts(command.need), command.device_milli, command.tenant
+
+
+def _placeholder(model: Model, command: c.Hold) -> tuple[Amounts, int, str] | Code:
+    assignment, template = model.assignments.get(command.assignment), model.templates.get(command.template)
+    if assignment is None or template is None:
+        return Code.NOT_FOUND
+    if assignment.stage is Stage.ENDED or not any(share.template == command.template for share in assignment.shares):
+        return Code.NOT_ASSIGNED
+    if command.account not in assignment.accounts or len(command.devices) != template.gpus:
+        return Code.MALFORMED
+    return amounts(template.need), template.gpu_milli, assignment.tenant
+
+
+def _refuse_room(model: Model, node: Node, need: Amounts, devices: tuple[int, ...], milli: int) -> Code | None:
+    """Only firm work and other holds are counted: reclaimable work may stand where room is held."""
+    if not node.usable:
+        return Code.NODE_UNAVAILABLE
+    room, capacity = model.room(node.uid), model.capacity(node)
+    kept = plus(room.firm, room.held)
+    if any(kept.get(name, 0) + amount > capacity.get(name, 0) for name, amount in need.items()):
+        return Code.CAPACITY
+    if len(set(devices)) < len(devices):
+        return Code.DEVICE
+    for index in devices:
+        if kept.get(f"device/{index}", 0) + milli > capacity.get(f"device/{index}", 0):
+            return Code.DEVICE
+    return None
+
+
+def _mine(model: Model, uid: int, sender: Sender) -> Code | None:
+    known = model.holds.get(uid)
+    if known is None:
+        return Code.NOT_FOUND
+    if sender.kind == "person":
+        return Code.WRONG_SCOPE if sender.outside("tenant", known.tenant) else None
+    return None if known.owner == sender.actor else Code.NOT_OWNER
+
+
+def extend_hold(model: Model, command: c.ExtendHold, sender: Sender) -> Code | None:
+    refused = _mine(model, command.hold, sender)
+    if refused is not None:
+        return refused
+    known = model.holds[command.hold]
+    if known.ends <= sender.at or not known.ends < command.ends <= sender.at + model.settings.grant_life:
+        return Code.EXPIRED
+    grant = model.grants.get(known.account)
+    if grant is not None and grant.ends <= sender.at:
+        return Code.GRANT_ENDED
+    known.ends = command.ends
+    return None
+
+
+def drop_hold(model: Model, command: c.DropHold, sender: Sender) -> Code | None:
+    refused = _mine(model, command.hold, sender)
+    if refused is None:
+        model.drop_hold(command.hold)
+    return refused

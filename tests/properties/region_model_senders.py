@@ -1,0 +1,241 @@
+"""The model of what comes before any handler, senders and repeats, and of sessions, settings and overrides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.codec import body_digest
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import (
+    Configure,
+    EndSession,
+    OpenSession,
+    RaiseLevel,
+    RecordDigest,
+    StartLog,
+    StartTerm,
+)
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.model.control import Override
+from holdfast.core.model.settings import Settings
+from holdfast.core.model.tenancy import Principal, Right
+from holdfast.core.region import commands as c
+from tests.properties.region_model import Model, Session
+
+CONTROLLERS = (
+    "replica", "rollout", "drain", "rebalance", "evacuation", "failback", "repair", "rights", "grant", "provisional",
+    "endpoints", "node-health", "sessions", "override", "link",
+)  # fmt: skip
+STOPPERS = (
+    *(f"controller/{name}" for name in CONTROLLERS[:10]),
+    "scheduler",
+)
+#: Who may send what. People need a right besides: to override for overrides, to operate for the rest.
+OWNERS: dict[type, tuple[str, ...]] = {
+    StartLog: ("ledger",),
+    StartTerm: ("ledger",),
+    RaiseLevel: ("ledger", "person"),
+    RecordDigest: ("ledger",),
+    OpenSession: ("agent", "scheduler", "region"),
+    EndSession: ("agent", "scheduler", "region", "controller/node-health", "controller/sessions", "ledger"),
+    Configure: ("person",),
+    OpenOverride: ("person",),
+    EndOverride: ("person", "controller/override"),
+    c.RegisterNode: ("agent",),
+    c.AdministerNode: ("person",),
+    c.JudgeNode: ("controller/node-health",),
+    c.RemoveNode: ("person",),
+    c.OpenSlots: ("controller/replica",),
+    c.WithdrawSlots: ("controller/replica",),
+    c.ForgetAssignment: ("controller/replica",),
+    c.AdoptSlots: ("controller/replica",),
+    c.Propose: ("scheduler",),
+    c.Bind: ("scheduler",),
+    c.Unreserve: ("scheduler",),
+    c.Expire: ("ledger",),
+    c.Move: ("agent", "controller/endpoints", "controller/node-health", "controller/repair"),
+    c.Stop: STOPPERS,
+    c.ReportPending: ("scheduler",),
+    c.Hold: ("scheduler", "person"),
+    c.ExtendHold: ("scheduler", "person"),
+    c.DropHold: ("scheduler", "person"),
+    c.CloseBreach: ("controller/repair",),
+    c.Ship: ("controller/link",),
+}
+NAME_MAX = 256
+IN_FLIGHT_MAX = 256
+REASON_MAX = 1_000
+#: What this version can write.
+LEVEL = 1
+
+
+@dataclass
+class Sender:
+    """Who sends: the envelope's actor, and what is known of it."""
+
+    envelope: Envelope[object]
+    at: int
+    principal: Principal | None
+
+    @property
+    def actor(self) -> str:
+        return self.envelope.actor
+
+    @property
+    def kind(self) -> str:
+        return self.actor.partition("/")[0]
+
+    def scope(self, field: str) -> str:
+        return str(getattr(self.principal.spec.scope, field)) if self.principal else ""
+
+    def outside(self, field: str, name: str) -> bool:
+        return self.scope(field) not in ("", name)
+
+
+def sender_of(model: Model, envelope: Envelope[object], at: int) -> Sender:
+    kind = envelope.actor.partition("/")[0]
+    if kind in ("controller", "ledger"):
+        return Sender(envelope, at, None)
+    return Sender(envelope, at, model.principals.get(envelope.actor) or model.principals.get(f"{kind}/*"))
+
+
+def refuse_sender(model: Model, sender: Sender) -> Code | None:
+    """Each command names who may send it; machines act in sessions, people name keys, controllers neither."""
+    envelope, kind, command = sender.envelope, sender.kind, type(sender.envelope.command)
+    owners = OWNERS[command]
+    if len(sender.actor) > NAME_MAX or len(envelope.key) > NAME_MAX:
+        return Code.MALFORMED
+    if kind in ("controller", "ledger"):
+        if envelope.session or envelope.key:
+            return Code.MALFORMED
+        return None if sender.actor in owners else Code.NO_RIGHT
+    if sender.principal is None or sender.principal.spec.disabled or kind not in owners:
+        return Code.NO_RIGHT
+    if kind != "person":
+        session = model.sessions.get(envelope.session)
+        opens = command is OpenSession and not envelope.session
+        return None if opens or (session and session.principal == sender.actor) else Code.NO_SESSION
+    right = Right.OVERRIDE if command in (OpenOverride, EndOverride) else Right.OPERATE
+    if right not in sender.principal.spec.rights:
+        return Code.NO_RIGHT
+    if not envelope.key or envelope.session:
+        return Code.MALFORMED
+    return Code.WRONG_SCOPE if sender.outside("region", model.ledger.removeprefix("region/")) else None
+
+
+def earlier(model: Model, sender: Sender) -> Code | tuple[int, bytes] | None:
+    """The first answer to a repeat, a refusal of what can no longer be told apart, or nothing: it is new."""
+    envelope, window = sender.envelope, model.settings.retry_window
+    if envelope.sent + window < sender.at:
+        return Code.TOO_OLD_TO_RETRY
+    if envelope.session:
+        session = model.sessions[envelope.session]
+        if envelope.sequence < 1:
+            return Code.MALFORMED
+        if envelope.sequence > session.high + IN_FLIGHT_MAX:
+            return Code.TOO_MANY_IN_FLIGHT
+        if envelope.sequence in session.answered:
+            return session.answered[envelope.sequence]
+        return Code.TOO_OLD_TO_RETRY if envelope.sequence <= session.high - IN_FLIGHT_MAX else None
+    if envelope.key:
+        kept = model.keys.get((sender.actor, envelope.key))
+        if kept is not None and kept.at + window >= sender.at:
+            return (kept.revision, kept.answer) if kept.body == body_digest(envelope.command) else Code.KEY_REUSED
+        live = [k for (actor, _), k in model.keys.items() if actor == sender.actor and k.at + window >= sender.at]
+        if len(live) >= model.settings.keys_per_actor:
+            return Code.TOO_MANY_KEYS
+    return None
+
+
+# What every ledger has
+
+
+def start_log(model: Model, command: StartLog, sender: Sender) -> Code | None:
+    return Code.EXISTS
+
+
+def start_term(model: Model, command: StartTerm, sender: Sender) -> Code | None:
+    if command.term <= model.term:
+        return Code.STALE
+    if command.level != LEVEL:
+        return Code.CONTRADICTORY
+    model.term = command.term
+    return None
+
+
+def raise_level(model: Model, command: RaiseLevel, sender: Sender) -> Code | None:
+    return Code.ALREADY if command.level <= LEVEL else Code.CONTRADICTORY
+
+
+def record_digest(model: Model, command: RecordDigest, sender: Sender) -> Code | None:
+    return None if 0 < command.seq <= model.seq else Code.STALE
+
+
+def open_session(model: Model, command: OpenSession, sender: Sender) -> Code | None:
+    older = [uid for uid, session in model.sessions.items() if session.principal == sender.actor]
+    for uid in older:
+        end(model, uid, sender.at)
+    model.sessions[model.uid + len(older)] = Session(sender.actor, model.here)
+    return None
+
+
+def end_session(model: Model, command: EndSession, sender: Sender) -> Code | None:
+    session = model.sessions.get(command.session)
+    if session is None:
+        return Code.NO_SESSION
+    if sender.principal is not None and session.principal != sender.actor:
+        return Code.NOT_OWNER
+    end(model, command.session, sender.at)
+    return None
+
+
+def end(model: Model, session: int, at: int) -> None:
+    """From here on the fences of its node are counted."""
+    del model.sessions[session]
+    for node in model.nodes.values():
+        if node.session == session:
+            node.session, node.ended, node.changed = 0, at, model.here
+
+
+def configure(model: Model, command: Configure, sender: Sender) -> Code | None:
+    if unsafe(command.settings):
+        return Code.CONTRADICTORY
+    if command.settings == model.settings:
+        return Code.ALREADY
+    model.settings = command.settings
+    return None
+
+
+def unsafe(s: Settings) -> bool:
+    may_be_zero = ("drift_per_million", "grace")
+    low = any(getattr(s, name) < (0 if name in may_be_zero else 1) for name in s.__struct_fields__)
+    lease = s.session_lease * (1_000_000 + s.drift_per_million)
+    fence_short = s.fence_time * 1_000_000 < lease + (s.grace + s.kill_margin) * 1_000_000
+    proofs_rare = s.proof_interval * 5 > s.session_lease
+    return low or fence_short or proofs_rare or s.lost_after <= s.suspect_after or s.grant_life < 2 * s.lost_after
+
+
+def open_override(model: Model, command: OpenOverride, sender: Sender) -> Code | None:
+    if not command.reason.strip() or len(command.reason) > REASON_MAX:
+        return Code.MALFORMED
+    if not sender.at < command.ends <= sender.at + model.settings.override_life:
+        return Code.EXPIRED
+    if sender.outside("region", command.region):
+        return Code.WRONG_SCOPE
+    model.overrides[model.uid] = Override(
+        model.uid, command.action, command.region, command.target, command.reason, sender.actor, sender.at, command.ends
+    )
+    return None
+
+
+def end_override(model: Model, command: EndOverride, sender: Sender) -> Code | None:
+    override = model.overrides.get(command.uid)
+    if override is None:
+        return Code.NOT_FOUND
+    if sender.kind == "controller" and sender.at < override.ends:
+        return Code.TOO_EARLY
+    if sender.outside("region", override.region):
+        return Code.WRONG_SCOPE
+    del model.overrides[command.uid]
+    return None

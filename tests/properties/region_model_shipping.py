@@ -1,0 +1,233 @@
+"""The model of the link and of breaches: what the platform says, and what that or a shrinking node breaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.topology import Effect, Taint
+from holdfast.core.model.workload import Template
+from holdfast.core.region import commands as c
+from tests.properties.region_model import Grant, Model, Node, amounts, larger, plus
+from tests.properties.region_model_senders import Sender
+
+STEPS_MAX = 10_000
+Overshoots = dict[tuple[str, str], int]
+#: By kind: whether its key is a number.
+KINDS = {
+    "template": False, "assignment": True, "grant": False, "priority-class": False, "principal": False,
+    "token": False, "policy": True, "validity": False, "override": True,
+}  # fmt: skip
+
+
+def name_of(put: c.Shipped) -> tuple[str, str]:
+    """The kind and the key of what is shipped, as a full list and `Gone` name it."""
+    kind = str(type(put).__struct_config__.tag)
+    match put:
+        case c.RegionShipped():
+            return kind, put.name
+        case c.TemplateShipped():
+            return kind, put.digest
+        case c.AssignmentShipped():
+            return kind, str(put.assignment.uid)
+        case c.GrantShipped():
+            return kind, put.account
+        case c.ClassShipped():
+            return kind, put.priority_class.meta.name
+        case c.PrincipalShipped():
+            return kind, put.principal.meta.name
+        case c.TokenShipped():
+            return kind, put.token.meta.name
+        case c.PolicyShipped():
+            return kind, str(put.policy.revision)
+        case c.ValidityShipped():
+            return kind, put.validity.scope
+        case c.OverrideShipped():
+            return kind, str(put.override.uid)
+
+
+def table_of(model: Model, kind: str) -> dict[Any, Any]:
+    tables: dict[str, dict[Any, Any]] = {
+        "template": model.templates, "assignment": model.assignments, "grant": model.grants,
+        "priority-class": model.classes, "principal": model.principals, "token": model.tokens,
+        "policy": model.policies, "validity": model.validities, "override": model.shipped_overrides,
+    }  # fmt: skip
+    return tables[kind]
+
+
+def ship(model: Model, command: c.Ship, sender: Sender) -> Code | None:
+    """A step is applied whole, with its cursor, or not at all."""
+    refused = _refuse_cursor(model, command) or _refuse_contents(model, command)
+    if refused is not None:
+        return refused
+    missing = _missing(model, command) if command.full else []
+    moved = model.jurisdiction
+    for put in command.puts:
+        _put(model, put)
+    for gone in (*command.gone, *missing):
+        _gone(model, gone, sender.at)
+    told = {put.assignment.uid for put in command.puts if isinstance(put, c.AssignmentShipped)}
+    told |= {int(gone.key) for gone in (*command.gone, *missing) if gone.kind == "assignment"}
+    for uid, assignment in model.assignments.items():
+        if uid in told or model.jurisdiction != moved:
+            open_breaches(model, overshoots_of_assignment(model, assignment))
+    model.platform_log, model.platform_term, model.cursor = command.log_id, command.term, command.to
+    return None
+
+
+def _refuse_cursor(model: Model, command: c.Ship) -> Code | None:
+    if len(command.puts) + len(command.gone) > STEPS_MAX:
+        return Code.TOO_LARGE
+    same_log = command.log_id == model.platform_log
+    if same_log and command.term < model.platform_term:
+        return Code.STALE
+    if command.full:
+        return Code.ALREADY if same_log and command.to < model.cursor else None
+    if not same_log:
+        return Code.DIVERGED
+    if command.to <= model.cursor:
+        return Code.ALREADY
+    return None if command.after == model.cursor else Code.GAP
+
+
+def _refuse_contents(model: Model, command: c.Ship) -> Code | None:
+    names = [*map(name_of, command.puts), *((gone.kind, gone.key) for gone in command.gone)]
+    if len(set(names)) < len(names):
+        return Code.MALFORMED
+    known = {*model.templates, *(put.digest for put in command.puts if isinstance(put, c.TemplateShipped))}
+    here = model.ledger.removeprefix("region/")
+    for put in command.puts:
+        if isinstance(put, c.TemplateShipped) and template_digest(put.template) != put.digest:
+            return Code.MALFORMED
+        if isinstance(put, c.RegionShipped) and put.name != here:
+            return Code.WRONG_SCOPE
+        if isinstance(put, c.AssignmentShipped):
+            new = put.assignment
+            if new.region != here:
+                return Code.WRONG_SCOPE
+            if not all(share.template in known for share in new.shares):
+                return Code.NOT_FOUND
+            old = model.assignments.get(new.uid, new)
+            if (old.workload, old.tenant, old.exclusive) != (new.workload, new.tenant, new.exclusive):
+                return Code.MALFORMED
+    odd = any(gone.kind not in KINDS or (KINDS[gone.kind] and not gone.key.isdecimal()) for gone in command.gone)
+    return Code.MALFORMED if odd else None
+
+
+def _missing(model: Model, command: c.Ship) -> list[c.Gone]:
+    """What a full list does not name is gone; the operator that this log began with is not the platform's to take."""
+    named = set(map(name_of, command.puts))
+    own = {("principal", p.meta.name) for p in model.principals.values() if p.meta.created_by == "ledger"}
+    known = [(kind, str(key)) for kind in KINDS for key in table_of(model, kind)]
+    return [c.Gone(kind, key) for kind, key in known if (kind, key) not in named | own]
+
+
+def _put(model: Model, put: c.Shipped) -> None:
+    match put:
+        case c.RegionShipped():
+            model.jurisdiction = put.jurisdiction
+        case c.TemplateShipped():
+            model.templates[put.digest] = put.template
+            model.leaving.discard(put.digest)
+        case c.AssignmentShipped():
+            model.assignments[put.assignment.uid] = put.assignment
+        case c.GrantShipped():
+            old = model.grants.get(put.account)
+            if old is None or old.version < put.version:
+                target = amounts(put.target)
+                limit = larger(target, model.charged(put.account))
+                model.grants[put.account] = Grant(put.version, target, limit, put.ends, amounts(put.protected))
+        case c.ClassShipped():
+            model.classes[put.priority_class.meta.name] = put.priority_class
+        case c.PrincipalShipped():
+            model.principals[put.principal.meta.name] = put.principal
+        case c.TokenShipped():
+            model.tokens[put.token.meta.name] = put.token
+        case c.PolicyShipped():
+            model.policies[put.policy.revision] = put.policy
+        case c.ValidityShipped():
+            model.validities[put.validity.scope] = put.validity.revision
+        case c.OverrideShipped():
+            model.shipped_overrides[put.override.uid] = put.override
+
+
+def _gone(model: Model, gone: c.Gone, at: int) -> None:
+    """It leaves at once, unless something here still stands on it: then it ends, and goes when that is gone."""
+    table = table_of(model, gone.kind)
+    key: Any = int(gone.key) if KINDS[gone.kind] else gone.key
+    if key not in table:
+        return
+    if gone.kind == "template":
+        model.leaving.add(key)
+    elif gone.kind == "grant" and model.charged(key):
+        old: Grant = table[key]
+        table[key] = Grant(old.version, {}, model.charged(key), min(old.ends, at), {})
+    elif gone.kind == "assignment" and _stands(model, key):
+        table[key] = replace(table[key], stage=Stage.ENDED, shares=(), ordinals=())
+    else:
+        del table[key]
+
+
+def _stands(model: Model, assignment: int) -> bool:
+    return bool(model.of(assignment)) or any(hold.assignment == assignment for hold in model.holds.values())
+
+
+# What the world breaks
+
+
+def tolerated(template: Template, taint: Taint) -> bool:
+    return any(one.key == taint.key and one.value in ("", taint.value) for one in template.tolerate)
+
+
+def overshoots_of_node(model: Model, node: Node) -> Overshoots:
+    """By how much more stands there than the node has, and how many slots that it evicts or keeps out."""
+    room, capacity, found = model.room(node.uid), model.capacity(node), Overshoots()
+    firm = plus(room.firm, room.held)
+    for name in {**room.all, **firm}:
+        over = max(room.all.get(name, 0), firm.get(name, 0)) - capacity.get(name, 0)
+        if over > 0:
+            found["region.capacity", f"node/{node.uid}/{name}"] = over
+    evicting = [taint for taint in node.meant.taints if taint.effect is Effect.EVICT]
+    unwelcome = 0
+    for slot in model.on(node.uid):
+        foreign = bool(node.meant.tenancy) and model.assignments[slot.assignment].tenant not in node.meant.tenancy
+        unwelcome += foreign or not all(tolerated(model.templates[slot.template], taint) for taint in evicting)
+    if unwelcome:
+        found["region.allowed", f"node/{node.uid}"] = unwelcome
+    return found
+
+
+def overshoots_of_assignment(model: Model, assignment: Assignment) -> Overshoots:
+    """How many of its slots stand here against its residency, or without a right."""
+    found = Overshoots()
+    standing = [slot for slot in model.standing() if slot.assignment == assignment.uid]
+    if assignment.jurisdictions and model.jurisdiction not in assignment.jurisdictions and standing:
+        found["region.residency", f"assignment/{assignment.uid}"] = len(standing)
+    without = [slot for slot in standing if assignment.exclusive and slot.ordinal not in assignment.ordinals]
+    if without:
+        found["region.right", f"assignment/{assignment.uid}"] = len(without)
+    return found
+
+
+def open_breaches(model: Model, found: Overshoots) -> None:
+    for key, over in found.items():
+        model.breaches[key] = max(over, model.breaches.get(key, 0))
+
+
+def close_breach(model: Model, command: c.CloseBreach, sender: Sender) -> Code | None:
+    key = (command.invariant, command.key)
+    if key not in model.breaches:
+        return Code.NOT_FOUND
+    now: Overshoots = {}
+    for node in model.nodes.values():
+        now |= overshoots_of_node(model, node)
+    for assignment in model.assignments.values():
+        now |= overshoots_of_assignment(model, assignment)
+    if key in now:
+        return Code.TOO_EARLY
+    del model.breaches[key]
+    return None
