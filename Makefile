@@ -9,10 +9,10 @@ READY := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format bench soak lock clean
+.PHONY: help setup test check format bench reference golden soak lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  ARGS= is handed on to test, bench, soak and lock: make test ARGS='-k codec -x'"
 
@@ -42,6 +42,12 @@ format: $(READY) ## Sort imports, fix what can be fixed, format
 
 bench: $(READY) ## Run the benchmark of the core
 	$(BIN)/holdfast bench core $(ARGS)
+
+reference: $(READY) ## Write docs/reference.md anew from the tables in the code
+	$(BIN)/python -m tests.support.reference
+
+golden: $(READY) ## Record a golden log where the newest is not what is written today
+	$(BIN)/python -m tests.support.golden
 
 soak: $(READY) ## Run the longer proofs
 	HOLDFAST_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m soak --timeout=3600 --durations=10 $(ARGS)

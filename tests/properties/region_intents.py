@@ -20,12 +20,14 @@ from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import EDGES, ON_NODE, STOP_CAUSES, STOPPABLE, Phase
 from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import Effect, NodeHealth, Taint
 from holdfast.core.region import commands as c
 from tests.properties.region_model import Node, Slot
+from tests.properties.region_model_objects import asks_for
 from tests.properties.region_model_slots import valid_policy
 from tests.properties.region_program import Program
-from tests.properties.region_world import DIGESTS, KINDS, NAMES, NODES, OPERATORS, SCHEDULERS, SECOND
+from tests.properties.region_world import DIGESTS, KINDS, NODES, OPERATORS, SCHEDULERS, SECOND
 
 Intent = Callable[[Program], Envelope[Any] | None]
 BY_OTHERS = (Phase.RESERVED, Phase.BOUND, Phase.TERMINATING, Phase.PENDING)
@@ -43,11 +45,13 @@ def a_scheduler(p: Program) -> str | None:
 # Sessions and nodes
 
 
-def open_session(p: Program) -> Envelope[Any]:
+def open_session(p: Program) -> Envelope[Any] | None:
     actors = [*SCHEDULERS, *(f"agent/{name}" for name in NODES)]
     silent = [actor for actor in actors if not p.session_of(actor)]
-    again = not silent or p.chance.one_in(8)
-    return p.envelope(p.chance.pick(actors if again else silent), house.OpenSession())
+    known = [actor for actor in silent if node_named(p, actor.removeprefix("agent/")) or actor in SCHEDULERS]
+    if not known and not p.chance.one_in(6):
+        return None
+    return p.envelope(p.chance.pick(known or silent or actors), house.OpenSession())
 
 
 def end_session(p: Program) -> Envelope[Any] | None:
@@ -65,9 +69,11 @@ def register_node(p: Program) -> Envelope[Any] | None:
     if not names:
         return None
     behind = [n for n in names if (node := node_named(p, n)) is None or node.session != p.session_of(f"agent/{n}")]
+    if not behind and not p.chance.one_in(3):
+        return None
     name = p.chance.pick(behind or names)
     command = NODES[name]
-    if p.chance.one_in(3):
+    if not behind or p.chance.one_in(5):
         capacity, factor = command.capacity, p.chance.pick((25, 50, 75, 150))
         devices = command.devices[: p.chance.below(len(command.devices) + 1)]
         extended = tuple((what, p.chance.below(3)) for what, _ in capacity.extended)
@@ -183,6 +189,8 @@ def report_pending(p: Program) -> Envelope[Any] | None:
 
 def propose(p: Program) -> Envelope[Any] | None:
     actor, requests = a_scheduler(p), sorted(p.model.open_requests())
+    asked = [one for one in requests if asks_for(p.model.assignments[one[0]], one[1])]
+    requests = asked if asked and not p.chance.one_in(10) else requests
     nodes = [node for _, node in sorted(p.model.nodes.items()) if node.usable] or list(p.model.nodes.values())
     if actor is None or not requests or not nodes:
         return None
@@ -207,10 +215,7 @@ def a_view(p: Program) -> int:
 def a_group(p: Program, uid: int, template: str, nodes: list[Node]) -> c.Group:
     waiting = sorted(s.ordinal for s in p.model.of(uid) if s.phase is Phase.PENDING and s.template == template)
     ordinals = p.chance.some(waiting, 3) if waiting else [0]
-    placements = []
-    for ordinal in ordinals:
-        placements.append(a_placement(p, uid, template, ordinal, p.chance.pick(nodes)))
-    return c.Group(uid, template, tuple(placements))
+    return c.Group(uid, template, tuple(a_placement(p, uid, template, one, p.chance.pick(nodes)) for one in ordinals))
 
 
 def a_placement(p: Program, uid: int, digest: str, ordinal: int, node: Node) -> c.Placement:
@@ -421,7 +426,12 @@ def override(p: Program) -> Envelope[Any] | None:
 def keep_house(p: Program) -> Envelope[Any]:
     """Terms, digests, levels, settings."""
     chance, settings = p.chance, p.model.settings
-    others = replace(settings, reservation_life=chance.pick((30_000, 5_000)), breach_deadline=chance.pick((600_000, 1)))
+    others = replace(
+        settings,
+        keys_per_actor=DEFAULTS.keys_per_actor,
+        reservation_life=chance.pick((30_000, 5_000)),
+        breach_deadline=chance.pick((600_000, 1)),
+    )
     actor, command = chance.pick(
         (
             ("ledger", house.StartTerm(p.model.term + 1, "server-2")),
@@ -431,7 +441,3 @@ def keep_house(p: Program) -> Envelope[Any]:
         )
     )
     return p.envelope(actor, command)
-
-
-def names_of(templates: list[str]) -> list[str]:
-    return [NAMES[digest] for digest in templates]

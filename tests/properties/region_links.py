@@ -49,7 +49,8 @@ def change(p: Program) -> Envelope[Any] | None:
     puts: list[c.Shipped] = []
     for _ in range(1 + p.chance.one_in(4)):
         kind = p.chance.weighed(
-            ((6, a_grant), (9, an_assignment), (2, a_template), (2, a_class), (2, a_person), (1, a_token), (2, a_policy),
+            ((6, a_grant), (9, an_assignment), (2, a_template), (2, a_class), (2, a_person), (1, a_token), (2,
+            a_policy),
              (2, an_override), (2, a_jurisdiction))
         )  # fmt: skip
         puts += kind(p)
@@ -58,16 +59,29 @@ def change(p: Program) -> Envelope[Any] | None:
 
 def a_grant(p: Program) -> list[c.Shipped]:
     """Raised, shrunk, ended, renewed, with or without something protected; now and then an old version again."""
-    account, chance = p.chance.pick(ACCOUNTS), p.chance
+    chance, live = p.chance, {account for account, grant in p.model.grants.items() if grant.ends > p.at}
+    account = chance.pick([one for one in ACCOUNTS if one not in live] or ACCOUNTS)
     old = p.model.grants.get(account)
     version = (old.version if old else 0) + (0 if chance.one_in(8) else 1)
     cpu = chance.pick((9000, 9000, 9000, 4000, 1000))
     target = Resources(cpu, 16_000, 300, 4000, (("fpga", 2),))
     ends = p.at + chance.pick((DAY, DAY, DAY, 5000, 0))
     protected = NOTHING
-    if account.startswith("quota/") and chance.one_in(3):
+    if account.startswith("quota/") and chance.one_in(2):
         protected = Resources(chance.pick((1000, 4000, 8000)), chance.pick((0, 4096)), 0, chance.pick((0, 1000)))
     return [c.GrantShipped(account, version, target, ends, protected)]
+
+
+def renewal(p: Program) -> Envelope[Any] | None:
+    """Every grant that is missing or over, again for a day."""
+    live = {account for account, grant in p.model.grants.items() if grant.ends > p.at}
+    target = Resources(9000, 16_000, 300, 4000, (("fpga", 2),))
+    puts = []
+    for account in ACCOUNTS:
+        known = p.model.grants.get(account)
+        if account not in live:
+            puts.append(c.GrantShipped(account, known.version + 1 if known else 1, target, p.at + DAY))
+    return step(p, *puts) if puts else None
 
 
 def an_assignment(p: Program) -> list[c.Shipped]:
@@ -88,7 +102,7 @@ def an_assignment(p: Program) -> list[c.Shipped]:
             (1, replace(known, stage=Stage.STANDBY)),
             (1, replace(known, stage=Stage.ENDED)),
             (2, replace(known, ordinals=known.ordinals[chance.below(2) :], right_until=chance.pick((0, lapse)))),
-            (3, replace(known, accounts=chance.pick(kind.accounts))),
+            (3, replace(known, accounts=chance.pick(kind.accounts[1:] or kind.accounts))),
             (1, replace(known, jurisdictions=chance.pick(((), ("eu",), ("us",))))),
             (1, replace(known, priority_class=chance.pick(("normal", "best-effort", "critical")))),
         )

@@ -4,32 +4,41 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-import msgspec
+from msgspec.structs import replace
 
-from holdfast.core.ledger.answers import Code, Refused, Repeated
+from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.digest import restore, snapshot, state_digest
-from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.draft import Landed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession
-from holdfast.core.ledger.invariants import check
-from holdfast.core.ledger.revision import seq_of
-from holdfast.core.model.lifecycle import ON_NODE, Phase
-from holdfast.core.region import commands as c
+from holdfast.core.ledger.table import TableSpec
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
+from tests.properties.region_compare import (
+    Disagreement,
+    adopt_epochs,
+    compare_answers,
+    differences,
+    same_rows,
+    violations,
+)
 from tests.properties.region_judge import Verdict, judge, remember
-from tests.properties.region_model import Amounts, Model, amounts
+from tests.properties.region_model import Model
 from tests.properties.region_world import Chance
 from tests.support.region import CLASSES, ROOT, RegionBench, a_principal
 
-ANSWERS_AT_HAND = 40
+#: How many of the last accepted envelopes may be sent once more.
+KEPT = 40
 
 
 @dataclass
 class Tally:
-    """What a run of programs has seen: per command how many were accepted and refused, and every refusal code."""
+    """What a run of programs has seen: per command how many were accepted and refused, and every refusal code.
+
+    `codes` counts refused commands, `part_codes` what was refused of commands that were accepted for the rest.
+    """
 
     accepted: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -51,15 +60,28 @@ class Tally:
             self.codes[verdict.code] += 1
 
 
-class Disagreement(AssertionError):
-    """The ledger and the model gave different answers, or hold different states."""
+class SmallState(RegionState):
+    """A region's state in few shards: a small one is walked through quickly, and more rows share a shard with a fork."""
+
+    TABLES: ClassVar[tuple[TableSpec, ...]] = tuple(
+        replace(spec, shards=min(spec.shards, 5)) for spec in RegionState.TABLES
+    )
+
+
+def folded(log: list[tuple[bytes, bytes]], state: RegionState) -> RegionState:
+    previous = b""
+    for raw, digest in log:
+        fold(REGION, state, REGION.batches.read(raw, previous, digest))
+        previous = digest
+    return state
 
 
 class Program:
     """A ledger and its model under way."""
 
     def __init__(self, chance: Chance, tally: Tally) -> None:
-        self.bench = RegionBench()
+        self.bench = RegionBench(checked=False)
+        self.bench.state = folded(self.bench.log, SmallState())
         self.model = model_of_a_new_bench(self.bench)
         self.chance = chance
         self.tally = tally
@@ -80,10 +102,8 @@ class Program:
         other.bench.state = self.bench.state.fork()
         other.bench.log = list(self.bench.log)
         other.model = self.model.clone()
-        other.accepted, other.story = list(self.accepted), [*self.story, "-- branch --"]
+        other.accepted, other.story = list(self.accepted), [*self.story, "a fork goes on from here"]
         return other
-
-    # Envelopes
 
     def session_of(self, actor: str) -> int:
         return next((uid for uid, s in self.model.sessions.items() if s.principal == actor), 0)
@@ -104,15 +124,15 @@ class Program:
     def give(self, envelope: Envelope[Any]) -> Verdict:
         """Let both judge it, and compare everything."""
         verdict, after = judge(self.model, envelope, self.at)
-        self.story.append(f"{self.at - 1_700_000_000_000:>9} {envelope} => {verdict}")
+        self.story.append(f"at {self.at}: {envelope}\n    {verdict}")
         answer = self.bench.give(envelope)
         compare_answers(answer, verdict)
         if isinstance(answer, Landed):
             adopt_epochs(after, self.bench.state)
             remember(after, envelope, self.at, answer.revision, answer.answer)
-            self.accepted = [*self.accepted[1 - ANSWERS_AT_HAND :], envelope]
-        self.model = after
-        found = differences(after, self.bench.state)
+            self.accepted = [*self.accepted[1 - KEPT :], envelope]
+            self.model = after
+        found = [*differences(self.model, self.bench.state), *violations(self.bench.state)]
         if found:
             raise Disagreement("; ".join(found))
         self.tally.count(envelope.command, verdict)
@@ -121,18 +141,17 @@ class Program:
     def send(self, actor: str, command: Any, **fields: Any) -> Verdict:
         return self.give(self.envelope(actor, command, **fields))
 
-    # What must hold at the end
-
     def finish(self) -> None:
-        """Replay, and a snapshot taken and restored, give this very state."""
+        """A replay of the log, and a snapshot taken and restored, give this very state."""
         state = self.bench.state
         digest = state_digest(state)
-        again = self.bench.replay()
+        again = folded(self.bench.log, SmallState())
         assert state_digest(again) == digest, "a replay of the log gives another digest"
         same_rows(state, again, "replay")
-        restored = RegionState()
+        restored = SmallState()
         restore(restored, list(snapshot(state.fork())), digest)
-        assert check(restored, REGION.invariants) == []
+        assert state_digest(restored) == digest, "a restored snapshot has another digest"
+        assert not violations(restored)
         same_rows(state, restored, "snapshot")
 
 
@@ -145,129 +164,3 @@ def model_of_a_new_bench(bench: RegionBench) -> Model:
     model.principals = {principal.meta.name: principal for principal in (operator, *machines)}
     model.classes = {cls.meta.name: cls for cls in CLASSES}
     return model
-
-
-def compare_answers(answer: Landed | Refused | Repeated, verdict: Verdict) -> None:
-    if isinstance(answer, Repeated):
-        if verdict.repeats != (answer.revision, answer.answer):
-            raise Disagreement(f"the ledger repeats {answer}, the model expects {verdict}")
-        return
-    parts: list[Any]
-    if isinstance(answer, Landed):
-        code, parts = None, msgspec.msgpack.decode(answer.answer) if answer.answer else []
-    else:
-        code, parts = answer.code, answer.facts.get("refused", [])
-    told = {(group, index): Code(why) for group, index, why, _, _ in parts}
-    if (code, told) != (verdict.code, verdict.parts) or verdict.repeats is not None:
-        raise Disagreement(f"the ledger answers {answer}, told {told}; the model expects {verdict}")
-    for _, _, why, _, catch_up_to in parts:
-        if (why == Code.STALE and isinstance(catch_up_to, int) and catch_up_to > 0) != (catch_up_to > 0):
-            raise Disagreement(f"only what is stale is told what to wait for: {parts}")
-
-
-def adopt_epochs(model: Model, state: RegionState) -> None:
-    """An epoch is the revision of its binding: it is new in the batch that bound the slot, and stays after that."""
-    for key, slot in model.slots.items():
-        bound = slot.phase in ON_NODE and slot.phase is not Phase.RESERVED
-        theirs = state.slots.get(key)
-        if bound and not slot.epoch and theirs is not None:
-            if seq_of(theirs.epoch) != model.seq:
-                raise Disagreement(f"slot {key} was bound in batch {model.seq} and has epoch {theirs.epoch}")
-            slot.epoch = theirs.epoch
-
-
-def differences(model: Model, state: RegionState) -> list[str]:
-    """Where what the ledger holds is not what the model holds."""
-    pairs: dict[str, tuple[Any, Any]] = {
-        "seq": (model.seq, state.facts.seq),
-        "slots": ({s.key: _slot(s) for s in model.slots.values()}, {k: _ledger_slot(s) for k, s in state.slots.items()}),
-        "rooms": ({uid: _room(model, uid) for uid in model.nodes}, {uid: _ledger_room(state, uid) for uid in model.nodes}),
-        "charges": (_charges(model), {a: amounts(u.charged) for a, u in state.uses.items() if amounts(u.charged)}),
-        "requests": (
-            model.open_requests(),
-            {(r.assignment, r.template): r.open for _, many in state.requests.items() for r in many},
-        ),
-        "breaches": (model.breaches, {key: breach.overshoot for key, breach in state.breaches.items()}),
-        "nodes": (
-            {n.uid: (n.said.name, n.session, n.ended, n.health, n.usable) for n in model.nodes.values()},
-            {uid: (n.name, n.session, n.session_ended, n.health, _usable(n)) for uid, n in state.nodes.items()},
-        ),
-        "holds": (
-            {h.uid: (h.node, h.account, h.ends, h.tenant) for h in model.holds.values()},
-            {uid: (h.node, h.account, h.ends, h.tenant) for uid, h in state.holds.items()},
-        ),
-        "grants": (
-            {a: (g.version, g.target, g.limit, g.ends) for a, g in model.grants.items()},
-            {a: (g.version, amounts(g.target), amounts(g.limit), g.ends) for a, g in state.allowances.items()},
-        ),
-        "templates": (set(model.templates), {digest for digest, _ in state.templates.items()}),
-        "leaving": (model.leaving, {digest for digest, _ in state.leaving.items()}),
-        "assignments": (model.assignments, dict(state.assignments.items())),
-        "sessions": (
-            {uid: (s.principal, s.high) for uid, s in model.sessions.items()},
-            {uid: (s.principal, s.high) for uid, s in state.sessions.items()},
-        ),
-        "cursor": (
-            (model.platform_log, model.platform_term, model.cursor, model.jurisdiction),
-            (state.place.platform_log, state.place.platform_term, state.place.cursor, state.place.jurisdiction),
-        ),
-        "overrides": (set(model.overrides), {uid for uid, _ in state.overrides.items()}),
-    }  # fmt: skip
-    return [_told(name, mine, theirs) for name, (mine, theirs) in pairs.items() if mine != theirs]
-
-
-def _told(name: str, mine: Any, theirs: Any) -> str:
-    if isinstance(mine, dict) and isinstance(theirs, dict):
-        keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
-        return f"{name}: " + ", ".join(f"{key}: model {mine.get(key)}, ledger {theirs.get(key)}" for key in keys)
-    return f"{name}: model {mine}, ledger {theirs}"
-
-
-def _slot(s: Any) -> tuple[Any, ...]:
-    return (s.phase, s.node, s.assignment, s.template, s.following, s.account, s.epoch, s.devices, s.ports, s.ends, s.firm,
-            s.restarts)  # fmt: skip
-
-
-def _ledger_slot(s: Any) -> tuple[Any, ...]:
-    return (s.phase, s.node, s.assignment, s.template, s.next_template, s.account, s.epoch, s.devices, s.ports, s.ends,
-            s.firm, s.restarts)  # fmt: skip
-
-
-def _usable(node: Any) -> bool:
-    return bool(node.health == "ready" and node.session and not node.cordoned and not node.draining)
-
-
-def _room(model: Model, uid: int) -> tuple[Amounts, Amounts, Amounts, list[int]]:
-    room = model.room(uid)
-    return room.firm, room.all, room.held, sorted(room.ports)
-
-
-def _ledger_room(state: RegionState, uid: int) -> tuple[Amounts, Amounts, Amounts, list[int]]:
-    room = state.rooms.get(uid)
-    if room is None:
-        return {}, {}, {}, []
-    parts = []
-    for name in ("firm", "all", "held"):
-        devices = {f"device/{i}": getattr(d, name) for i, d in enumerate(room.devices) if getattr(d, name)}
-        parts.append({**amounts(getattr(room, name)), **devices})
-    return parts[0], parts[1], parts[2], sorted(room.ports)
-
-
-def _charges(model: Model) -> dict[str, Amounts]:
-    accounts = {s.account for s in model.slots.values()} | {h.account for h in model.holds.values()}
-    return {account: model.charged(account) for account in accounts if account and model.charged(account)}
-
-
-def same_rows(state: RegionState, other: RegionState, how: str) -> None:
-    """Every table and every sum, the derived ones too, is the same."""
-    for spec in state.TABLES:
-        mine, theirs = dict(state.table(spec.name).unordered()), dict(other.table(spec.name).unordered())
-        if spec.name == "uses":
-            mine, theirs = ({a: u for a, u in uses.items() if amounts(u.charged)} for uses in (mine, theirs))
-        assert mine == theirs, f"{how}: {spec.name}"
-    for name in (*state.SCALARS, *state.DERIVED_SCALARS):
-        assert getattr(state, name) == getattr(other, name), f"{how}: {name}"
-
-
-def every_command() -> set[str]:
-    return {command.__name__ for command in c.RegionCommand.__args__}

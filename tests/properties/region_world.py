@@ -1,4 +1,4 @@
-"""The small world that random programs play in: a few nodes, people, templates and workloads that get into one another's way.
+"""The small world of random programs: a few nodes, people, templates and workloads that get in one another's way.
 
 Every template takes some cpu, memory and disk, nodes hold three or four of them, and there is one of each thing that a
 gate looks at: devices, ports, labels, taints, tenancy, domains, groups kept apart, extended resources.
@@ -86,7 +86,6 @@ TEMPLATES: dict[str, Template] = {
     "picky-fpga": a_template(500, 1024, disk=10, extended=(("fpga", 1),), spread=(Spread("pool", 2),)),
 }
 DIGESTS: dict[str, str] = {name: template_digest(template) for name, template in TEMPLATES.items()}
-NAMES: dict[str, str] = {digest: name for name, digest in DIGESTS.items()}
 
 
 @dataclass(frozen=True)

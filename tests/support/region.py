@@ -1,4 +1,4 @@
-"""A region for tests: builders, and a bench that sends commands, keeps the log and checks every invariant after each."""
+"""A region for tests: builders, and a bench that sends commands, keeps the log and checks every invariant."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def a_template(cpu: int = 1000, memory: int = 1024, **fields: Any) -> Template:
     return Template(command=("run",), need=need, **fields)
 
 
-def an_assignment(uid: int = 100, workload: int = 1, template: Template | str = "", count: int = 10, **fields: Any) -> Assignment:
+def an_assignment(
+    uid: int = 100, workload: int = 1, template: Template | str = "", count: int = 10, **fields: Any
+) -> Assignment:
     digest = template if isinstance(template, str) else template_digest(template)
     tenant = fields.pop("tenant", "acme")
     defaults: dict[str, Any] = {
@@ -134,7 +136,8 @@ class RegionBench:
     def open_session(self, actor: str) -> int:
         revision = self.accept(actor, OpenSession()).revision
         session = self.state.session_of.get(actor)
-        assert session is not None and session >= revision
+        assert session is not None
+        assert session >= revision
         self.sessions[actor] = session
         self.sequences[actor] = 0
         return session
@@ -165,7 +168,9 @@ class RegionBench:
         ends = fields.pop("ends", self.at + 86_400_000)
         self.ship(c.GrantShipped(account, version, target, ends, **fields))
 
-    def a_workload(self, template: Template | None = None, count: int = 10, ordinals: int | None = None, **fields: Any) -> Assignment:
+    def a_workload(
+        self, template: Template | None = None, count: int = 10, ordinals: int | None = None, **fields: Any
+    ) -> Assignment:
         """Ship a template and an assignment, and open its slots."""
         template = template or a_template()
         assignment = an_assignment(template=template, count=count, **fields)
@@ -192,7 +197,9 @@ class RegionBench:
     def slot(self, ordinal: int = 0, workload: int = 1) -> Slot:
         return self.state.slots[workload, ordinal]
 
-    def move(self, actor: str, target: Phase, cause: str, ordinal: int = 0, workload: int = 1) -> Landed | Refused | Repeated:
+    def move(
+        self, actor: str, target: Phase, cause: str, ordinal: int = 0, workload: int = 1
+    ) -> Landed | Refused | Repeated:
         epoch = self.slot(ordinal, workload).epoch
         return self.send(actor, c.Move((c.MoveSlot((workload, ordinal), epoch, target, cause),)))
 

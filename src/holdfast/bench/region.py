@@ -121,7 +121,7 @@ class BenchRegion:
         return assignment
 
     def proposals(self, assignment: Assignment, each: int) -> list[Envelope[Any]]:
-        """Proposals for all slots of a workload, `each` placements at a time, over all nodes in a fixed scattered order."""
+        """Proposals for all slots of a workload, `each` placements at a time, over all nodes in a scattered order."""
         nodes, count = self.node_uids, len(self.node_uids)
         view = self.state.facts.seq << 20
         envelopes: list[Envelope[Any]] = []

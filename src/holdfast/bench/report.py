@@ -85,7 +85,7 @@ class _Probe(Struct, frozen=True):
 
 
 def stores_per_second() -> float:
-    """The baseline of in-memory work: how many frozen structs this interpreter makes, encodes and stores in a second."""
+    """The baseline of in-memory work: how many frozen structs are made, encoded and stored in a second."""
     encode = msgspec.msgpack.Encoder().encode
 
     def once() -> None:

@@ -1,7 +1,7 @@
 """RULES 7: escrow.
 
-Otherwise crossing shrink and raise, an acknowledgement from memory, or a cut region's emergency quota sell one unit twice;
-and recovery is refused by quota that sits in the dead region.
+Otherwise crossing shrink and raise, an acknowledgement from memory, or a cut region's emergency quota sell one unit
+twice; and recovery is refused by quota that sits in the dead region.
 """
 
 from holdfast.core.ledger.answers import Code
@@ -28,7 +28,7 @@ def test_crossing_shrink_and_raise_never_sells_a_unit_twice() -> None:
     bench = all_in_eu()
     shrink = bench.offer("eu", cpu(2_000))
     raised = bench.offer("eu", cpu(6_000))
-    # The shrink arrives and is acknowledged while the raise is still on its way: the region may act on 6,000 any moment.
+    # The shrink is acknowledged while the raise is still on its way: the region may act on 6,000 any moment.
     bench.settle("eu", shrink, cpu(2_000))
     assert bench.charged() == cpu(6_000)
     bench.offer("us", cpu(4_000))

@@ -3,7 +3,7 @@
 from holdfast.core.ledger.answers import Code
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT
-from tests.support.platform import ACME, ROOT, PlatformBench, a_class, a_workload, a_world, an_exclusive
+from tests.support.platform import ACME, ROOT, PlatformBench, a_class, a_workload, a_world, an_exclusive, cpu
 
 
 def finalising(bench: PlatformBench, name: str = "web") -> int:
@@ -82,5 +82,5 @@ def test_uids_of_all_kinds_grow_with_the_log() -> None:
     again = bench.put(a_class("low", 1))
     web = bench.put(a_workload())
     assignment = bench.assign(web, "eu", 1)
-    bench.offer("eu", c.Resources(cpu=1))
+    bench.offer("eu", cpu(1))
     assert first < again < web < assignment < bench.grant("eu").uid

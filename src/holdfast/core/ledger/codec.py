@@ -1,7 +1,8 @@
 """Canonical bytes: records, batches, the hash chain, and a decoder that refuses what it does not know.
 
-A batch is `[header, records, evidence]`. Folding reads the first two and skips the third: evidence is durable with its batch
-and never part of state. The digest of a batch covers the digest of the one before it, so a batch names its whole past.
+A batch is `[header, records, evidence]`. Folding reads the first two and skips the third: evidence is durable with
+its batch and never part of state. The digest of a batch covers the digest of the one before it, so a batch names its
+whole past.
 """
 
 from __future__ import annotations

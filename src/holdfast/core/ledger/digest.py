@@ -1,8 +1,8 @@
 """The digest of a whole state, and snapshots in chunks.
 
-The digest is a sum over rows: each row's own digest, added modulo 2^256. It does not depend on any order or on how tables are
-sharded, so a follower, a replay and a restored snapshot agree exactly when their rows do. Derived tables are left out: they
-are rebuilt, and the invariants compare them with what they come from.
+The digest is a sum over rows: each row's own digest, added modulo 2^256. It does not depend on any order or on how
+tables are sharded, so a follower, a replay and a restored snapshot agree exactly when their rows do. Derived tables
+are left out: they are rebuilt, and the invariants compare them with what they come from.
 """
 
 from __future__ import annotations
@@ -57,14 +57,15 @@ def snapshot(state: LedgerState) -> Iterator[bytes]:
             yield encode((spec.name, rows))
 
 
+def _rows_decoder(key: Any, value: Any) -> Any:
+    return msgspec.msgpack.Decoder(tuple[tuple[key, value], ...])
+
+
 def restore(state: LedgerState, chunks: Iterable[bytes], digest: bytes) -> None:
     """Fill an empty state from a snapshot. `Corrupt` when the rows are not those that were digested."""
     scalars = {name: msgspec.msgpack.Decoder(type(getattr(state, name))) for name in state.SCALARS}
     tables = {
-        spec.name: (
-            state.table(spec.name),
-            msgspec.msgpack.Decoder(tuple[tuple[spec.key, spec.value], ...]),
-        )
+        spec.name: (state.table(spec.name), _rows_decoder(spec.key, spec.value))
         for spec in state.TABLES
         if not spec.derived
     }

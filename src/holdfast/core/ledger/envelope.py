@@ -14,10 +14,10 @@ C = TypeVar("C")
 class Envelope(Struct, Generic[C], frozen=True, array_like=True, forbid_unknown_fields=True):
     """A command with its sender and its reasons.
 
-    Machines name their session and a sequence number in it; people name an idempotency key. `cause` is the revision that
-    made the command necessary: from any event one walks back to the workload's generation. `sent` is when it was first
-    sent, and stays the same in a repeat. `view` and `policy` are the revisions it was based on; `evidence` is kept beside
-    the log and never folded.
+    Machines name their session and a sequence number in it; people name an idempotency key. `cause` is the revision
+    that made the command necessary: from any event one walks back to the workload's generation. `sent` is when it was
+    first sent, and stays the same in a repeat. `view` and `policy` are the revisions it was based on; `evidence` is
+    kept beside the log and never folded.
     """
 
     actor: str

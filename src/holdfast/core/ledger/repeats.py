@@ -1,9 +1,9 @@
 """Why a repeat gets the first answer back: what makes "timed out after commit" harmless.
 
-A machine numbers its commands within its session. The session keeps the highest number, and a ring keeps what was accepted
-lately: a number in the ring is a repeat; one above the mark, or a gap within the window, is decided; one further behind can
-no longer be told apart and is never executed. People name a key, bound to the body of the command. What was refused is not
-in the log: its repeat is decided anew.
+A machine numbers its commands within its session. The session keeps the highest number, and a ring keeps what was
+accepted lately: a number in the ring is a repeat; one above the mark, or a gap within the window, is decided; one
+further behind can no longer be told apart and is never executed. People name a key, bound to the body of the command.
+What was refused is not in the log: its repeat is decided anew.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Log positions.
 
-A revision is `seq.index`: the batch, and the event in it. Packed into one integer it orders as the log does, so uids and
-epochs, which are revisions, always grow and are never used again.
+A revision is `seq.index`: the batch, and the event in it. Packed into one integer it orders as the log does, so uids
+and epochs, which are revisions, always grow and are never used again.
 """
 
 from __future__ import annotations

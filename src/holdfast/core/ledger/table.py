@@ -4,8 +4,8 @@ A table is a list of dicts, its shards. A fork copies the list and shares the di
 shard it writes. A million rows fork in microseconds, and a write after that costs the copy of a few hundred entries. A
 `Layer` is the overlay on which a batch is decided: it writes to a dict of its own and reads through to the table.
 
-Shards are chosen by `hash`, which is the same in every process for integers and tuples of integers, and for these alone:
-tables with other keys have one shard. No order ever comes from a shard: `items` sorts.
+Shards are chosen by `hash`, which is the same in every process for integers and tuples of integers, and for these
+alone: tables with other keys have one shard. No order ever comes from a shard: `items` sorts.
 """
 
 from __future__ import annotations
@@ -117,6 +117,9 @@ class _Rows(dict[K, V | None]):
 
     __slots__ = ("count", "shards")
 
+    count: int
+    shards: list[dict[K, V]]
+
     def __missing__(self, key: K) -> V | None:
         value = self.shards[hash(key) % self.count].get(key)
         self[key] = value
@@ -126,9 +129,9 @@ class _Rows(dict[K, V | None]):
 class Layer(Table[K, V]):
     """Writes kept apart from the table below, which must not change while the layer lives.
 
-    Rows that were read are kept too: a batch reads the same few rows again and again. `get` and `put` are the dict's own
-    methods: no interpreted call stands between a decision and its rows. What was written is told from what was only read
-    by comparing with the table below, once, when the layer is merged.
+    Rows that were read are kept too: a batch reads the same few rows again and again. `get` and `put` are the dict's
+    own methods: no interpreted call stands between a decision and its rows. What was written is told from what was
+    only read by comparing with the table below, once, when the layer is merged.
     """
 
     __slots__ = ("_base", "_rows", "get", "put")
@@ -138,8 +141,8 @@ class Layer(Table[K, V]):
         self._rows: _Rows[K, V] = _Rows()
         self._rows.shards = base._shards
         self._rows.count = base._count
-        self.get = self._rows.__getitem__  # type: ignore[method-assign]
-        self.put = self._rows.__setitem__  # type: ignore[method-assign]
+        self.get = self._rows.__getitem__  # type: ignore[assignment, method-assign]
+        self.put = self._rows.__setitem__  # type: ignore[assignment, method-assign]
 
     def drop(self, key: K) -> None:
         self._rows[key] = None
@@ -153,7 +156,7 @@ class Layer(Table[K, V]):
     def unordered(self) -> Iterator[tuple[K, V]]:
         rows, base = self._rows, self._base
         for key, below in base.unordered():
-            row = rows[key] if key in rows else below
+            row = rows.get(key, below)
             if row is not None:
                 yield key, row
         for key, row in rows.items():

@@ -13,11 +13,11 @@ from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
 class Slot(Row, frozen=True):
     """One ordinal of a workload. Its identity is (workload uid, ordinal).
 
-    `template` is what it runs now, `next_template` what its ordinal becomes once it is released: empty means that it is
-    not wanted any more. `epoch` is the revision of its present binding. `after` names the slots whose room it waits for,
-    `heir` the slot that waits for this one. `account` is what it is charged to; empty means uncharged. `by`, `since`,
-    `cause` and `evidence` tell who made the last move, when, why, and on which revision of its view. `firm` work stays;
-    work that is not may be reclaimed.
+    `template` is what it runs now, `next_template` what its ordinal becomes once it is released: empty means that it
+    is not wanted any more. `epoch` is the revision of its present binding. `after` names the slots whose room it
+    waits for, `heir` the slot that waits for this one. `account` is what it is charged to; empty means uncharged.
+    `by`, `since`, `cause` and `evidence` tell who made the last move, when, why, and on which revision of its view.
+    `firm` work stays; work that is not may be reclaimed.
     """
 
     workload: Revision
@@ -152,7 +152,7 @@ class Use(Row, frozen=True):
 
 
 class Sums(Row, frozen=True):
-    """Over all usable nodes: what they have, what firm work and reservations take, and what protected tenants are owed."""
+    """Over all usable nodes: what they have, what firm work and holds take, and what protected tenants are owed."""
 
     capacity: Resources = NOTHING
     taken: Resources = NOTHING

@@ -21,9 +21,9 @@ _MEMORY_UNITS = {
     "T": 1000**4,
 }
 _TIME_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DECIMAL = re.compile(r"(\d{1,15})(?:\.(\d{1,9}))?")
-_MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(Ki|Mi|Gi|Ti|K|M|G|T)")
-_DURATION = re.compile(r"(\d{1,15})(ms|s|m|h|d)")
+_DECIMAL = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,9}))?")
+_MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(Ki|Mi|Gi|Ti|K|M|G|T)")
+_DURATION = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
 
 
 class BadQuantity(ValueError):

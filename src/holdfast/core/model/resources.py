@@ -115,7 +115,8 @@ def amount_of(amounts: Resources, name: str) -> int:
 def ill_formed(amounts: Resources) -> str:
     """Why this is no amount that anybody may ask for or declare; empty when it is one."""
     named = (
-        ("cpu", amounts.cpu), ("memory", amounts.memory), ("disk", amounts.disk), ("gpu", amounts.gpu), *amounts.extended
+        ("cpu", amounts.cpu), ("memory", amounts.memory), ("disk", amounts.disk), ("gpu", amounts.gpu),
+        *amounts.extended
     )  # fmt: skip
     for name, amount in named:
         if not 0 <= amount <= AMOUNT_MAX:

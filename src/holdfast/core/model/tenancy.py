@@ -76,7 +76,7 @@ class Scope(Document, frozen=True):
 
 
 class PrincipalSpec(Document, frozen=True):
-    """Rights of one actor. The name says its kind: `person/..`, `tenant/..`, `scheduler/..`, `agent/..`, `region/..`."""
+    """Rights of one actor. The name says its kind: `person/`, `tenant/`, `scheduler/`, `agent/` or `region/`."""
 
     rights: tuple[Right, ...] = ()
     scope: Scope = Scope()

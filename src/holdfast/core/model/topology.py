@@ -110,8 +110,8 @@ READY = NodeHealth.READY
 class Node(Row, frozen=True):
     """A machine. The agent says what it is; operators say what it is for; node health says whether it lives.
 
-    `session` is the epoch of the agent's present life, 0 when there is none; `session_ended` is the ledger time at which
-    the last one ended, from which fences are counted.
+    `session` is the epoch of the agent's present life, 0 when there is none; `session_ended` is the ledger time at
+    which the last one ended, from which fences are counted.
     """
 
     name: str

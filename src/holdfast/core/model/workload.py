@@ -1,7 +1,8 @@
 """Workloads: what a tenant wants, and the template of what runs.
 
-A *generation* counts every change of the spec. A *template* changes only when what runs changes: it is named by the digest
-of its content, stored once, and shipped before the first assignment that names it. Scaling makes no placement stale.
+A *generation* counts every change of the spec. A *template* changes only when what runs changes: it is named by the
+digest of its content, stored once, and shipped before the first assignment that names it. Scaling makes no placement
+stale.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Promises that the world has broken: open, with an owner and a deadline, and never allowed to grow (RULES 18).
 
-A node that shrinks, a taint that evicts, a jurisdiction that changes: none of these can be refused, they are facts. What they
-break is opened as a breach in the same commit; gates keep adding nothing; whoever owns the breach closes it when it is cured.
+A node that shrinks, a taint that evicts, a jurisdiction that changes: none of these can be refused, they are facts.
+What they break is opened as a breach in the same commit; gates keep adding nothing; whoever owns the breach closes it
+when it is cured.
 """
 
 from __future__ import annotations

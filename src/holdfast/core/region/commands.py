@@ -1,4 +1,4 @@
-"""What a region's ledger can be asked. Each command has one rule in `book`: its owners, its side effect, what undoes it."""
+"""What a region's ledger can be asked. Each command has one rule in `book`: owners, side effect, what undoes it."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class SlotsStopping(Row, frozen=True, tag="slots-stopping"):
 
 
 class Released(Row, frozen=True):
-    """The end of a binding epoch. With a template the ordinal waits again, charged to `account`; without, it is removed."""
+    """The end of a binding epoch. With a template the ordinal waits again, charged to `account`; else it is removed."""
 
     slot: SlotKey
     cause: str
@@ -197,6 +197,7 @@ RegionEvent = (
     HouseEvent | OverrideOpened | OverrideEnded
     | NodeStored | NodeRemoved | SlotsOpened | SlotsRetargeted | SlotsPlaced | SlotsBound | SlotsMoved | SlotsStopping
     | SlotsReleased | SlotsAdopted | AssignmentForgotten | PendingReported | HoldStored | HoldEnded
-    | BreachOpened | BreachClosed | CursorMoved | PlaceStored | TemplateStored | TemplateLeaving | AssignmentStored | AllowanceStored
+    | BreachOpened | BreachClosed | CursorMoved | PlaceStored | TemplateStored | TemplateLeaving | AssignmentStored
+    | AllowanceStored
     | ClassStored | PrincipalStored | TokenStored | PolicyStored | ValidityStored | OverrideStored | ShippedGone
 )  # fmt: skip

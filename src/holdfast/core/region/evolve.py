@@ -1,7 +1,7 @@
 """What each event does: the only code that changes a region's state.
 
-It reads the event, its stamp and the rows that the event names; it never decides. `slots_placed` is the hot one and settles
-its counts once for all placements of an event.
+It reads the event, its stamp and the rows that the event names; it never decides. `slots_placed` is the hot one and
+settles its counts once for all placements of an event.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ def place_slots(state: RegionState, event: e.SlotsPlaced, stamp: Stamp) -> dict[
         else:
             account = event.account
         slot = Slot(
-            workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, revision, at, actor,
-            cause, event.evidence, epoch, placement.node, placement.devices, placement.ports, account, event.ends, 0,
-            placement.after, None, firm,
+            workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, revision, at,
+            actor, cause, event.evidence, epoch, placement.node, placement.devices, placement.ports, account,
+            event.ends, 0, placement.after, None, firm,
         )  # fmt: skip
         put(key, slot)
         _stand(state, slot, placement, template, revision)

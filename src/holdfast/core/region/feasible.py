@@ -1,7 +1,7 @@
 """Whether a template fits a node: the one function that scheduler, ledger and agent share.
 
-`admits` asks what the node is for, `fits` whether there is room. Both answer with the code of the first gate that is shut and
-what it lacked, or with nothing.
+`admits` asks what the node is for, `fits` whether there is room. Both answer with the code of the first gate that is
+shut and what it lacked, or with nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Move: every edge that is neither placing nor stopping, by its one owner.
 
-The edge table says who owns an edge. Beyond it: a move names the binding epoch it speaks of; an agent speaks for its own node
-in its present session; a successor starts when its victims are gone; repair waits for the fence.
+The edge table says who owns an edge. Beyond it: a move names the binding epoch it speaks of; an agent speaks for its
+own node in its present session; a successor starts when its victims are gone; repair waits for the fence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What agents, operators and node health say of nodes. A shrinking node is a fact: it is stored, and what it breaks is opened."""
+"""What agents, operators and node health say of nodes. A shrinking node is a fact: what it breaks is opened."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def register_node(state: RegionState, command: RegisterNode, case: Case) -> Acce
     uid = state.node_names.get(command.name)
     known = state.nodes.get(uid) if uid is not None else None
     node = Node(
-        command.name, known.uid if known else case.revision, case.revision, command.pool, command.zone, command.capacity,
-        command.devices, command.ports, command.labels, session=case.envelope.session,
+        command.name, known.uid if known else case.revision, case.revision, command.pool, command.zone,
+        command.capacity, command.devices, command.ports, command.labels, session=case.envelope.session,
     )  # fmt: skip
     if known is None:
         return Accepted((NodeStored(node),))

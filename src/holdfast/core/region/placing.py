@@ -1,10 +1,11 @@
 """Propose: many placements in one command, and every hard gate.
 
-    valid? -> for each group: assigned? policy? who pays? -> for each placement: slot, node, room, spread, payer, protected
+    valid? -> for each group: assigned? policy? who pays? -> for each placement: slot, node, room, spread, payer,
+    protected
 
-A view may have said anything; what is judged here is the state. Placements are judged one by one, each on what those before
-it took, or all or nothing. What is refused is told with its code, and with the revision to wait for when the sender's view
-is behind.
+A view may have said anything; what is judged here is the state. Placements are judged one by one, each on what those
+before it took, or all or nothing. What is refused is told with its code, and with the revision to wait for when the
+sender's view is behind.
 """
 
 from __future__ import annotations

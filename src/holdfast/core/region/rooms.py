@@ -1,8 +1,8 @@
 """What stands on a node and what it takes.
 
-A room is always the sum over its slots and holds. A binding that waits for others (its victims) and those others are one
-cluster: together they take, of each resource, the larger of what leaves and what comes. So nobody is promised what a victim
-still uses, and nothing is lost when either side goes first (RULES 15).
+A room is always the sum over its slots and holds. A binding that waits for others (its victims) and those others are
+one cluster: together they take, of each resource, the larger of what leaves and what comes. So nobody is promised
+what a victim still uses, and nothing is lost when either side goes first (RULES 15).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Plain proposals in a row: what sixty-four schedulers with one placement each cost together.
 
-Proposals for one assignment and template that come one after another share a trial and its terms, and their placements are
-counted together when the row is settled. Answers and state are exactly those of judging one by one (a property test holds
-this): anything that is not plainly accepted ends the row and is judged alone.
+Proposals for one assignment and template that come one after another share a trial and its terms, and their
+placements are counted together when the row is settled. Answers and state are exactly those of judging one by one (a
+property test holds this): anything that is not plainly accepted ends the row and is judged alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ship: a step of the platform's log, applied with its cursor in one record (RULES 14).
 
-At or before the cursor it is dropped; a gap stops the stream; another log needs a full list, in which what is missing is gone.
-The region settles each grant itself, from what it has charged: `limit = max(target, charged)` (RULES 7).
+At or before the cursor it is dropped; a gap stops the stream; another log needs a full list, in which what is missing
+is gone. The region settles each grant itself, from what it has charged: `limit = max(target, charged)` (RULES 7).
 """
 
 from __future__ import annotations

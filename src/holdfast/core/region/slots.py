@@ -28,7 +28,7 @@ REASONS_MAX = 256
 
 
 def open_slots(state: RegionState, command: OpenSlots, case: Case) -> Accepted | Refused:
-    """New ordinals wait; known ones, under this template, will wait again once released. Never an identity without right."""
+    """New ordinals wait; known ones will wait again once released. Never an identity without its right."""
     assignment = state.assignments.get(command.assignment)
     refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
     if refused is not None or assignment is None:

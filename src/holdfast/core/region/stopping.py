@@ -1,7 +1,7 @@
 """Stop: the one way to end a slot, for a cause from the closed list.
 
-Voluntary causes are refused once the region's share of the workload's disruption budget is spent; what its owner asked for
-and what is forced never is. A slot that is not serving may always be stopped and costs nothing.
+Voluntary causes are refused once the region's share of the workload's disruption budget is spent; what its owner
+asked for and what is forced never is. A slot that is not serving may always be stopped and costs nothing.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def _take(
 
 
 def _at_least(joined: Room, before: Room) -> Room:
-    """Until the victims are gone nobody may use more than they leave: of each resource the larger amount stays taken."""
+    """Until the victims are gone nobody may use more than they leave: the larger amount stays taken."""
     devices = []
     for index in range(max(len(joined.devices), len(before.devices))):
         a = joined.devices[index] if index < len(joined.devices) else DeviceRoom()

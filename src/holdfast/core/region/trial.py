@@ -1,7 +1,7 @@
 """What a proposal has taken so far: the scratch on which its placements are judged, one after another.
 
-A trial never writes to the state. What holds for all placements of a group (who pays, how many can be paid, how many leave
-protected room alone) is asked once and then counted down.
+A trial never writes to the state. What holds for all placements of a group (who pays, how many can be paid, how many
+leave protected room alone) is asked once and then counted down.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Succession:
 class Trial:
     """A command's own view of rooms, charges and counts.
 
-    Most nodes get one plain placement of a command: `once` notes its terms, and the room is only counted when the node is
-    named again.
+    Most nodes get one plain placement of a command: `once` notes its terms, and the room is only counted when the
+    node is named again.
     """
 
     members: dict[tuple[str, str, str], int] | None = None

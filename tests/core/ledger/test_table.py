@@ -1,0 +1,86 @@
+"""Tables fork by reference and layers keep their writes apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.ledger.table import MANY, Layer, Table
+
+KEYS = st.integers(0, 40).map(lambda number: number << 20)
+STEPS = st.lists(st.tuples(st.sampled_from(["put", "drop"]), KEYS, st.integers(1, 9)), max_size=40)
+
+
+def apply(target: Table[int, int], plain: dict[int, int], steps: list[tuple[str, int, int]]) -> None:
+    for verb, key, value in steps:
+        if verb == "put":
+            target.put(key, value)
+            plain[key] = value
+        else:
+            target.drop(key)
+            plain.pop(key, None)
+
+
+def agree(table: Table[int, Any], plain: dict[int, Any]) -> bool:
+    reads = {key: table.get(key) for key in plain} == plain
+    return reads and table.items() == sorted(plain.items()) and len(table) == len(plain) == len(table.values())
+
+
+@given(STEPS, STEPS, STEPS, st.sampled_from([1, 7, MANY]))
+def test_a_fork_and_its_origin_never_see_each_others_writes(
+    before: list[Any], mine: list[Any], theirs: list[Any], shards: int
+) -> None:
+    table: Table[int, int] = Table(shards)
+    plain: dict[int, int] = {}
+    apply(table, plain, before)
+    fork, forked = table.fork(), dict(plain)
+    apply(table, plain, mine)
+    apply(fork, forked, theirs)
+    assert agree(table, plain)
+    assert agree(fork, forked)
+
+
+@given(STEPS, STEPS, STEPS)
+def test_a_layer_reads_through_and_writes_apart_until_it_is_merged(
+    before: list[Any], first: list[Any], second: list[Any]
+) -> None:
+    table: Table[int, int] = Table(7)
+    plain: dict[int, int] = {}
+    apply(table, plain, before)
+    durable = dict(plain)
+    layer = table.layer()
+    apply(layer, plain, first)
+    assert agree(layer, plain)
+    assert layer.is_empty() == (not plain)
+    apply(layer, plain, second)
+    assert agree(layer, plain)
+    assert agree(table, durable)
+    fork = table.fork()
+    layer.merge_into(table)
+    assert agree(table, plain)
+    assert agree(fork, durable)
+
+
+def test_a_layer_refuses_to_be_snapshotted() -> None:
+    layer: Layer[int, int] = Table[int, int](1).layer()
+    with pytest.raises(AssertionError, match="durable"):
+        list(layer.shard_rows())
+
+
+def test_a_missing_row_is_a_key_error() -> None:
+    table: Table[str, int] = Table()
+    assert table.get("x") is None
+    assert "x" not in table
+    with pytest.raises(KeyError, match="x"):
+        table["x"]
+
+
+def test_revisions_spread_over_the_shards() -> None:
+    table: Table[int, int] = Table(MANY)
+    for seq in range(1, 20_001):
+        table.put(seq << 20, seq)
+    largest = max(len(shard) for shard in table.shard_rows())
+    assert largest < 20

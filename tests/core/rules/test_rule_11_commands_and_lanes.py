@@ -1,0 +1,66 @@
+"""RULES 11: a command never spans batches; what is too large is refused before anything happens; lanes."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.codec import EVIDENCE_BYTES_MAX
+from holdfast.core.ledger.draft import Draft, Landed
+from holdfast.core.ledger.registry import Lane
+from holdfast.core.region.book import REGION, RULES
+from holdfast.core.region.commands import NAMED_MAX, OpenSlots, Placement, Stop
+from tests.support.region import REPLICA, SCHEDULER, RegionBench
+
+
+def test_events_audit_and_request_key_of_a_command_lie_in_one_batch() -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    node = bench.a_node()
+    bench.a_grant()
+    work = bench.a_workload(count=3)
+    before = len(bench.log)
+    bench.place(work, Placement(0, node), Placement(1, node))
+    assert len(bench.log) == before + 1
+    raw, digest = bench.log[-1]
+    batch = REGION.batches.read(raw, bench.log[-2][1], digest)
+    (record,) = batch.records
+    assert (record.actor, record.session, record.sequence) == (SCHEDULER, bench.sessions[SCHEDULER], 1)
+    assert len(record.events) == 1
+
+
+def test_too_many_placements_are_refused_and_nothing_changes() -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    node = bench.a_node()
+    bench.a_grant()
+    work = bench.a_workload(count=3)
+    placements = [Placement(ordinal, node) for ordinal in range(NAMED_MAX + 1)]
+    assert bench.refuse_place(work, *placements).code is Code.TOO_LARGE
+    assert (
+        bench.refuse(REPLICA, OpenSlots(work.uid, work.shares[0].template, tuple(range(5000)))).code is Code.TOO_LARGE
+    )
+    assert bench.refuse(REPLICA, Stop((), "scaled-down")).code is Code.TOO_LARGE
+
+
+def test_evidence_is_cut_to_fit_and_never_the_record() -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    node = bench.a_node()
+    bench.a_grant()
+    work = bench.a_workload(count=8)
+    draft = Draft(REGION, bench.state)
+    for ordinal in range(4):
+        proposal = bench.proposal(work, Placement(ordinal, node))
+        envelope = bench.envelope(SCHEDULER, proposal, evidence=b"e" * (EVIDENCE_BYTES_MAX // 3))
+        assert isinstance(draft.consider(envelope, bench.at), Landed)
+    raw, digest = draft.seal()
+    assert len(REGION.batches.evidence(raw)) == 3
+    assert len(REGION.batches.read(raw, bench.state.facts.digest, digest).records) == 4
+
+
+def test_proofs_and_reports_go_before_proposals() -> None:
+    lanes = {rule.command.__name__: rule.lane for rule in RULES.values()}
+    assert lanes["StartTerm"] == lanes["EndSession"] == Lane.PROOFS
+    assert lanes["Move"] == lanes["RegisterNode"] == Lane.REPORTS
+    assert lanes["AdministerNode"] == lanes["OpenOverride"] == Lane.OPERATORS
+    assert lanes["Ship"] == lanes["Stop"] == Lane.RECONCILERS
+    assert lanes["Propose"] == Lane.PROPOSALS

@@ -1,0 +1,75 @@
+"""RULES 16: the log evolves in the open: golden logs, levels, and an old reader that stops."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.digest import state_digest
+from holdfast.core.ledger.draft import Book, fold
+from holdfast.core.ledger.house import RaiseLevel, RecordDigest, StartTerm
+from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.state import LEVEL
+from tests.support.golden import GOLDEN, golden_names, read_golden, recorded_now
+from tests.support.region import RegionBench
+
+
+@pytest.mark.parametrize("name", golden_names())
+def test_a_golden_log_folds_to_its_golden_digest(name: str) -> None:
+    book, batches, expected = read_golden(name)
+    state = book.empty()
+    previous = b""
+    for raw, digest in batches:
+        fold(book, state, book.batches.read(raw, previous, digest))
+        previous = digest
+    assert state_digest(state).hex() == expected
+    assert check(state, book.invariants) == []
+
+
+@pytest.mark.parametrize("ledger", ["region", "platform"])
+def test_the_same_commands_still_give_the_bytes_of_the_newest_golden_log(ledger: str) -> None:
+    """If this fails the bytes of an event or its decision changed: add a golden log, never change an old one."""
+    newest = [name for name in golden_names() if name.startswith(ledger)][-1]
+    _, batches, _ = read_golden(newest)
+    assert [digest.hex() for _, digest in recorded_now(ledger)] == [digest.hex() for _, digest in batches]
+
+
+def test_golden_logs_cover_every_event() -> None:
+    seen: dict[str, set[str]] = {}
+    books: dict[str, Book[object]] = {}
+    for name in golden_names():
+        book, batches, _ = read_golden(name)
+        books[book.name] = book
+        previous = b""
+        for raw, digest in batches:
+            batch = book.batches.read(raw, previous, digest)
+            previous = digest
+            tags = {type(event).__struct_config__.tag for record in batch.records for event in record.events}
+            seen.setdefault(book.name, set()).update(tags)
+    for name, book in books.items():
+        known = {event.__struct_config__.tag for event in book.apply}  # type: ignore[attr-defined]
+        assert known - seen[name] <= NOT_AT_LEVEL_1, name
+
+
+#: A level above the first cannot be raised to before there is one.
+NOT_AT_LEVEL_1 = {"level-raised"}
+
+
+def test_levels_only_rise_and_never_above_what_this_writer_knows() -> None:
+    bench = RegionBench()
+    assert bench.refuse("ledger", RaiseLevel(LEVEL)).code is Code.ALREADY
+    assert bench.refuse("ledger", RaiseLevel(LEVEL + 1)).code is Code.CONTRADICTORY
+    assert bench.refuse("ledger", StartTerm(1, "server-2")).code is Code.STALE
+    assert bench.refuse("ledger", StartTerm(2, "server-2", LEVEL + 1)).code is Code.CONTRADICTORY
+
+
+def test_a_digest_is_recorded_only_of_a_batch_that_is_in_the_log() -> None:
+    bench = RegionBench()
+    digest = state_digest(bench.state)
+    bench.accept("ledger", RecordDigest(bench.state.facts.seq, digest))
+    assert bench.refuse("ledger", RecordDigest(bench.state.facts.seq + 5, digest)).code is Code.STALE
+
+
+def test_golden_files_are_there() -> None:
+    assert GOLDEN.is_dir()
+    assert len(golden_names()) >= 2

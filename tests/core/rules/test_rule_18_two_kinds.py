@@ -1,0 +1,74 @@
+"""RULES 18: an invariant of the second kind may be broken from outside; it is then open, and never grows."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.topology import Effect, Taint
+from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY
+from holdfast.core.region.commands import AdministerNode, AssignmentShipped, CloseBreach, Placement, RegionShipped, Stop
+from tests.support.region import REPLICA, ROOT, RegionBench
+
+REPAIR = "controller/repair"
+
+
+def a_region() -> tuple[RegionBench, int]:
+    bench = RegionBench()
+    bench.a_scheduler()
+    node = bench.a_node(cpu=8000)
+    bench.a_grant()
+    work = bench.a_workload(count=9)
+    bench.place(work, *(Placement(ordinal, node) for ordinal in range(4)))
+    return bench, node
+
+
+def test_a_node_that_shrinks_opens_a_breach_with_owner_and_deadline_and_takes_nothing_more() -> None:
+    bench, node = a_region()
+    bench.a_node(cpu=3000)
+    breach = bench.state.breaches[CAPACITY, f"node/{node}/cpu"]
+    assert (breach.overshoot, breach.owner) == (1000, REPAIR)
+    assert breach.deadline > bench.at
+    assert bench.refuse_place(bench.state.assignments[100], Placement(5, node)).code is Code.CAPACITY
+
+
+def test_a_breach_closes_when_it_is_cured_and_not_before() -> None:
+    bench, node = a_region()
+    bench.a_node(cpu=3000)
+    close = CloseBreach(CAPACITY, f"node/{node}/cpu")
+    assert bench.refuse(REPAIR, close).code is Code.TOO_EARLY
+    bench.accept(REPLICA, Stop(((1, 0),), "scaled-down"))
+    bench.move("agent/n1", Phase.RELEASED, "stopped")
+    bench.accept(REPAIR, close)
+    assert bench.refuse(REPAIR, close).code is Code.NOT_FOUND
+
+
+def test_a_second_fact_from_outside_may_deepen_a_breach_and_is_recorded() -> None:
+    bench, node = a_region()
+    bench.a_node(cpu=3000)
+    bench.a_node(cpu=1000)
+    assert bench.state.breaches[CAPACITY, f"node/{node}/cpu"].overshoot == 3000
+
+
+def test_an_evicting_taint_opens_a_breach_for_what_stands_there_and_a_refusing_one_does_not() -> None:
+    bench, node = a_region()
+    bench.accept(ROOT, AdministerNode(node, taints=(Taint("gpu", "", Effect.REFUSE),)))
+    assert bench.state.breaches.is_empty()
+    bench.accept(ROOT, AdministerNode(node, taints=(Taint("gpu", "", Effect.EVICT),)))
+    assert bench.state.breaches[ALLOWED, f"node/{node}"].overshoot == 4
+
+
+def test_a_node_given_to_another_tenant_opens_a_breach() -> None:
+    bench, node = a_region()
+    bench.accept(ROOT, AdministerNode(node, tenancy=("other",)))
+    assert bench.state.breaches[ALLOWED, f"node/{node}"].overshoot == 4
+
+
+def test_a_jurisdiction_that_changes_opens_a_breach_and_nothing_more_is_placed() -> None:
+    bench, node = a_region()
+    work = replace(bench.state.assignments[100], jurisdictions=("eu",))
+    bench.ship(AssignmentShipped(work))
+    bench.ship(RegionShipped("eu", "us"))
+    assert bench.state.breaches[RESIDENCY, "assignment/100"].overshoot == 4
+    assert bench.refuse_place(work, Placement(5, node)).code is Code.RESIDENCY

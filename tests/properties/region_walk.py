@@ -1,0 +1,113 @@
+"""A random walk through a region's life: what is set up, how time passes, and who sends what next."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from holdfast.core.ledger.digest import state_digest
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import OpenSession
+from holdfast.core.model.resources import Resources
+from holdfast.core.region import commands as c
+from tests.properties import region_intents as intents
+from tests.properties import region_links as links
+from tests.properties.region_judge import judge
+from tests.properties.region_mischief import MISCHIEF
+from tests.properties.region_program import Program, Tally
+from tests.properties.region_waivers import waived
+from tests.properties.region_world import (
+    ACCOUNTS,
+    DIGESTS,
+    KINDS,
+    NODES,
+    PEOPLE,
+    SCHEDULERS,
+    TEMPLATES,
+    Chance,
+    an_assignment_of,
+)
+
+GOOD: tuple[tuple[int, intents.Intent], ...] = (
+    (50, intents.propose), (50, intents.advance), (8, intents.any_edge), (8, intents.mourn), (14, intents.open_slots),
+    (8, intents.stop), (4, intents.withdraw_slots), (8, intents.bind), (3, intents.unreserve), (4, intents.expire),
+    (10, intents.hold), (5, intents.change_hold), (3, intents.report_pending), (8, intents.adopt_slots),
+    (3, intents.forget_assignment), (4, intents.close_breach), (4, intents.override), (3, intents.keep_house),
+    (10, intents.open_session), (3, intents.end_session), (12, intents.register_node), (5, intents.administer_node),
+    (2, intents.judge_node), (2, intents.remove_node), (14, links.change), (4, links.renewal), (3, links.gone), (2, links.full_list),
+)  # fmt: skip
+#: How many intents are thought of, and how often each, before one is sent that the model refuses.
+INTENTS, TRIES = 3, 3
+#: How long nothing happens: mostly milliseconds, now and then past a proposal, a fence, a reservation, a day.
+WAITS = ((60, 1), (30, 40), (8, 700), (6, 6_000), (3, 26_000), (3, 31_000), (1, 90_000_000))
+
+
+def set_up(p: Program) -> None:
+    """A few nodes, a few workloads, and what they need."""
+    chance = p.chance
+    names = chance.some(list(NODES), 4) if chance.one_in(3) else list(NODES)[: 2 + chance.below(4)]
+    kinds = sorted(chance.some(list(KINDS), 5))
+    templates = [name for uid in kinds for name in KINDS[uid].templates]
+    target = Resources(9000, 16_000, 300, 4000, (("fpga", 2),))
+    p.give(links.step(p, *(c.PrincipalShipped(person) for person in PEOPLE)))
+    p.give(links.step(p, *(c.TemplateShipped(DIGESTS[name], TEMPLATES[name]) for name in templates)))
+    p.give(links.step(p, *(c.GrantShipped(account, 1, target, p.at + links.DAY) for account in ACCOUNTS)))
+    p.give(links.step(p, *(c.AssignmentShipped(an_assignment_of(uid)) for uid in kinds)))
+    for name in names:
+        p.send(f"agent/{name}", OpenSession())
+        p.send(f"agent/{name}", NODES[name])
+    p.send(SCHEDULERS[0], OpenSession())
+    for uid in kinds:
+        kind = KINDS[uid]
+        p.send("controller/replica", c.OpenSlots(uid, DIGESTS[kind.templates[0]], tuple(range(kind.count))))
+
+
+def next_envelope(p: Program) -> Envelope[Any] | None:
+    """A few times in ten something wrong or old; otherwise the first of a few good intents that the model accepts."""
+    chance = p.chance
+    roll = chance.below(20)
+    if roll == 19 and p.accepted:
+        return chance.pick(p.accepted)
+    if roll >= 15:
+        return chance.weighed(MISCHIEF)(p)
+    found = links.machines_back(p) if chance.one_in(2) else None
+    for number in range(INTENTS * TRIES):
+        if found is not None and judge(p.model, found, p.at)[0].accepted and not waived(p.model, p.bench.state, found):
+            return found
+        if number % TRIES == 0:
+            intent = chance.weighed(GOOD)
+        found = intent(p) or found
+    return found
+
+
+def walk(p: Program, steps: int) -> None:
+    for _ in range(steps):
+        p.bench.at += p.chance.weighed(WAITS)
+        envelope = next_envelope(p)
+        why = waived(p.model, p.bench.state, envelope) if envelope is not None else "nothing to say"
+        if why:
+            p.tally.left_out[why] += 1
+        elif envelope is not None:
+            p.give(envelope)
+
+
+def run(source: random.Random, tally: Tally, steps: int) -> Program:
+    """One program: set up, walk, fork midway, walk on both sides, and check what must hold at the end of each."""
+    p = Program(Chance(source), tally)
+    try:
+        tally.programs += 1
+        set_up(p)
+        walk(p, steps // 2)
+        fork = p.branch()
+        at_fork = state_digest(fork.bench.state)
+        walk(p, steps // 2)
+        assert state_digest(fork.bench.state) == at_fork, "what followed on one side has changed the other"
+        ahead = state_digest(p.bench.state)
+        walk(fork, steps // 4)
+        assert state_digest(p.bench.state) == ahead, "what followed on the fork has changed the other side"
+        p.finish()
+        fork.finish()
+    except BaseException as error:
+        error.add_note("\n".join(p.story[-25:]))
+        raise
+    return p

@@ -1,0 +1,149 @@
+"""Golden logs: what each release wrote, kept for ever. `make golden` writes those that are missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.ledger.digest import state_digest
+from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.house import Configure, EndSession, RecordDigest
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.model.allotment import Stage
+from holdfast.core.model.control import Action, Override, PolicyDocument, PolicyStage, SchedulerPolicy, Validity
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.meta import Meta
+from holdfast.core.model.placement import HoldPurpose, PendingReason
+from holdfast.core.model.resources import Resources
+from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.model.tenancy import Token, TokenSpec
+from holdfast.core.model.workload import Apart, Spread
+from holdfast.core.platform.book import PLATFORM
+from holdfast.core.region import commands as c
+from holdfast.core.region.book import REGION
+from tests.support.golden_platform import platform_story
+from tests.support.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+BOOKS: dict[str, Book[Any]] = {"region": REGION, "platform": PLATFORM}
+Log = list[tuple[bytes, bytes]]
+
+
+def golden_names() -> list[str]:
+    """The golden logs, `ledger-number`, oldest first."""
+    return sorted(path.stem for path in GOLDEN.glob("*.log"))
+
+
+def read_golden(name: str) -> tuple[Book[Any], Log, str]:
+    """A golden log: its ledger, its batches with their digests, and the digest of the state it folds to."""
+    batches = msgspec.msgpack.decode((GOLDEN / f"{name}.log").read_bytes(), type=list[tuple[bytes, bytes]])
+    return BOOKS[name.partition("-")[0]], batches, (GOLDEN / f"{name}.digest").read_text(encoding="ascii").strip()
+
+
+def recorded_now(ledger: str) -> Log:
+    """The log that the same commands write today."""
+    return _record(ledger)[0]
+
+
+def _record(ledger: str) -> tuple[Log, str]:
+    if ledger == "region":
+        bench = region_story()
+        return bench.log, state_digest(bench.state).hex()
+    platform = platform_story()
+    return platform.log, state_digest(platform.state).hex()
+
+
+def region_story() -> RegionBench:
+    """A short life of a region in which every event happens."""
+    bench = RegionBench()
+    bench.a_scheduler()
+    first = bench.a_node("n1", cpu=8000, gpus=("a100", "a100"), extended=(("fpga", 2),))
+    second = bench.a_node("n2", cpu=8000, zone="b")
+    bench.a_grant(protected=Resources(2000, 2048))
+    _work(bench, first, second)
+    _recovery(bench, second)
+    _steering(bench)
+    _endings(bench, first)
+    bench.accept("ledger", RecordDigest(bench.state.facts.seq, state_digest(bench.state)))
+    return bench
+
+
+def _work(bench: RegionBench, first: int, second: int) -> None:
+    spread = (Spread(key="zone", max_skew=2),)
+    shape = a_template(gpus=1, gpu_milli=500, ports=1, extended=(("fpga", 1),), spread=spread)
+    service = bench.a_workload(shape, count=2)
+    bench.place(service, c.Placement(0, first, (0,), (30_000,)), c.Placement(1, first, (0,), (30_001,)))
+    bench.walk(Phase.SERVING)
+    plain = bench.a_workload(a_template(apart=(Apart(group="g"),)), count=3, uid=110, workload=11)
+    bench.place(plain, c.Placement(0, first), c.Placement(1, second), bind=False)
+    bench.accept(SCHEDULER, c.Bind(((11, 0),)))
+    bench.accept(SCHEDULER, c.Unreserve(((11, 1),)))
+    reason = PendingReason("apart", 2, "two nodes have one already", (PendingReason("node", 2),))
+    bench.accept(SCHEDULER, c.ReportPending(110, plain.shares[0].template, 5, (reason,)))
+    bench.accept(REPLICA, c.WithdrawSlots(110, (0, 2)))
+    bench.accept(REPLICA, c.Stop(((11, 0),), "scaled-down"))
+    bench.move("agent/n1", Phase.RELEASED, "stopped", 0, 11)
+
+
+def _recovery(bench: RegionBench, node: int) -> None:
+    bench.a_grant("recovery/critical", target=Resources(4000, 8192))
+    work = bench.a_workload(uid=120, workload=12, count=2, accounts=("recovery/critical",), priority_class="critical")
+    held = c.Hold(HoldPurpose.ROOM, node, "quota/acme", bench.at + 60_000, Resources(500, 512), tenant="acme")
+    hold = bench.accept(SCHEDULER, held).revision
+    bench.accept(SCHEDULER, c.ExtendHold(hold, bench.at + 90_000))
+    bench.place(work, c.Placement(0, node))
+    bench.accept(SCHEDULER, c.DropHold(hold))
+    bench.ship(c.AssignmentShipped(replace(work, accounts=("quota/acme",))))
+    bench.accept(REPLICA, c.AdoptSlots(120, (0,)))
+
+
+def _steering(bench: RegionBench) -> None:
+    document = PolicyDocument(packing=2, scores=(("spread", 3),))
+    policy = SchedulerPolicy(revision=7, document=document, stage=PolicyStage.ACTIVE, author=ROOT, at=bench.at)
+    override = Override(
+        uid=9, action=Action.AVOID_ZONE, region="eu", target="c", reason="power work", owner=ROOT,
+        opened=bench.at, ends=bench.at + 60_000,
+    )  # fmt: skip
+    token = Token(meta=Meta(name="ci"), spec=TokenSpec(principal=ROOT, hash="00", expires=bench.at + 60_000))
+    bench.ship(
+        c.PolicyShipped(policy), c.ValidityShipped(Validity("eu", "acme", 7)), c.OverrideShipped(override),
+        c.TokenShipped(token)
+    )  # fmt: skip
+    opened = bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "incident", bench.at + 60_000))
+    bench.accept(ROOT, EndOverride(opened.revision, "over"))
+    bench.accept(ROOT, Configure(replace(DEFAULTS, reservation_life=20_000)))
+
+
+def _endings(bench: RegionBench, first: int) -> None:
+    bench.a_node("n1", cpu=500, gpus=("a100", "a100"), extended=(("fpga", 2),))
+    bench.a_node("n1", cpu=8000, gpus=("a100", "a100"), extended=(("fpga", 2),))
+    bench.accept("controller/repair", c.CloseBreach("region.capacity", f"node/{first}/cpu"))
+    third = bench.a_node("n3")
+    bench.accept("controller/node-health", EndSession(bench.sessions["agent/n3"], "silent"))
+    bench.accept(ROOT, c.RemoveNode(third))
+    plain = bench.state.assignments[110]
+    template = plain.shares[0].template
+    bench.ship(c.AssignmentShipped(replace(plain, stage=Stage.ENDED, shares=())), gone=(c.Gone("template", template),))
+    bench.accept(REPLICA, c.WithdrawSlots(110, (1,)))
+    bench.accept(REPLICA, c.ForgetAssignment(110))
+    bench.ship(gone=(c.Gone("token", "ci"), c.Gone("override", "9")))
+
+
+def main() -> None:
+    """Write the golden logs of ledgers whose newest is not what is written today."""
+    GOLDEN.mkdir(exist_ok=True)
+    for ledger in BOOKS:
+        names = [name for name in golden_names() if name.startswith(ledger)]
+        log, digest = _record(ledger)
+        if names and read_golden(names[-1])[1] == log:
+            continue
+        name = f"{ledger}-{len(names) + 1}"
+        (GOLDEN / f"{name}.log").write_bytes(msgspec.msgpack.encode(log))
+        (GOLDEN / f"{name}.digest").write_text(f"{digest}\n", encoding="ascii")
+
+
+if __name__ == "__main__":
+    main()

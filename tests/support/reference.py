@@ -1,0 +1,81 @@
+"""docs/reference.md, written from the tables that the code runs on. `python -m tests.support.reference` writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.draft import Book
+from holdfast.core.model.lifecycle import _ROWS, STOP_CAUSES
+from holdfast.core.model.meta import Reason
+from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.platform.book import PLATFORM
+from holdfast.core.region.book import REGION
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reference.md"
+BOOKS: tuple[Book[Any], ...] = (PLATFORM, REGION)
+
+
+def table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    head = [f"| {' | '.join(columns)} |", f"|{'|'.join('---' for _ in columns)}|"]
+    return [*head, *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def commands(book: Book[Any]) -> list[str]:
+    rows = [
+        (
+            rule.command.__name__,
+            ", ".join(rule.owners),
+            rule.right.value if {"person", "tenant"} & set(rule.owners) else "",
+            rule.lane.name.lower(),
+            rule.side_effect,
+            rule.undone,
+        )
+        for rule in sorted(book.rules.values(), key=lambda rule: rule.command.__name__)
+    ]
+    columns = ("command", "who may send it", "right of people", "lane", "side effect", "undone by")
+    return [f"## Commands of the {book.name} ledger", "", *table(columns, rows)]
+
+
+def invariants(book: Book[Any]) -> list[str]:
+    rows = [(f"`{i.id}`", i.sentence, i.kind.value, i.needs.value) for i in book.invariants]
+    return [f"## Invariants of the {book.name} ledger", "", *table(("id", "promise", "kind", "takes"), rows)]
+
+
+def edges() -> list[str]:
+    rows = [
+        (", ".join(sources), target, cause, owner, sentence)
+        for sources, target, cause, owner, sentence in _ROWS
+        if cause not in STOP_CAUSES
+    ]
+    stops = [
+        (stop.name, stop.kind.value, stop.owner, "waits again" if stop.again else "is removed", stop.sentence)
+        for stop in STOP_CAUSES.values()
+    ]
+    return [
+        "## A slot's edges",
+        "",
+        *table(("from", "to", "cause", "owner", "meaning"), rows),
+        "## Why a slot is stopped",
+        "",
+        *table(("cause", "kind", "owner", "its ordinal", "meaning"), stops),
+    ]
+
+
+def page() -> str:
+    lines = ["# Reference", "", "Written from the tables that the code runs on; `make reference` writes it anew.", ""]
+    lines += edges()
+    for book in BOOKS:
+        lines += commands(book)
+    for book in BOOKS:
+        lines += invariants(book)
+    lines += ["## Refusal codes", "", ", ".join(f"`{code.value}`" for code in Code), ""]
+    lines += ["## Reasons of conditions", "", ", ".join(f"`{reason.value}`" for reason in Reason), ""]
+    settings = [(f"`{name}`", str(getattr(DEFAULTS, name))) for name in DEFAULTS.__struct_fields__]
+    lines += ["## Settings", "", "Milliseconds, unless the name says otherwise.", ""]
+    return "\n".join([*lines, *table(("setting", "default"), settings)])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
