@@ -6,7 +6,13 @@
 - `feasible`    the one function that says whether a template fits a node
 - `rooms`       what stands on a node and what it takes
 - `charging`    accounts, what they can still afford, what is kept for protected tenants
+- `assigned`    whether this region may run a template now
 - `placing`     Propose: the hard gates
+- `trial`       what a proposal has taken so far
+- `spreading`   spread and apart
+- `succeeding`  placements after victims, or out of a reservation
+- `running`     plain proposals in a row
+- `unmet`       what of a many-part command was refused
 - `binding`     Bind, Unreserve, Expire: a reservation's next step
 - `moving`      Move: every other edge, by its owner
 - `stopping`    Stop: the one way to end a slot, and the disruption budget
@@ -15,8 +21,13 @@
 - `nodes`       what agents, operators and node health say of nodes
 - `breaches`    promises that the world has broken: open, with an owner and a deadline
 - `shipping`    what the platform ships, applied with its cursor in one step
+- `shipped`     what those events do
+- `releasing`   the end of a binding epoch
 - `evolve`      what each event does: the only code that changes a region's state
+- `standing`    its hot part: slots come to stand on nodes
 - `index`       the derived tables, kept in step by evolve
+- `members`     who stands where, for spread and apart
+- `rebuild`     the derived tables built anew
 - `invariants`  what must hold in every state
 - `book`        all of it put together
 """

@@ -8,12 +8,12 @@ from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Instant, SlotKey
 from holdfast.core.model.topology import usable
+from holdfast.core.region.assigned import not_assigned, valid_policy
 from holdfast.core.region.commands import Bind, Expire, Unreserve
 from holdfast.core.region.events import HoldEnded, Released, SlotsBound, SlotsReleased
 from holdfast.core.region.feasible import Misfit
 from holdfast.core.region.releasing import released
 from holdfast.core.region.state import RegionState
-from holdfast.core.region.trial import not_assigned, valid_policy
 from holdfast.core.region.unmet import Unmet, answer, wrong_count
 
 

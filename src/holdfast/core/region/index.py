@@ -9,13 +9,12 @@ from bisect import insort
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger.table import Table
 from holdfast.core.model.lifecycle import ON_NODE, PENDING, PHASES, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Reservation, Room, SchedulingRequest, Slot, Sums, Use
 from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, exceeded, subtract
 from holdfast.core.model.shapes import Instant, Revision
-from holdfast.core.model.topology import Node, domain, usable
-from holdfast.core.model.workload import Template
+from holdfast.core.model.topology import Node, usable
+from holdfast.core.region.members import count_member
 from holdfast.core.region.rooms import recount, victims_left, with_hold, with_slot, without_hold, without_slot
 from holdfast.core.region.state import RegionState
 
@@ -134,25 +133,6 @@ def put_node(state: RegionState, node: Node | None, before: Node | None) -> None
                 state.domains.drop((key, value))
 
 
-def scopes(template: Template, workload: Revision, tenant: str) -> list[tuple[str, str]]:
-    """What a slot of this template is counted under where it stands: (scope, topology key)."""
-    spread = {(f"#{workload}", rule.key): None for rule in template.spread}
-    apart = {(f"{tenant}/{rule.group}", rule.key): None for rule in template.apart}
-    return [*spread, *apart]
-
-
-def count_member(state: RegionState, slot: Slot, template: Template, node: Node, change: int) -> None:
-    """Count a slot that came to or left a node in its domains."""
-    tenant = state.assignments[slot.assignment].tenant
-    for scope, key in scopes(template, slot.workload, tenant):
-        where = (scope, key, domain(node, key))
-        left = (state.members.get(where) or 0) + change
-        if left:
-            state.members.put(where, left)
-        else:
-            state.members.drop(where)
-
-
 def replace_slot(state: RegionState, old: Slot | None, new: Slot | None, revision: Revision, at: Instant) -> None:
     """Store, replace or remove a slot, and settle everything that is counted over slots."""
     one = new or old
@@ -172,7 +152,7 @@ def replace_slot(state: RegionState, old: Slot | None, new: Slot | None, revisio
     if old is None or new is None:
         _count_ordinal(state, one.assignment, one.ordinal, present=new is not None)
     if old is None or new is None or (old.template, old.next_template) != (new.template, new.next_template):
-        _count_templates(state, old, new)
+        count_templates(state, old, new)
 
 
 def _count_slots(state: RegionState, old: Slot | None, new: Slot | None, revision: Revision, at: Instant) -> None:
@@ -185,14 +165,15 @@ def _count_slots(state: RegionState, old: Slot | None, new: Slot | None, revisio
     one = new or old
     assert one is not None
     count_phases(state, one.assignment, phases)
-    before, after = _charge(state, old), _charge(state, new)
+    before, after = charge_of(state, old), charge_of(state, new)
     if before != after:
         for (account, charged, placed), add_or_subtract in ((before, subtract), (after, add)):
             if account:
                 change_use(state, account, add_or_subtract(NOTHING, charged), add_or_subtract(NOTHING, placed))
 
 
-def _charge(state: RegionState, slot: Slot | None) -> tuple[str, Resources, Resources]:
+def charge_of(state: RegionState, slot: Slot | None) -> tuple[str, Resources, Resources]:
+    """Who pays for a slot, what it is charged, and what of that stands on a node."""
     if slot is None or not slot.account:
         return "", NOTHING, NOTHING
     need = state.templates[slot.template].need
@@ -213,7 +194,8 @@ def count_template(state: RegionState, digest: str, change: int) -> None:
             state.templates.drop(digest)
 
 
-def _count_templates(state: RegionState, old: Slot | None, new: Slot | None) -> None:
+def count_templates(state: RegionState, old: Slot | None, new: Slot | None) -> None:
+    """Count the templates of a slot that came, changed or went."""
     for slot, sign in ((new, 1), (old, -1)):
         if slot is not None:
             count_template(state, slot.template, sign)
@@ -275,38 +257,3 @@ def drop_hold(state: RegionState, hold: Reservation, revision: Revision) -> None
     put_room(state, hold.node, without_hold(state.rooms[hold.node], hold, revision))
     change_use(state, hold.account, subtract(NOTHING, hold.need), NOTHING)
     state.holds.drop(hold.uid)
-
-
-def rebuild(state: RegionState) -> None:
-    """Every derived table and sum, from the stored tables alone."""
-    for spec in state.TABLES:
-        if spec.derived and spec.name not in ("session_of", "keys_of"):
-            setattr(state, spec.name, Table(spec.shards))
-    state.sums = Sums()
-    for uid, node in state.nodes.unordered():
-        state.node_names.put(node.name, uid)
-        put_node(state, node, None)
-    _rebuild_counts(state)
-
-
-def _rebuild_counts(state: RegionState) -> None:
-    ordinals: dict[Revision, list[int]] = {}
-    for _, allowance in state.allowances.unordered():
-        shift_shield(state, NOTHING, allowance.protected)
-    for (_, ordinal), slot in state.slots.unordered():
-        ordinals.setdefault(slot.assignment, []).append(ordinal)
-        count_phases(state, slot.assignment, {slot.phase: 1})
-        template = state.templates[slot.template]
-        account, charged, placed = _charge(state, slot)
-        if account:
-            change_use(state, account, charged, placed)
-        if slot.phase in ON_NODE and (template.spread or template.apart):
-            count_member(state, slot, template, state.nodes[slot.node], 1)
-        _count_templates(state, None, slot)
-    for _, hold in state.holds.unordered():
-        change_use(state, hold.account, hold.need, NOTHING)
-    for _, asked in state.assignments.unordered():
-        for share in asked.shares:
-            count_template(state, share.template, 1)
-    for assignment, found in ordinals.items():
-        state.ordinals.put(assignment, tuple(sorted(found)))

@@ -15,7 +15,7 @@ from holdfast.core.model.placement import EMPTY_ROOM, Slot, Use, standing
 from holdfast.core.model.resources import NOTHING, Resources, add, exceeded
 from holdfast.core.model.topology import Effect
 from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY, RIGHT, capacity_overshoots
-from holdfast.core.region.index import rebuild
+from holdfast.core.region.rebuild import rebuild
 from holdfast.core.region.rooms import recount
 from holdfast.core.region.state import RegionState
 

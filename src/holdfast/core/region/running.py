@@ -15,9 +15,9 @@ from holdfast.core.ledger.registry import Case
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.region.commands import Group, Propose
 from holdfast.core.region.events import SlotsPlaced
-from holdfast.core.region.evolve import count_placed, place_slots
 from holdfast.core.region.feasible import Misfit
 from holdfast.core.region.placing import place, placed_event, refuse_proposal
+from holdfast.core.region.standing import count_placed, place_slots
 from holdfast.core.region.state import RegionState
 from holdfast.core.region.trial import Terms, Trial, terms_of
 

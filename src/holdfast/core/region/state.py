@@ -98,7 +98,7 @@ class RegionState(LedgerState):
 
     def rebuild(self) -> None:
         """Build every derived table anew."""
-        from holdfast.core.region.index import rebuild
+        from holdfast.core.region.rebuild import rebuild
 
         super().rebuild()
         rebuild(self)

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.allotment import ACTIVE, RECOVERY, Assignment
-from holdfast.core.model.control import EVERYWHERE, Action
+from holdfast.core.model.allotment import RECOVERY, Assignment
+from holdfast.core.model.control import Action
 from holdfast.core.model.placement import EMPTY_ROOM, Room
 from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.model.tenancy import PriorityClass
 from holdfast.core.model.topology import Node, domain
 from holdfast.core.model.workload import Template
+from holdfast.core.region.assigned import not_assigned, valid_policy
 from holdfast.core.region.charging import ENDED, PLENTY, affordable, leaves_protected
 from holdfast.core.region.commands import Group
 from holdfast.core.region.events import HoldEnded, SlotsStopping
 from holdfast.core.region.feasible import Misfit
-from holdfast.core.region.index import scopes
+from holdfast.core.region.members import scopes
 from holdfast.core.region.state import RegionState
 
 
@@ -226,27 +227,3 @@ def terms_of(trial: Trial, group: Group) -> Terms | Misfit:
     if cls is None:
         return Misfit(Code.NOT_FOUND, f"priority class {assignment.priority_class}")
     return Terms(trial, assignment, group, template, cls)
-
-
-def not_assigned(state: RegionState, assignment: Assignment, template: str, at: int) -> Misfit | None:
-    """Whether this region may run this template now: assigned, active, its right not lapsed, its residency allowed."""
-    for share in assignment.shares:
-        if share.template == template and share.count > 0 and assignment.stage is ACTIVE:
-            break
-    else:
-        return Misfit(Code.NOT_ASSIGNED, f"assignment {assignment.uid} is {assignment.stage} and does not ask for it")
-    if assignment.right_until and assignment.right_until <= at:
-        return Misfit(Code.NOT_ASSIGNED, "this region's right to it has lapsed")
-    if assignment.jurisdictions and state.place.jurisdiction not in assignment.jurisdictions:
-        return Misfit(
-            Code.RESIDENCY, f"{state.place.jurisdiction or 'nowhere'} is not {'/'.join(assignment.jurisdictions)}"
-        )
-    return None
-
-
-def valid_policy(state: RegionState, tenant: str) -> Revision:
-    """The one policy revision that is valid for the tenant; 0 is built in."""
-    mine = state.validities.get(tenant)
-    if mine is not None:
-        return mine
-    return state.validities.get(EVERYWHERE) or 0

@@ -1,0 +1,28 @@
+"""Who stands where, for spread and apart rules: slots counted by scope, topology key and domain."""
+
+from __future__ import annotations
+
+from holdfast.core.model.placement import Slot
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.topology import Node, domain
+from holdfast.core.model.workload import Template
+from holdfast.core.region.state import RegionState
+
+
+def scopes(template: Template, workload: Revision, tenant: str) -> list[tuple[str, str]]:
+    """What a slot of this template is counted under where it stands: (scope, topology key)."""
+    spread = {(f"#{workload}", rule.key): None for rule in template.spread}
+    apart = {(f"{tenant}/{rule.group}", rule.key): None for rule in template.apart}
+    return [*spread, *apart]
+
+
+def count_member(state: RegionState, slot: Slot, template: Template, node: Node, change: int) -> None:
+    """Count a slot that came to or left a node in its domains."""
+    tenant = state.assignments[slot.assignment].tenant
+    for scope, key in scopes(template, slot.workload, tenant):
+        where = (scope, key, domain(node, key))
+        left = (state.members.get(where) or 0) + change
+        if left:
+            state.members.put(where, left)
+        else:
+            state.members.drop(where)

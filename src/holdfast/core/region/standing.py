@@ -1,0 +1,100 @@
+"""Slots come to stand on nodes: the hot part of evolve.
+
+Rows are written slot by slot; what is counted over them is settled once for all placements of an event, or of a row of
+events.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.lifecycle import BOUND, PENDING, RESERVED
+from holdfast.core.model.placement import EMPTY_ROOM, Slot, Sums, with_key
+from holdfast.core.model.resources import NOTHING, Resources, add, times
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.workload import Template
+from holdfast.core.region.commands import Placement
+from holdfast.core.region.events import SlotsPlaced
+from holdfast.core.region.index import change_use, count_open, put_room, shift_phase
+from holdfast.core.region.members import count_member
+from holdfast.core.region.rooms import recount, with_plain_slot, with_slot
+from holdfast.core.region.state import RegionState
+
+
+def slots_placed(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> None:
+    kept = place_slots(state, event, stamp)
+    count_placed(state, event, len(event.placements), kept, stamp)
+
+
+def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> dict[str, int]:
+    """Put the slots of an event on their nodes; counts are left to `count_placed`. Returns who was charged before."""
+    template = state.templates[event.template]
+    phase = BOUND if event.bound else RESERVED
+    cause, epoch = ("bound", stamp.revision) if event.bound else ("placed", 0)
+    workload, firm = event.workload, event.firm
+    slot_of, put = state.slots.get, state.slots.put
+    at, actor, revision = stamp.at, stamp.actor, stamp.revision
+    kept: dict[str, int] = {}
+    for placement in event.placements:
+        key = (workload, placement.ordinal)
+        old = slot_of(key)
+        assert old is not None, key
+        account = old.account
+        if account:
+            kept[account] = kept.get(account, 0) + 1
+        else:
+            account = event.account
+        slot = Slot(
+            workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, revision, at,
+            actor, cause, event.evidence, epoch, placement.node, placement.devices, placement.ports, account,
+            event.ends, 0, placement.after, None, firm,
+        )  # fmt: skip
+        put(key, slot)
+        _stand(state, slot, placement, template, revision)
+    return kept
+
+
+def _stand(state: RegionState, slot: Slot, placement: Placement, template: Template, revision: Revision) -> None:
+    """Put one slot on its node; sums over nodes are settled by the caller unless it waits for others."""
+    uid, need = placement.node, template.need
+    room = state.rooms.get(uid) or EMPTY_ROOM
+    key = (slot.workload, slot.ordinal)
+    if placement.after:
+        for victim in placement.after:
+            state.slots.put(victim, replace(state.slots[victim], heir=key))
+        state.rooms.put(uid, replace(room, slots=with_key(room.slots, key)))
+        counted = recount(state, uid, revision)
+        state.rooms.put(uid, room)
+        put_room(state, uid, counted)
+        _untake(state, slot, need)
+    elif placement.devices or placement.ports or need.extended:
+        state.rooms.put(uid, with_slot(room, slot, need, template.gpu_milli, revision))
+    else:
+        state.rooms.put(uid, with_plain_slot(room, key, need, revision, firm=slot.firm))
+    if template.spread or template.apart:
+        count_member(state, slot, template, state.nodes[uid], 1)
+
+
+def _untake(state: RegionState, slot: Slot, need: Resources) -> None:
+    """A waiting slot's room was settled by the recount: leave it out of what the caller settles for the whole event."""
+    if slot.firm:
+        sums = state.sums
+        state.sums = Sums(sums.capacity, add(sums.taken, times(need, -1)), sums.shield)
+
+
+def count_placed(state: RegionState, event: SlotsPlaced, count: int, kept: dict[str, int], stamp: Stamp) -> None:
+    """Count placed slots of one kind; `kept` are those that were charged before, by account."""
+    need = state.templates[event.template].need
+    shift_phase(state, event.assignment, PENDING, BOUND if event.bound else RESERVED, count)
+    count_open(state, event.assignment, event.template, -count, stamp.revision, stamp.at)
+    taken = need if count == 1 else times(need, count)
+    new = count - sum(kept.values()) if kept else count
+    charged = taken if new == count else times(need, new)
+    if new:
+        change_use(state, event.account, charged, charged if event.firm else NOTHING)
+    if event.firm:
+        for account, number in sorted(kept.items()):
+            change_use(state, account, NOTHING, times(need, number))
+        sums = state.sums
+        state.sums = Sums(sums.capacity, add(sums.taken, taken), sums.shield)
