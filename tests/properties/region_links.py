@@ -68,7 +68,7 @@ def a_grant(p: Program) -> list[c.Shipped]:
     ends = p.at + chance.pick((DAY, DAY, DAY, 5000, 0))
     protected = NOTHING
     if account.startswith("quota/") and chance.one_in(2):
-        protected = Resources(chance.pick((1000, 4000, 8000)), chance.pick((0, 4096)), 0, chance.pick((0, 1000)))
+        protected = Resources(chance.pick((3000, 9000, 15_000)), chance.pick((0, 9000)), 0, chance.pick((0, 2000)))
     return [c.GrantShipped(account, version, target, ends, protected)]
 
 
@@ -102,7 +102,7 @@ def an_assignment(p: Program) -> list[c.Shipped]:
             (1, replace(known, stage=Stage.STANDBY)),
             (1, replace(known, stage=Stage.ENDED)),
             (2, replace(known, ordinals=known.ordinals[chance.below(2) :], right_until=chance.pick((0, lapse)))),
-            (3, replace(known, accounts=chance.pick(kind.accounts[1:] or kind.accounts))),
+            (3, replace(known, accounts=chance.pick(kind.accounts[1:] or (*kind.accounts, ())))),
             (1, replace(known, jurisdictions=chance.pick(((), ("eu",), ("us",))))),
             (1, replace(known, priority_class=chance.pick(("normal", "best-effort", "critical")))),
         )

@@ -71,7 +71,7 @@ def in_force(model: Model, action: Action, at: int) -> list[str]:
 
 def _refuse_group(model: Model, group: c.Group, sender: Sender) -> Code | None:
     assignment = model.assignments.get(group.assignment)
-    if assignment is None or group.template not in model.templates:
+    if assignment is None or group.template not in model.templates or not assignment.accounts:
         return Code.NOT_FOUND
     refused = refuse_assigned(model, assignment, group.template, sender.at)
     if refused is not None:

@@ -155,6 +155,15 @@ def test_nothing_new_or_more_goes_to_a_region_that_is_not_heard(health: RegionHe
     bench.refuse(Code.REGION_UNAVAILABLE, ASSIGNMENT, bench.assignment(other, "eu", 1))
 
 
+def test_no_identity_is_added_in_a_region_that_is_not_heard() -> None:
+    bench = a_world()
+    db = bench.put(an_exclusive())
+    bench.hold(db, "eu", 0)
+    bench.accept(ASSIGNMENT, c.GrantRight(db, 1, "eu"))
+    bench.judge("eu", RegionHealth.SUSPECT)
+    bench.refuse(Code.REGION_UNAVAILABLE, ASSIGNMENT, bench.assignment(db, "eu", 1, ordinals=(0, 1)))
+
+
 def test_a_retired_region_gets_nothing() -> None:
     bench, web = with_web()
     bench.retire("eu")

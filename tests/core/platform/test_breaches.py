@@ -54,6 +54,15 @@ def test_nothing_is_added_while_above_target_not_even_of_another_resource() -> N
     bench.offer("eu", cpu(7_000))
 
 
+def test_what_is_owed_is_written_down_when_it_changes_and_not_again() -> None:
+    bench = a_world()
+    bench.offer("eu", cpu(8_000))
+    bench.put(a_quota("acme", cpu(5_000)))
+    assert b"breach-stored" in bench.log[-1][0]
+    bench.put(a_quota("acme", cpu(5_000), protected=cpu(1_000)))
+    assert b"breach-stored" not in bench.log[-1][0]
+
+
 def test_a_raised_quota_closes_what_was_owed() -> None:
     bench = a_world()
     bench.offer("eu", Resources(cpu=8_000))

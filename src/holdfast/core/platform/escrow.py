@@ -116,12 +116,12 @@ def _refuse_terms(new: Grant, limit: Limit, case: Case) -> Refused | None:
 
 
 def _refuse_over(state: PlatformState, new: Grant, old: Grant | None, limit: Limit) -> Refused | None:
-    """Nothing is added while above the limit, and nothing that would go above it."""
+    """Nothing is added that would go above the limit: while it is above, that is nothing at all."""
     if not _raises(new, old):
         return None
     before = charged_to(state, new.account, new.region)
     after = add(subtract(before, old.offered if old is not None else NOTHING), new.offered)
-    over = exceeded(before, limit.amount) or exceeded(after, limit.amount)
+    over = exceeded(after, limit.amount)
     if not over:
         return None
     facts = {"account": new.account, "resource": over, "limit": limit.amount, "charged": before, "would_be": after}

@@ -18,13 +18,11 @@ from holdfast.core.region.index import (
     count_open,
     count_phases,
     count_template,
-    drop_hold,
-    put_hold,
     put_node,
     replace_slot,
 )
 from holdfast.core.region.shipped import APPLY_SHIPPED
-from holdfast.core.region.standing import slots_placed
+from holdfast.core.region.standing import drop_hold, put_hold, slots_placed
 from holdfast.core.region.state import RegionState
 
 

@@ -10,12 +10,12 @@ from bisect import insort
 from msgspec.structs import replace
 
 from holdfast.core.model.lifecycle import ON_NODE, PENDING, PHASES, Phase
-from holdfast.core.model.placement import EMPTY_ROOM, Reservation, Room, SchedulingRequest, Slot, Sums, Use
+from holdfast.core.model.placement import EMPTY_ROOM, Room, SchedulingRequest, Slot, Sums, Use
 from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, exceeded, subtract
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import Node, usable
 from holdfast.core.region.members import count_member
-from holdfast.core.region.rooms import recount, victims_left, with_hold, with_slot, without_hold, without_slot
+from holdfast.core.region.rooms import recount, victims_left, with_slot, without_slot
 from holdfast.core.region.state import RegionState
 
 PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
@@ -240,20 +240,3 @@ def _leave(state: RegionState, slot: Slot, revision: Revision) -> None:
 
 def _without_heir(slot: Slot) -> Slot:
     return replace(slot, heir=None)
-
-
-def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
-    """Store a reservation standing alone, or a later end of it."""
-    known = state.holds.get(hold.uid)
-    state.holds.put(hold.uid, hold)
-    if known is None:
-        room = state.rooms.get(hold.node) or EMPTY_ROOM
-        put_room(state, hold.node, with_hold(room, hold, revision))
-        change_use(state, hold.account, hold.need, NOTHING)
-
-
-def drop_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
-    """End a reservation standing alone and return its charge."""
-    put_room(state, hold.node, without_hold(state.rooms[hold.node], hold, revision))
-    change_use(state, hold.account, subtract(NOTHING, hold.need), NOTHING)
-    state.holds.drop(hold.uid)

@@ -1,4 +1,4 @@
-"""Slots come to stand on nodes: the hot part of evolve.
+"""Slots and holds come to stand on nodes: the hot part of evolve.
 
 Rows are written slot by slot; what is counted over them is settled once for all placements of an event, or of a row of
 events.
@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.model.lifecycle import BOUND, PENDING, RESERVED
-from holdfast.core.model.placement import EMPTY_ROOM, Slot, Sums, with_key
-from holdfast.core.model.resources import NOTHING, Resources, add, times
+from holdfast.core.model.placement import EMPTY_ROOM, Reservation, Slot, Sums, with_key
+from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.workload import Template
 from holdfast.core.region.commands import Placement
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.index import change_use, count_open, put_room, shift_phase
 from holdfast.core.region.members import count_member
-from holdfast.core.region.rooms import recount, with_plain_slot, with_slot
+from holdfast.core.region.rooms import recount, with_hold, with_plain_slot, with_slot, without_hold
 from holdfast.core.region.state import RegionState
 
 
@@ -98,3 +98,20 @@ def count_placed(state: RegionState, event: SlotsPlaced, count: int, kept: dict[
             change_use(state, account, NOTHING, times(need, number))
         sums = state.sums
         state.sums = Sums(sums.capacity, add(sums.taken, taken), sums.shield)
+
+
+def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
+    """Store a reservation standing alone, or a later end of it."""
+    known = state.holds.get(hold.uid)
+    state.holds.put(hold.uid, hold)
+    if known is None:
+        room = state.rooms.get(hold.node) or EMPTY_ROOM
+        put_room(state, hold.node, with_hold(room, hold, revision))
+        change_use(state, hold.account, hold.need, NOTHING)
+
+
+def drop_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
+    """End a reservation standing alone and return its charge."""
+    put_room(state, hold.node, without_hold(state.rooms[hold.node], hold, revision))
+    change_use(state, hold.account, subtract(NOTHING, hold.need), NOTHING)
+    state.holds.drop(hold.uid)
