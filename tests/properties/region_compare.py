@@ -55,8 +55,14 @@ def differences(model: Model, state: RegionState) -> list[str]:
     """Where what the ledger holds is not what the model holds."""
     pairs: dict[str, tuple[Any, Any]] = {
         "seq": (model.seq, state.facts.seq),
-        "slots": ({s.key: _slot(s) for s in model.slots.values()}, {k: _ledger_slot(s) for k, s in state.slots.items()}),
-        "rooms": ({uid: _room(model, uid) for uid in model.nodes}, {uid: _ledger_room(state, uid) for uid in model.nodes}),
+        "slots": (
+            {s.key: (s.following, *_slot(s)) for s in model.slots.values()},
+            {key: (s.next_template, *_slot(s)) for key, s in state.slots.items()},
+        ),
+        "rooms": (
+            {uid: _room(model, uid) for uid in model.nodes},
+            {uid: _ledger_room(state, uid) for uid in model.nodes},
+        ),
         "charges": (_charges(model), {a: amounts(u.charged) for a, u in state.uses.items() if amounts(u.charged)}),
         "requests": (
             model.open_requests(),
@@ -99,14 +105,8 @@ def _told(name: str, mine: Any, theirs: Any) -> str:
 
 
 def _slot(s: Any) -> tuple[Any, ...]:
-    return (s.phase, s.node, s.assignment, s.template, s.following, s.account, s.epoch, s.devices, s.ports, s.ends,
-    s.firm,
-            s.restarts)  # fmt: skip
-
-
-def _ledger_slot(s: Any) -> tuple[Any, ...]:
-    return (s.phase, s.node, s.assignment, s.template, s.next_template, s.account, s.epoch, s.devices, s.ports, s.ends,
-            s.firm, s.restarts)  # fmt: skip
+    bound = (s.phase, s.node, s.epoch, s.devices, s.ports, s.firm)
+    return (*bound, s.assignment, s.template, s.account, s.ends, s.restarts)
 
 
 def _usable(node: Any) -> bool:

@@ -44,7 +44,7 @@ def step(p: Program, *puts: c.Shipped, gone: tuple[c.Gone, ...] = (), **fields: 
     return p.envelope(LINK, replace(command, **fields))
 
 
-def change(p: Program) -> Envelope[Any] | None:
+def change(p: Program) -> Envelope[Any]:
     """One or two changes in one step."""
     puts: list[c.Shipped] = []
     for _ in range(1 + p.chance.one_in(4)):
@@ -68,7 +68,9 @@ def a_grant(p: Program) -> list[c.Shipped]:
     ends = p.at + chance.pick((DAY, DAY, DAY, 5000, 0))
     protected = NOTHING
     if account.startswith("quota/") and chance.one_in(2):
-        protected = Resources(chance.pick((3000, 9000, 15_000)), chance.pick((0, 9000)), 0, chance.pick((0, 2000)))
+        free = p.model.free()
+        cpu, memory = chance.pick((3000, 9000, free.get("cpu", 0))), chance.pick((0, free.get("memory", 0)))
+        protected = Resources(max(cpu, 0), max(memory, 0), 0, chance.pick((0, 2000)))
     return [c.GrantShipped(account, version, target, ends, protected)]
 
 
@@ -82,6 +84,16 @@ def renewal(p: Program) -> Envelope[Any] | None:
         if account not in live:
             puts.append(c.GrantShipped(account, known.version + 1 if known else 1, target, p.at + DAY))
     return step(p, *puts) if puts else None
+
+
+def other_accounts(p: Program) -> Envelope[Any] | None:
+    """An assignment whose slots are charged gets other accounts: they may be adopted now."""
+    charged = {slot.assignment for slot in p.model.slots.values() if slot.account}
+    known = [p.model.assignments[uid] for uid in sorted(charged & set(KINDS)) if len(KINDS[uid].accounts) > 1]
+    if not known:
+        return None
+    one = p.chance.pick(known)
+    return step(p, c.AssignmentShipped(replace(one, accounts=p.chance.pick(KINDS[one.uid].accounts))))
 
 
 def an_assignment(p: Program) -> list[c.Shipped]:

@@ -320,10 +320,11 @@ class Model:
                 total = plus(total, minus(self.capacity(node), plus(room.firm, room.held)))
         return total
 
-    def crowds_out(self, account: str, free_before: Amounts) -> bool:
+    def crowds_out(self, free_before: Amounts, owed: Amounts) -> bool:
         """Whether what was taken since leaves less than others are owed, of anything that was taken."""
-        free, owed = self.free(), self.owed_to_others(account)
-        return any(free.get(name, 0) < owed[name] for name in owed if free.get(name, 0) < free_before.get(name, 0))
+        free = self.free()
+        taken = [name for name in owed if free.get(name, 0) < free_before.get(name, 0)]
+        return any(free.get(name, 0) < owed[name] for name in taken)
 
     def serving(self, assignment: int) -> int:
         return sum(slot.phase is Phase.SERVING for slot in self.of(assignment))

@@ -223,16 +223,16 @@ def _take(
     model: Model, slot: Slot, placement: c.Placement, assignment: Assignment, sender: Sender, *, bind: bool
 ) -> Code | None:
     """Take it all; and give it all back if protected tenants would be crowded out or nobody pays."""
-    free, before, hold = model.free(), copy.copy(slot), model.holds.get(placement.hold)
+    free, owed = model.free(), model.owed_to_others(assignment.accounts[0])
+    before, hold = copy.copy(slot), model.holds.get(placement.hold)
     stopped = {key: model.slots[key] for key in placement.after}
     slot.node, slot.devices, slot.ports = placement.node, placement.devices, placement.ports
     slot.waits, slot.firm = placement.after, _firm(model, assignment)
     slot.phase, slot.cause = (Phase.BOUND, "bound") if bind else (Phase.RESERVED, "placed")
     if hold is not None:
         del model.holds[hold.uid]
-    first = assignment.accounts[0] if assignment.accounts else ""
     code: Code | None = None
-    if slot.firm and model.crowds_out(first, free):
+    if slot.firm and model.crowds_out(free, owed):
         code = Code.PROTECTED
     elif not slot.account:
         slot.account = _payer(model, assignment, model.need(slot.template), sender.at)

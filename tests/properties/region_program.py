@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -14,6 +15,8 @@ from holdfast.core.ledger.draft import Landed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession
 from holdfast.core.ledger.table import TableSpec
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from tests.properties.region_compare import (
@@ -45,23 +48,44 @@ class Tally:
     repeated: Counter[str] = field(default_factory=Counter)
     codes: Counter[Code] = field(default_factory=Counter)
     part_codes: Counter[Code] = field(default_factory=Counter)
+    edges: Counter[tuple[Phase, Phase, str]] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     programs: int = 0
 
-    def count(self, command: Any, verdict: Verdict) -> None:
+    def count(self, command: Any, verdict: Verdict, before: Model, after: Model) -> None:
         name = type(command).__name__
         if verdict.repeats is not None:
             self.repeated[name] += 1
         elif verdict.code is None:
             self.accepted[name] += 1
             self.part_codes.update(verdict.parts.values())
+            self.edges.update(edges_taken(command, before, after))
         else:
             self.refused[name] += 1
             self.codes[verdict.code] += 1
 
 
+def edges_taken(command: Any, before: Model, after: Model) -> Iterator[tuple[Phase, Phase, str]]:
+    """The edges that slots took between the two, by what they were and what has become of them."""
+    causes = {one.slot: one.cause for one in command.moves} if isinstance(command, c.Move) else {}
+    for key, old in before.slots.items():
+        new = after.slots.get(key)
+        if new is not None and new.phase is old.phase:
+            continue
+        if new is None:
+            yield old.phase, Phase.RELEASED, causes.get(key, "withdrawn")
+        elif new.phase is Phase.PENDING:
+            yield old.phase, Phase.PENDING if old.phase is Phase.RESERVED else Phase.RELEASED, new.cause
+        elif old.phase is Phase.PENDING:
+            yield Phase.PENDING, Phase.RESERVED, "placed"
+            if new.phase is Phase.BOUND:
+                yield Phase.RESERVED, Phase.BOUND, "bound"
+        else:
+            yield old.phase, new.phase, new.cause
+
+
 class SmallState(RegionState):
-    """A region's state in few shards: a small one is walked through quickly, and more rows share a shard with a fork."""
+    """A region's state in few shards: it is walked through quickly, and a fork shares more rows of each shard."""
 
     TABLES: ClassVar[tuple[TableSpec, ...]] = tuple(
         replace(spec, shards=min(spec.shards, 5)) for spec in RegionState.TABLES
@@ -131,11 +155,11 @@ class Program:
             adopt_epochs(after, self.bench.state)
             remember(after, envelope, self.at, answer.revision, answer.answer)
             self.accepted = [*self.accepted[1 - KEPT :], envelope]
-            self.model = after
-        found = [*differences(self.model, self.bench.state), *violations(self.bench.state)]
+        found = [*differences(after, self.bench.state), *violations(self.bench.state)]
         if found:
             raise Disagreement("; ".join(found))
-        self.tally.count(envelope.command, verdict)
+        self.tally.count(envelope.command, verdict, self.model, after)
+        self.model = after
         return verdict
 
     def send(self, actor: str, command: Any, **fields: Any) -> Verdict:

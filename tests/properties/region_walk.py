@@ -34,7 +34,8 @@ GOOD: tuple[tuple[int, intents.Intent], ...] = (
     (10, intents.hold), (5, intents.change_hold), (3, intents.report_pending), (8, intents.adopt_slots),
     (3, intents.forget_assignment), (4, intents.close_breach), (4, intents.override), (3, intents.keep_house),
     (10, intents.open_session), (3, intents.end_session), (12, intents.register_node), (5, intents.administer_node),
-    (2, intents.judge_node), (2, intents.remove_node), (14, links.change), (4, links.renewal), (3, links.gone), (2, links.full_list),
+    (2, intents.judge_node), (2, intents.remove_node), (14, links.change), (4, links.renewal), (3, links.gone),
+    (2, links.full_list), (4, links.other_accounts),
 )  # fmt: skip
 #: How many intents are thought of, and how often each, before one is sent that the model refuses.
 INTENTS, TRIES = 3, 3

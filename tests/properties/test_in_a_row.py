@@ -55,7 +55,8 @@ PROGRAMS = st.lists(st.one_of(PROPOSALS, PROPOSALS, PROPOSALS, OTHERS), min_size
 
 
 def envelopes(program: list[Any]) -> list[Envelope[Any]]:
-    bench, found = REGION_BEFORE, []
+    bench = REGION_BEFORE
+    found: list[Envelope[Any]] = []
     session = bench.sessions[SCHEDULER]
     for sequence, step in enumerate(program, start=1):
         if step == "withdraw":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "reference.md"
 BOOKS: tuple[Book[Any], ...] = (PLATFORM, REGION)
 
 
-def table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     head = [f"| {' | '.join(columns)} |", f"|{'|'.join('---' for _ in columns)}|"]
     return [*head, *(f"| {' | '.join(row)} |" for row in rows), ""]
 

@@ -132,8 +132,11 @@ def test_declaring_lost_needs_the_right_to_override_there() -> None:
     bench = a_world()
     bench.put(a_principal("person/operator", Right.OPERATE))
     bench.put(a_principal("person/abroad", Right.OVERRIDE, region="us"))
+    bench.put(a_principal("person/guest", Right.OVERRIDE, tenant="acme"))
     bench.refuse(Code.NO_RIGHT, "person/operator", c.DeclareLost("eu", "why"))
     bench.refuse(Code.WRONG_SCOPE, "person/abroad", c.DeclareLost("eu", "why"))
+    bench.refuse(Code.WRONG_SCOPE, "person/guest", c.DeclareLost("eu", "why"))
+    bench.accept("person/abroad", c.DeclareLost("us", "why"))
 
 
 def test_while_a_person_holds_a_region_lost_no_controller_says_otherwise() -> None:

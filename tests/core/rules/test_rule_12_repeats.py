@@ -148,11 +148,23 @@ def test_a_key_is_forgotten_after_its_window_and_not_before() -> None:
     bench = a_region()
     command = an_override("incident", bench.at + 600_000)
     bench.accept(ROOT, command, key="k")
-    bench.at += 86_400_000
+    bench.at += 86_400_000 + 300_000
     assert isinstance(bench.send(ROOT, command, key="k"), Repeated)
     bench.at += 1
     later = an_override("incident", bench.at + 600_000)
     assert isinstance(bench.send(ROOT, later, key="k"), Landed)
+
+
+def test_a_command_from_the_future_is_refused_since_its_repeat_would_outlive_its_key() -> None:
+    bench = a_region()
+    command = an_override("incident", bench.at + 600_000)
+    assert bench.refuse(ROOT, command, sent=bench.at + 300_001).code is Code.MALFORMED
+    sent = bench.at + 300_000
+    bench.accept(ROOT, command, sent=sent, key="k")
+    bench.at = sent + 86_400_000
+    assert isinstance(bench.send(ROOT, command, sent=sent, key="k"), Repeated)
+    bench.at += 1
+    assert bench.refuse(ROOT, command, sent=sent, key="k").code is Code.TOO_OLD_TO_RETRY
 
 
 def test_keys_are_bounded() -> None:

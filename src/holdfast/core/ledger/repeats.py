@@ -14,7 +14,7 @@ from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.codec import Record, body_digest, key_id
 from holdfast.core.ledger.registry import Case
 from holdfast.core.ledger.state import KeyKept, LedgerState, Remembered, Session
-from holdfast.core.model.shapes import Revision
+from holdfast.core.model.shapes import Instant, Revision
 
 #: How many commands of one session may be in flight.
 WINDOW = 256
@@ -23,9 +23,9 @@ WINDOW = 256
 def earlier_answer(state: LedgerState, case: Case) -> Repeated | Refused | None:
     """The first answer if this is a repeat; a refusal if it may be one and cannot be told; None if it is new."""
     envelope = case.envelope
-    if envelope.sent + state.facts.settings.retry_window < case.at:
-        facts = {"sent": envelope.sent, "at": case.at}
-        return Refused(Code.TOO_OLD_TO_RETRY, "first sent longer ago than repeats are remembered", facts)
+    settings = state.facts.settings
+    if not case.at - settings.retry_window <= envelope.sent <= case.at + settings.sent_ahead:
+        return _wrong_time(envelope.sent, case.at)
     session = case.session
     if session is not None:
         high = session.high
@@ -33,6 +33,14 @@ def earlier_answer(state: LedgerState, case: Case) -> Repeated | Refused | None:
     if envelope.key:
         return _in_keys(state, case)
     return None
+
+
+def _wrong_time(sent: Instant, at: Instant) -> Refused:
+    """A command from the future would outlive the memory of its key, and could be executed twice."""
+    facts = {"sent": sent, "at": at}
+    if sent > at:
+        return Refused(Code.MALFORMED, "sent later than now: check the sender's clock", facts)
+    return Refused(Code.TOO_OLD_TO_RETRY, "first sent longer ago than repeats are remembered", facts)
 
 
 def _in_ring(state: LedgerState, session: Session, sequence: int) -> Repeated | Refused | None:
@@ -58,8 +66,8 @@ def forget(state: LedgerState, session: Revision) -> None:
 
 def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
     kept = state.keys.get(key_id(case.actor, case.envelope.key))
-    if kept is None or kept.at + state.facts.settings.retry_window < case.at:
-        live = [key for key in state.keys_of.get(case.actor) or () if not _is_over(state, key, case.at)]
+    if kept is None or _is_over(state, kept, case.at):
+        live = [key for key in state.keys_of.get(case.actor) or () if not _is_over(state, state.keys[key], case.at)]
         if len(live) >= state.facts.settings.keys_per_actor:
             return Refused(Code.TOO_MANY_KEYS, "too many idempotency keys in one window", {"keys": len(live)})
         return None
@@ -68,9 +76,10 @@ def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
     return Repeated(kept.revision, kept.answer)
 
 
-def _is_over(state: LedgerState, key: int, at: int) -> bool:
-    kept = state.keys.get(key)
-    return kept is None or kept.at + state.facts.settings.retry_window < at
+def _is_over(state: LedgerState, kept: KeyKept, at: Instant) -> bool:
+    """A key is kept as long as any repeat of its command may still come."""
+    settings = state.facts.settings
+    return kept.at + settings.retry_window + settings.sent_ahead < at
 
 
 def remember(state: LedgerState, record: Record[Any], revision: Revision) -> None:
@@ -85,7 +94,7 @@ def remember(state: LedgerState, record: Record[Any], revision: Revision) -> Non
             state.sessions.put(session.uid, Session(session.uid, session.principal, session.opened, sequence))
     elif record.key:
         mine = state.keys_of.get(record.actor) or ()
-        over = [key for key in mine if _is_over(state, key, record.at) or key == record.key]
+        over = [key for key in mine if _is_over(state, state.keys[key], record.at) or key == record.key]
         for key in over:
             state.keys.drop(key)
         state.keys.put(record.key, KeyKept(record.actor, record.body, record.at, revision, record.answer))

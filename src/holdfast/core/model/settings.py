@@ -25,6 +25,7 @@ class Settings(Document, frozen=True):
     reservation_life: int = 30_000
     grant_life: int = 86_400_000
     retry_window: int = 86_400_000
+    sent_ahead: int = 300_000
     keys_per_actor: int = 10_000
     override_life: int = 7 * 86_400_000
     breach_deadline: int = 600_000

@@ -24,7 +24,7 @@ from holdfast.core.platform.checks import CHECKS
 from holdfast.core.platform.commands import Delete, OperatorObject, Put
 from holdfast.core.platform.events import ObjectRemoved, ObjectStored, ValiditiesDropped
 from holdfast.core.platform.names import refuse_marks, refuse_name
-from holdfast.core.platform.senders import outside_everywhere, outside_region
+from holdfast.core.platform.senders import outside_everywhere, outside_whole_region
 from holdfast.core.platform.state import TABLE_OF, PlatformState
 from holdfast.core.platform.uses import USES
 
@@ -106,17 +106,11 @@ def already(key: str, revision: Revision) -> Refused:
 
 
 def _refuse_scope(sent: OperatorObject, case: Case) -> Refused | None:
+    """A region's operator may write that region and its pools; all else concerns everybody."""
     if isinstance(sent, Region):
-        return _refuse_in_region(sent.meta.name, case)
+        return outside_whole_region(case, sent.meta.name)
     if isinstance(sent, NodePool):
-        return _refuse_in_region(sent.spec.region, case)
-    return outside_everywhere(case)
-
-
-def _refuse_in_region(region: str, case: Case) -> Refused | None:
-    """A region's operator may write that region and its pools."""
-    if case.principal is not None and case.principal.spec.scope.region and not case.principal.spec.scope.tenant:
-        return outside_region(case, region)
+        return outside_whole_region(case, sent.spec.region)
     return outside_everywhere(case)
 
 

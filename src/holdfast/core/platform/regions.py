@@ -21,7 +21,7 @@ from holdfast.core.platform.commands import Acknowledge, DeclareLost, JoinRegion
 from holdfast.core.platform.events import RegionAcknowledged, RegionJoined, RegionJudged, RegionRejoined
 from holdfast.core.platform.names import refuse_reason
 from holdfast.core.platform.objects import already
-from holdfast.core.platform.senders import outside_region, refuse_other_region, refuse_unjoined
+from holdfast.core.platform.senders import outside_whole_region, refuse_other_region, refuse_unjoined
 from holdfast.core.platform.state import PlatformState
 
 _H = RegionHealth
@@ -114,7 +114,7 @@ def declare_lost(state: PlatformState, command: DeclareLost, case: Case) -> Acce
     """A person need not wait for silence to be proven."""
     refused = (
         refuse_unknown("Region", (command.region,), state.regions)
-        or outside_region(case, command.region)
+        or outside_whole_region(case, command.region)
         or refuse_reason(command.reason)
     )
     if refused is not None:

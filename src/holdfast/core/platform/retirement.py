@@ -28,7 +28,7 @@ from holdfast.core.platform.events import (
 )
 from holdfast.core.platform.names import refuse_reason
 from holdfast.core.platform.objects import already
-from holdfast.core.platform.senders import outside_region
+from holdfast.core.platform.senders import outside_whole_region
 from holdfast.core.platform.state import PlatformState, assignments_of, grant_key
 
 
@@ -36,7 +36,9 @@ def retire_region(state: PlatformState, command: RetireRegion, case: Case) -> Ac
     """What it held is free; its log never speaks for it again."""
     name = command.region
     refused = (
-        refuse_unknown("Region", (name,), state.regions) or outside_region(case, name) or refuse_reason(command.reason)
+        refuse_unknown("Region", (name,), state.regions)
+        or outside_whole_region(case, name)
+        or refuse_reason(command.reason)
     )
     if refused is not None:
         return refused

@@ -48,6 +48,14 @@ def outside_region(case: Case, region: str) -> Refused | None:
     return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {scope} only", {"scope": scope})
 
 
+def outside_whole_region(case: Case, region: str) -> Refused | None:
+    """The sender's scope is another region, or only a part of this one: a tenant or a node."""
+    scope = case.principal.spec.scope if case.principal else None
+    if scope is None or scope.tenant or scope.node:
+        return outside_everywhere(case)
+    return outside_region(case, region)
+
+
 def outside_everywhere(case: Case) -> Refused | None:
     """The sender's scope is narrower than the whole platform."""
     scope = case.principal.spec.scope if case.principal else None

@@ -136,6 +136,10 @@ def report_pending(state: RegionState, command: ReportPending, case: Case) -> Ac
         return not_found("request", f"{command.assignment}/{command.template}")
     if _size(command.reasons) > REASONS_MAX:
         return Refused(Code.TOO_LARGE, f"a tree of reasons has at most {REASONS_MAX} nodes", {})
+    if command.examined >= case.revision:
+        return Refused(
+            Code.MALFORMED, "it was examined at a revision that does not exist", {"examined": command.examined}
+        )
     if command.examined <= request.examined:
         return Refused(Code.ALREADY, f"it was examined at {request.examined}", {"examined": request.examined})
     return Accepted((PendingReported(command.assignment, command.template, command.examined, command.reasons),))
