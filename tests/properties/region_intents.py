@@ -151,9 +151,15 @@ def open_slots(p: Program) -> Envelope[Any] | None:
 def withdraw_slots(p: Program) -> Envelope[Any] | None:
     if not p.model.slots:
         return None
-    slot = p.model.slots[p.chance.pick(sorted(p.model.slots))]
+    slot = p.chance.pick(unwanted(p) or list(p.model.slots.values()))
     ordinals = sorted(other.ordinal for other in p.model.of(slot.assignment))
     return p.envelope("controller/replica", c.WithdrawSlots(slot.assignment, tuple(p.chance.some(ordinals, 2))))
+
+
+def unwanted(p: Program) -> list[Slot]:
+    """Slots of assignments that have ended, half of the time: somebody clears up after them."""
+    ended = [s for _, s in sorted(p.model.slots.items()) if p.model.assignments[s.assignment].stage is Stage.ENDED]
+    return ended if p.chance.one_in(2) else []
 
 
 def forget_assignment(p: Program) -> Envelope[Any] | None:
@@ -350,7 +356,7 @@ def stop(p: Program) -> Envelope[Any] | None:
     if not slots:
         return None
     cause = STOP_CAUSES[p.chance.pick([name for name in STOP_CAUSES if name not in ("preempted", "reclaimed")])]
-    some, template = p.chance.some(slots, 2), ""
+    some, template = p.chance.some([s for s in unwanted(p) if s in slots] or slots, 2), ""
     if cause.again and p.chance.one_in(2):
         kind = KINDS.get(100 * some[0].workload)
         known = [DIGESTS[name] for name in kind.templates if DIGESTS[name] in p.model.templates] if kind else []

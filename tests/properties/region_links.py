@@ -112,7 +112,7 @@ def an_assignment(p: Program) -> list[c.Shipped]:
             (6, an_assignment_of(uid, shares=counts)),
             (3, replace(known, stage=Stage.ACTIVE, disruption=chance.below(3))),
             (1, replace(known, stage=Stage.STANDBY)),
-            (1, replace(known, stage=Stage.ENDED)),
+            (2, replace(known, stage=Stage.ENDED)),
             (2, replace(known, ordinals=known.ordinals[chance.below(2) :], right_until=chance.pick((0, lapse)))),
             (3, replace(known, accounts=chance.pick(kind.accounts[1:] or (*kind.accounts, ())))),
             (1, replace(known, jurisdictions=chance.pick(((), ("eu",), ("us",))))),

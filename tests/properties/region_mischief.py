@@ -58,25 +58,28 @@ def badly_addressed(p: Program) -> Envelope[Any] | None:
         return None
     kind = meant.actor.partition("/")[0]
     if kind in ("controller", "ledger"):
-        return replace(meant, **chance.pick(({"session": 7}, {"key": "k"}, {"sent": p.at - 90_000_000})))
+        return changed(p, meant, {"session": 7}, {"key": "k"}, {"sent": p.at - 90_000_000})
     if kind == "person":
         used = [(actor, key) for actor, key in p.model.keys if actor == meant.actor]
         again = {"key": chance.pick(used)[1]} if used else {"key": ""}
-        return replace(meant, **chance.pick(({"key": ""}, {"key": "k" * 257}, {"session": 7}, again, again)))
+        return changed(p, meant, {"key": ""}, {"key": "k" * 257}, {"session": 7}, again, again)
     high = meant.sequence - 1
-    wrong = chance.pick(
-        (
-            {"session": 0},
-            {"session": chance.pick(sorted(p.model.sessions)) if p.model.sessions else 9},
-            {"sequence": 0},
-            {"sequence": high + 257},
-            {"sequence": high + 256},
-            {"sequence": max(1, high - chance.below(300))},
-            {"sent": p.at - 90_000_000},
-            {"actor": "agent/" + "n" * 251},
-        )
+    return changed(
+        p,
+        meant,
+        {"session": 0},
+        {"session": chance.pick(sorted(p.model.sessions)) if p.model.sessions else 9},
+        {"sequence": 0},
+        {"sequence": high + 257},
+        {"sequence": high + 256},
+        {"sequence": max(1, high - chance.below(300))},
+        {"sent": p.at - 90_000_000},
+        {"actor": "agent/" + "n" * 251},
     )
-    return replace(meant, **wrong)
+
+
+def changed(p: Program, meant: Envelope[Any], *wrong: dict[str, Any]) -> Envelope[Any]:
+    return replace(meant, **p.chance.pick(wrong))
 
 
 def too_much(p: Program) -> Envelope[Any] | None:
@@ -241,13 +244,13 @@ def wrong_moves(p: Program) -> Envelope[Any] | None:
         )
         return replace(meant, command=c.Move((one, chance.pick(wrong)) if chance.one_in(2) else (chance.pick(wrong),)))
     if isinstance(command, c.Bind):
-        return replace(meant, **chance.pick(({"policy": 9}, {"command": c.Bind(command.slots * 2)})))
+        return changed(p, meant, {"policy": 9}, {"command": c.Bind(command.slots * 2)})
     if isinstance(command, c.Propose):
         group = command.groups[0]
         twice = replace(command, groups=(replace(group, placements=group.placements * 2),))
         late = replace(command, valid_until=p.at + chance.pick((0, 5001)))
         other = replace(command, groups=(replace(group, template=DIGESTS[chance.pick(list(TEMPLATES))]),))
-        return replace(meant, **chance.pick(({"policy": 9}, {"command": twice}, {"command": late}, {"command": other})))
+        return changed(p, meant, {"policy": 9}, {"command": twice}, {"command": late}, {"command": other})
     return None
 
 
@@ -261,7 +264,7 @@ def wrong_places(p: Program) -> Envelope[Any] | None:
     group = meant.command.groups[0]
     placements = []
     for one in group.placements:
-        wrong = (
+        wrong: tuple[dict[str, Any], ...] = (
             {"node": chance.pick(nodes)},
             {"devices": (chance.below(3),)},
             {"devices": (0, 0)},

@@ -59,15 +59,16 @@ class Tally:
         elif verdict.code is None:
             self.accepted[name] += 1
             self.part_codes.update(verdict.parts.values())
-            self.edges.update(edges_taken(command, before, after))
+            self.edges.update(edges_taken(command, verdict, before, after))
         else:
             self.refused[name] += 1
             self.codes[verdict.code] += 1
 
 
-def edges_taken(command: Any, before: Model, after: Model) -> Iterator[tuple[Phase, Phase, str]]:
+def edges_taken(command: Any, verdict: Verdict, before: Model, after: Model) -> Iterator[tuple[Phase, Phase, str]]:
     """The edges that slots took between the two, by what they were and what has become of them."""
-    causes = {one.slot: one.cause for one in command.moves} if isinstance(command, c.Move) else {}
+    moves = enumerate(command.moves if isinstance(command, c.Move) else ())
+    causes = {one.slot: one.cause for index, one in moves if (0, index) not in verdict.parts}
     for key, old in before.slots.items():
         new = after.slots.get(key)
         if new is not None and new.phase is old.phase:

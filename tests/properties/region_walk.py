@@ -32,7 +32,7 @@ GOOD: tuple[tuple[int, intents.Intent], ...] = (
     (50, intents.propose), (50, intents.advance), (8, intents.any_edge), (8, intents.mourn), (14, intents.open_slots),
     (8, intents.stop), (4, intents.withdraw_slots), (8, intents.bind), (3, intents.unreserve), (4, intents.expire),
     (10, intents.hold), (5, intents.change_hold), (3, intents.report_pending), (8, intents.adopt_slots),
-    (3, intents.forget_assignment), (4, intents.close_breach), (4, intents.override), (3, intents.keep_house),
+    (6, intents.forget_assignment), (4, intents.close_breach), (4, intents.override), (3, intents.keep_house),
     (10, intents.open_session), (3, intents.end_session), (12, intents.register_node), (5, intents.administer_node),
     (2, intents.judge_node), (2, intents.remove_node), (14, links.change), (4, links.renewal), (3, links.gone),
     (2, links.full_list), (4, links.other_accounts),
@@ -71,14 +71,21 @@ def next_envelope(p: Program) -> Envelope[Any] | None:
         return chance.pick(p.accepted)
     if roll >= 15:
         return chance.weighed(MISCHIEF)(p)
-    found = links.machines_back(p) if chance.one_in(2) else None
-    for number in range(INTENTS * TRIES):
-        if found is not None and judge(p.model, found, p.at)[0].accepted and not waived(p.model, p.bench.state, found):
+    found, refused = links.machines_back(p) if chance.one_in(2) else None, None
+    for intent in [chance.weighed(GOOD) for _ in range(INTENTS)]:
+        for _ in range(TRIES):
+            found = found or intent(p)
+            if found is None or welcome(p, found):
+                break
+            refused, found = found, None
+        if found is not None:
             return found
-        if number % TRIES == 0:
-            intent = chance.weighed(GOOD)
-        found = intent(p) or found
-    return found
+    return refused
+
+
+def welcome(p: Program, envelope: Envelope[Any]) -> bool:
+    """Whether the model accepts it, and nothing is known to be wrong there."""
+    return judge(p.model, envelope, p.at)[0].accepted and not waived(p.model, p.bench.state, envelope)
 
 
 def walk(p: Program, steps: int) -> None:

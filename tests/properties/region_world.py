@@ -111,7 +111,7 @@ _ACME, _BETA, _SPARE = ("quota/acme",), ("quota/beta",), ("emergency/7",)
 KINDS: dict[int, Kind] = {
     kind.assignment: kind
     for kind in (
-        Kind(1, "acme", "normal", ("web-1", "web-2", "web-0"), accounts=(_ACME, (*_ACME, "emergency/7"), _SPARE), count=4),
+        Kind(1, "acme", "normal", ("web-1", "web-2", "web-0"), accounts=(_ACME, _ACME + _SPARE, _SPARE), count=4),
         Kind(2, "acme", "normal", ("db-1", "db-2"), exclusive=True, accounts=(_ACME,)),
         Kind(3, "beta", "best-effort", ("batch-1",), batch=True, accounts=(_BETA,)),
         Kind(4, "beta", "best-effort", ("scrap-1", "scrap-gpu"), accounts=(_BETA,), count=4),

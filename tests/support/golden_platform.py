@@ -1,115 +1,142 @@
-"""A short life of the platform in which every event happens: what its golden log is recorded from."""
+"""The platform's golden story: a short life in which every event of the platform happens.
+
+It stands on the bench alone and not on the worlds of other tests: those may change, and what is golden may not.
+"""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from holdfast.core.ledger.digest import state_digest
-from holdfast.core.ledger.house import Configure, RecordDigest
-from holdfast.core.ledger.overrides import EndOverride
+from holdfast.core.ledger.house import Configure, EndSession, RecordDigest, StartTerm
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.ledger.revision import revision
 from holdfast.core.model.allotment import Purpose, Stage
-from holdfast.core.model.control import PolicyDocument, PolicyStage
+from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.model.tenancy import Right
+from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.book import ASSIGNMENT, FAILOVER, STATUS
+from holdfast.core.platform.book import FAILOVER, STATUS
 from tests.support.platform import (
-    ACME,
+    HOUR,
     ROOT,
+    SECOND,
     PlatformBench,
+    a_budget,
+    a_class,
     a_pool,
+    a_principal,
     a_quota,
+    a_region,
     a_template,
     a_tenant,
     a_token,
     a_workload,
-    a_world,
     an_exclusive,
     cpu,
 )
 
 
 def platform_story() -> PlatformBench:
-    """Objects, work, lending, identities, a lost and a retired region, policies, endings."""
-    bench = a_world()
-    bench.put(a_token())
-    bench.put(a_pool())
-    _work(bench)
-    _lending(bench)
-    _identities(bench)
-    _steering(bench)
-    _loss(bench)
-    _endings(bench)
+    """A short life of a platform in which every event happens but a raised level: there is only one level yet."""
+    bench = PlatformBench()
+    _found(bench)
+    web, db = _want(bench)
+    _lend(bench)
+    _steer(bench)
+    _recover(bench, web, db)
+    _end(bench, web)
     bench.accept("ledger", RecordDigest(bench.state.facts.seq, state_digest(bench.state)))
     return bench
 
 
-def _work(bench: PlatformBench) -> None:
-    web = bench.put(a_workload("web", budget="reserve", disruption_max=2))
+def _found(bench: PlatformBench) -> None:
+    bench.put(a_principal("region/*"))
+    bench.put(a_principal("tenant/*", Right.WRITE))
+    bench.put(a_class("normal", 50))
+    bench.put(a_class("critical", 100))
+    bench.put(a_tenant("acme", "normal", "critical"))
+    bench.put(a_tenant("beta", "normal"))
+    bench.put(a_quota("acme", Resources(10_000, 16_384, 0, 1_000, (("fpga", 2),)), cpu(1_000)))
+    for name, jurisdiction in (("eu", "EU"), ("us", "US"), ("us2", "US")):
+        bench.put(a_region(name, jurisdiction, user=20))
+        bench.join(name)
+    bench.put(a_pool("small", "eu", 1, 8))
+    bench.put(a_budget("reserve", ("eu", "us"), cpu(4_000), "acme"))
+    bench.put(a_token("ci"))
+    bench.accept("ledger", StartTerm(2, "server-2"))
+    bench.accept(ROOT, Configure(replace(DEFAULTS, right_lease=30_000)))
+    bench.open_session("us2")
+    bench.accept("region/us2", c.JoinRegion("us2", "log-us2"))
+    bench.accept("controller/sessions", EndSession(bench.sessions["region/us2"], "silent"))
+
+
+def _want(bench: PlatformBench) -> tuple[int, int]:
+    web = bench.put(a_workload(budget="reserve", replicas=4, disruption_max=2))
+    bench.put(a_workload(budget="reserve", replicas=4, disruption_max=2, template=a_template(1_000)))
     bench.assign(web, "eu", 2, disruption=1)
-    bench.assign(web, "us", 1, disruption=1)
+    bench.assign(web, "us", 2, disruption=1)
     bench.assign(web, "us", 2, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
-    bench.put(a_workload("web", budget="reserve", template=a_template(command="v2"), disruption_max=1))
-    bench.assign(web, "us", 1)
-    ready = Condition(type="Progressing", status=Truth.TRUE, reason=Reason.PROGRESSING, message="1 of 3")
-    bench.accept(STATUS, c.ReportStatus(web, 2, 3, 2, 1, (ready,)))
-
-
-def _lending(bench: PlatformBench) -> None:
-    wide = Resources(cpu=8_000, extended=(("fpga", 2),))
-    bench.put(a_quota("acme", wide, protected=cpu(1_000)))
-    bench.settle("eu", bench.offer("eu", wide, protected=cpu(500)), wide)
-    bench.put(a_quota("acme", cpu(5_000)))
-    bench.settle("eu", bench.offer("eu", cpu(2_000)), cpu(3_000))
-    bench.settle("eu", 2, cpu(2_000))
-    bench.offer("us", cpu(3_000), "recovery/reserve")
-    emergency = bench.emergency(1_000)
-    account = f"emergency/{emergency}"
-    bench.settle("eu", bench.offer("eu", cpu(1_000), account), cpu(1_000), account)
-    bench.accept(ROOT, EndOverride(emergency, "the launch is over"))
-    bench.settle("eu", bench.offer("eu", cpu(0), account), cpu(0), account)
-
-
-def _identities(bench: PlatformBench) -> None:
-    db = bench.put(an_exclusive("db", leased=True))
+    db = bench.put(an_exclusive(leased=True, replicas=2))
     bench.hold(db, "eu", 0, 1)
-    bench.accept("region/eu", c.ReleaseRight(db, 0))
-    bench.hold(db, "us", 0)
-    bench.accept(ROOT, c.AttestRight(db, 0, "us", "its node was taken apart"))
+    progress = Condition(type="Progressing", status=Truth.TRUE, reason=Reason.PROGRESSING, message="two are up")
+    bench.accept(STATUS, c.ReportStatus(web, 1, 4, 3, 2, (progress,)))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 5, revision(bench.state.facts.seq)))
+    return web, db
 
 
-def _steering(bench: PlatformBench) -> None:
-    first, second = (bench.accept(ROOT, c.PublishPolicy(PolicyDocument(packing=packing))) for packing in (2, 3))
-    bench.put(a_tenant("guest"))
-    bench.accept(ROOT, c.ActivatePolicy(first, "eu", "guest", PolicyStage.ACTIVE))
-    bench.accept(ROOT, c.ActivatePolicy(first, "us"))
+def _lend(bench: PlatformBench) -> None:
+    first = bench.offer("eu", Resources(8_000, 8_192, 0, 0, (("fpga", 1),)), protected=cpu(500))
+    bench.settle("eu", first, Resources(8_000, 8_192, 0, 0, (("fpga", 1),)))
+    bench.put(a_quota("acme", Resources(6_000, 16_384, 0, 1_000, (("fpga", 2),)), cpu(1_000)))
+    bench.settle("eu", bench.offer("eu", cpu(3_000)), cpu(5_000))
+    bench.offer("us", cpu(1_000))
+    bench.offer("us", cpu(1_000), "recovery/reserve")
+    emergency = bench.emergency(2_000, region="us")
+    bench.offer("us", cpu(2_000), f"emergency/{emergency}")
+    bench.accept(ROOT, EndOverride(emergency, "the launch is over"))
+    bench.settle("us", bench.offer("us", cpu(0), f"emergency/{emergency}"), cpu(0), f"emergency/{emergency}")
+
+
+def _steer(bench: PlatformBench) -> None:
+    first = bench.accept(ROOT, c.PublishPolicy(PolicyDocument(scores=(("spread", 3),), freshness=(("normal", 500),))))
+    second = bench.accept(ROOT, c.PublishPolicy(PolicyDocument(packing=2)))
+    bench.accept(ROOT, c.ActivatePolicy(first, "eu", "acme"))
+    bench.accept(ROOT, c.ActivatePolicy(first, "us2", "", PolicyStage.ACTIVE))
+    bench.accept(ROOT, c.ActivatePolicy(second, "us", "beta"))
     bench.accept(ROOT, c.RollBackPolicy(first, second))
-    bench.accept(ROOT, c.Delete("Tenant", "guest"))
-    bench.accept(ROOT, Configure(replace(DEFAULTS, grant_life=40_000_000)))
+    bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "an incident", bench.at + HOUR))
 
 
-def _loss(bench: PlatformBench) -> None:
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 40, 1 << 20))
-    bench.join("us")
+def _recover(bench: PlatformBench, web: int, db: int) -> None:
+    bench.later(SECOND)
     bench.lose("eu")
-    standby = next(a for a in bench.state.assignments.values() if a.stage is Stage.STANDBY)
-    bench.accept(FAILOVER, c.Activate(standby.uid))
-    db = bench.workload("db").meta.uid
-    bench.later(100_000)
-    bench.accept(FAILOVER, c.GrantRight(db, 1, "us"))
+    standby = next(a.uid for a in bench.assignments(web) if a.purpose is Purpose.RECOVERY)
+    bench.accept(FAILOVER, c.Activate(standby))
+    bench.later(HOUR)
+    bench.accept(FAILOVER, c.GrantRight(db, 0, "us"))
+    bench.accept(ROOT, c.AttestRight(db, 1, "eu", "its rack has no power"))
+    bench.later(SECOND)
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 6, revision(bench.state.facts.seq)))
+    bench.judge("eu", RegionHealth.HEALTHY)
+    bench.accept("region/us", c.ReleaseRight(db, 0))
+    serving = next(a.uid for a in bench.assignments(web) if a.region == "us" and a.purpose is Purpose.SERVING)
+    bench.accept(FAILOVER, c.EndAssignment(serving))
+    bench.accept("region/us", c.RemoveAssignment(serving))
+    bench.accept(FAILOVER, c.Adopt(standby))
 
 
-def _endings(bench: PlatformBench) -> None:
-    bench.accept(ACME, c.DeleteWorkload("acme", "db"))
-    bench.accept(ACME, c.DeleteWorkload("acme", "web"))
-    bench.retire("eu")
-    for assignment in bench.state.assignments.values():
-        bench.accept("region/us", c.RemoveAssignment(assignment.uid))
-    for uid, workload in bench.state.workloads.items():
-        if workload.meta.finalizers:
-            bench.accept("region/us", c.ReleaseFinalizer(uid, "us"))
-    bench.join("eu", "log-eu-2")
-    last = bench.put(a_workload("last"))
-    uid = bench.assign(last, "eu", 1)
-    bench.accept(ASSIGNMENT, c.EndAssignment(uid))
+def _end(bench: PlatformBench, web: int) -> None:
+    bench.accept("tenant/acme", c.DeleteWorkload("acme", "web"))
+    bench.put(a_workload(replicas=1))
+    eu = next(a.uid for a in bench.assignments(web) if a.region == "eu")
+    bench.accept("region/eu", c.RemoveAssignment(eu))
+    bench.accept("region/eu", c.ReleaseFinalizer(web, "eu"))
+    bench.accept(ROOT, c.DeclareLost("us", "its building is closed"))
+    bench.retire("us")
+    bench.retire("us2")
+    bench.accept(ROOT, c.Delete("Region", "us2"))
+    bench.accept(ROOT, c.Delete("Tenant", "beta"))

@@ -60,10 +60,10 @@ def test_the_same_offer_once_more_changes_nothing_and_a_later_end_is_the_next_ve
     assert bench.offer("eu", cpu(1_000), ends=bench.at + END + 1) == 2
 
 
-def test_amounts_of_zero_are_not_kept() -> None:
+def test_an_extended_resource_of_which_there_is_none_is_not_named() -> None:
     bench = a_world()
-    bench.offer("eu", Resources(cpu=1, extended=(("fpga", 0),)))
-    assert bench.grant("eu").target == cpu(1)
+    target = Resources(cpu=1, extended=(("fpga", 0),))
+    bench.refuse(Code.MALFORMED, GRANT, c.OfferGrant("quota/acme", "eu", target, bench.at + 1000))
 
 
 def test_a_grant_ends_after_now_and_within_its_longest_life() -> None:

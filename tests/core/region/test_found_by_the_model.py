@@ -1,7 +1,7 @@
 """What the model of a region has found in its ledger. A mark says that the fault is still there, and what it is.
 
-A marked test is expected to fail. Once it passes the fault is mended: take the mark away, and take the waiver of its name
-out of `tests/properties/region_waivers.py`, so that random programs go there again.
+A marked test is expected to fail. Once it passes the fault is mended: take the mark away, and take the waiver of its
+name out of `tests/properties/region_waivers.py`, so that random programs go there again.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.codec import Record, body_digest, key_id
 from holdfast.core.ledger.registry import Case
-from holdfast.core.ledger.state import KeyKept, LedgerState, Remembered, Session
+from holdfast.core.ledger.state import KEY, KeyKept, LedgerState, Remembered, Session
 from holdfast.core.model.shapes import Instant, Revision
 
 #: How many commands of one session may be in flight.
@@ -65,11 +65,11 @@ def forget(state: LedgerState, session: Revision) -> None:
 
 
 def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
+    settings = state.facts.settings
     kept = state.keys.get(key_id(case.actor, case.envelope.key))
     if kept is None or _is_over(state, kept, case.at):
-        live = [key for key in state.keys_of.get(case.actor) or () if not _is_over(state, state.keys[key], case.at)]
-        if len(live) >= state.facts.settings.keys_per_actor:
-            return Refused(Code.TOO_MANY_KEYS, "too many idempotency keys in one window", {"keys": len(live)})
+        if len(_live_keys(state, case.actor, case.at)) >= settings.keys_per_actor * KEY.size:
+            return Refused(Code.TOO_MANY_KEYS, "too many idempotency keys in one window", {"actor": case.actor})
         return None
     if kept.body != body_digest(case.command):
         return Refused(Code.KEY_REUSED, "this key was used for another command", {"revision": kept.revision})
@@ -80,6 +80,15 @@ def _is_over(state: LedgerState, kept: KeyKept, at: Instant) -> bool:
     """A key is kept as long as any repeat of its command may still come."""
     settings = state.facts.settings
     return kept.at + settings.retry_window + settings.sent_ahead < at
+
+
+def _live_keys(state: LedgerState, actor: str, at: Instant) -> bytes:
+    """The actor's keys that are not over. They stand in the order of their time: only the oldest are looked at."""
+    mine = state.keys_of.get(actor) or b""
+    first = 0
+    while first < len(mine) and _is_over(state, state.keys[KEY.unpack_from(mine, first)[0]], at):
+        first += KEY.size
+    return mine[first:]
 
 
 def remember(state: LedgerState, record: Record[Any], revision: Revision) -> None:
@@ -93,9 +102,9 @@ def remember(state: LedgerState, record: Record[Any], revision: Revision) -> Non
         if sequence > session.high:
             state.sessions.put(session.uid, Session(session.uid, session.principal, session.opened, sequence))
     elif record.key:
-        mine = state.keys_of.get(record.actor) or ()
-        over = [key for key in mine if _is_over(state, state.keys[key], record.at) or key == record.key]
-        for key in over:
+        live = _live_keys(state, record.actor, record.at)
+        mine = state.keys_of.get(record.actor) or b""
+        for (key,) in KEY.iter_unpack(mine[: len(mine) - len(live)]):
             state.keys.drop(key)
         state.keys.put(record.key, KeyKept(record.actor, record.body, record.at, revision, record.answer))
-        state.keys_of.put(record.actor, (*(key for key in mine if key not in over), record.key))
+        state.keys_of.put(record.actor, live + KEY.pack(record.key))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any, ClassVar, TypeVar
 
 from holdfast.core.ledger.table import MANY, Layer, Table, TableSpec
@@ -54,6 +55,8 @@ class KeyKept(Row, frozen=True):
     answer: bytes
 
 
+KEY = struct.Struct(">Q")
+
 S = TypeVar("S", bound="LedgerState")
 
 COMMON_TABLES = (
@@ -62,7 +65,7 @@ COMMON_TABLES = (
     TableSpec("session_of", str, int, derived=True),
     TableSpec("answered", tuple[int, int], Remembered, MANY),
     TableSpec("keys", int, KeyKept, MANY),
-    TableSpec("keys_of", str, tuple[int, ...], derived=True),
+    TableSpec("keys_of", str, bytes, derived=True),
     TableSpec("overrides", int, Override),
 )
 
@@ -82,7 +85,8 @@ class LedgerState:
     #: By session and number modulo the window: the ring of what a repeat is answered.
     answered: Table[tuple[int, int], Remembered]
     keys: Table[int, KeyKept]
-    keys_of: Table[str, tuple[int, ...]]
+    #: By principal: its keys, packed, oldest first.
+    keys_of: Table[str, bytes]
     overrides: Table[int, Override]
 
     def __init__(self) -> None:
@@ -131,4 +135,4 @@ class LedgerState:
             self.session_of.put(session.principal, uid)
         self.keys_of = Table()
         for key, kept in sorted(self.keys.unordered(), key=lambda row: row[1].revision):
-            self.keys_of.put(kept.actor, (*(self.keys_of.get(kept.actor) or ()), key))
+            self.keys_of.put(kept.actor, (self.keys_of.get(kept.actor) or b"") + KEY.pack(key))

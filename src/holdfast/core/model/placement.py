@@ -17,7 +17,8 @@ class Slot(Row, frozen=True):
     is not wanted any more. `epoch` is the revision of its present binding. `after` names the slots whose room it
     waits for, `heir` the slot that waits for this one. `account` is what it is charged to; empty means uncharged.
     `by`, `since`, `cause` and `evidence` tell who made the last move, when, why, and on which revision of its view.
-    `firm` work stays; work that is not may be reclaimed.
+    `firm` work stays; work that is not may be reclaimed. `reported` is the revision of the binding, or of its agent's
+    last word.
     """
 
     workload: Revision
@@ -41,6 +42,7 @@ class Slot(Row, frozen=True):
     after: tuple[SlotKey, ...] = ()
     heir: SlotKey | None = None
     firm: bool = True
+    reported: Revision = 0
 
 
 class PendingReason(Row, frozen=True):

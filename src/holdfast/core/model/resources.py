@@ -105,6 +105,22 @@ def exceeded(use: Resources, limit: Resources) -> str:
     return ""
 
 
+def lacking(need: Resources, use: Resources, limit: Resources) -> str:
+    """The name of the first resource that is needed and of which there is not so much left; empty when all is there."""
+    if need.cpu and use.cpu + need.cpu > limit.cpu:
+        return "cpu"
+    if need.memory and use.memory + need.memory > limit.memory:
+        return "memory"
+    if need.disk and use.disk + need.disk > limit.disk:
+        return "disk"
+    if need.gpu and use.gpu + need.gpu > limit.gpu:
+        return "gpu"
+    for name, amount in need.extended:
+        if amount_of(use, name) + amount > amount_of(limit, name):
+            return name
+    return ""
+
+
 def amount_of(amounts: Resources, name: str) -> int:
     """How much of the named resource there is."""
     if name in ("cpu", "memory", "disk", "gpu"):
@@ -122,6 +138,6 @@ def ill_formed(amounts: Resources) -> str:
         if not 0 <= amount <= AMOUNT_MAX:
             return f"{name} is {amount}; it must be between 0 and {AMOUNT_MAX}"
     names = [name for name, _ in amounts.extended]
-    if names != sorted(set(names)) or not all(names):
-        return "extended resources must be named once each, in order"
+    if names != sorted(set(names)) or not all(names) or not all(amount for _, amount in amounts.extended):
+        return "extended resources must be named once each, in order, with more than none of each"
     return ""

@@ -6,7 +6,7 @@ alone; each placement then only counts down.
 
 from __future__ import annotations
 
-from holdfast.core.model.resources import NOTHING, Resources, amount_of
+from holdfast.core.model.resources import NOTHING, Resources, amount_of, subtract
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region.commands import NAMED_MAX
 from holdfast.core.region.index import owed
@@ -52,13 +52,15 @@ def affordable(state: RegionState, account: str, at: Instant, need: Resources, s
     return max(most, 0)
 
 
-def leaves_protected(state: RegionState, account: str, spent: Resources, need: Resources) -> int:
+def leaves_protected(
+    state: RegionState, account: str, spent: Resources, need: Resources, paid_off: Resources = NOTHING
+) -> int:
     """How many slots of this need can be placed, after `spent`, before other protected tenants are crowded out.
 
-    Only resources that somebody else is still owed are asked about.
+    Only resources that somebody else is still owed are asked about. `paid_off` is what others are owed no more.
     """
     sums = state.sums
-    shield = sums.shield
+    shield = sums.shield if paid_off is NOTHING else subtract(sums.shield, paid_off)
     if shield == NOTHING:
         return PLENTY
     capacity, taken = sums.capacity, sums.taken

@@ -77,8 +77,8 @@ def slots_bound(state: RegionState, event: e.SlotsBound, stamp: Stamp) -> None:
     for key in event.slots:
         old = state.slots[key]
         new = replace(
-            old, phase=BOUND, epoch=stamp.revision, ends=0, revision=stamp.revision, since=stamp.at,
-            by=stamp.actor, cause="bound",
+            old, phase=BOUND, epoch=stamp.revision, reported=stamp.revision, ends=0, revision=stamp.revision,
+            since=stamp.at, by=stamp.actor, cause="bound",
         )  # fmt: skip
         replace_slot(state, old, new, stamp.revision, stamp.at)
 
@@ -90,6 +90,7 @@ def slots_moved(state: RegionState, event: e.SlotsMoved, stamp: Stamp) -> None:
             old, phase=move.phase, cause=move.cause, revision=stamp.revision, since=stamp.at, by=stamp.actor,
             restarts=old.restarts + (move.cause == "restarted"),
             after=() if move.phase is Phase.STARTING else old.after,
+            reported=stamp.revision if stamp.actor.startswith("agent/") else old.reported,
         )  # fmt: skip
         replace_slot(state, old, new, stamp.revision, stamp.at)
 

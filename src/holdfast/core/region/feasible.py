@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.placement import Room
-from holdfast.core.model.resources import NOTHING, Resources, add, exceeded
+from holdfast.core.model.resources import NOTHING, add, lacking
 from holdfast.core.model.topology import READY, Node, Taint, label
 from holdfast.core.model.workload import Template
 
@@ -51,24 +51,16 @@ def _why_unavailable(node: Node) -> str:
 def fits(
     node: Node, room: Room, template: Template, devices: tuple[int, ...], ports: tuple[int, ...], *, firm: bool
 ) -> Misfit | None:
-    """Whether the room that is left is enough. Reclaimable work may borrow what is held."""
+    """Whether the room that is left is enough of what is needed. Reclaimable work may borrow what is held."""
     need, capacity = template.need, node.capacity
-    if need.extended or need.gpu:
-        lacking = _lacking(room, need, capacity, firm=firm)
-        if lacking:
-            return Misfit(Code.CAPACITY, lacking)
-    else:
-        cpu, memory, disk, all_ = need.cpu, need.memory, need.disk, room.all
-        if all_.cpu + cpu > capacity.cpu or all_.memory + memory > capacity.memory or all_.disk + disk > capacity.disk:
-            return Misfit(Code.CAPACITY, _lacking(room, need, capacity, firm=firm))
-        kept, held = room.firm, room.held
-        if firm and (kept is not all_ or held is not NOTHING):
-            if (
-                kept.cpu + held.cpu + cpu > capacity.cpu
-                or kept.memory + held.memory + memory > capacity.memory
-                or kept.disk + held.disk + disk > capacity.disk
-            ):
-                return Misfit(Code.CAPACITY, _lacking(room, need, capacity, firm=firm))
+    short = lacking(need, room.all, capacity)
+    if not short and firm:
+        if room.held is not NOTHING:
+            short = lacking(need, add(room.firm, room.held), capacity)
+        elif room.firm is not room.all:
+            short = lacking(need, room.firm, capacity)
+    if short:
+        return Misfit(Code.CAPACITY, short)
     if template.gpus or devices:
         misfit = fits_devices(node, room, template, devices, firm=firm)
         if misfit is not None:
@@ -76,13 +68,6 @@ def fits(
     if template.ports or ports:
         return fits_ports(node, room, template.ports, ports)
     return None
-
-
-def _lacking(room: Room, need: Resources, capacity: Resources, *, firm: bool) -> str:
-    lacking = exceeded(add(room.all, need), capacity)
-    if not lacking and firm:
-        lacking = exceeded(add(add(room.firm, room.held), need), capacity)
-    return lacking
 
 
 def fits_devices(node: Node, room: Room, template: Template, devices: tuple[int, ...], *, firm: bool) -> Misfit | None:

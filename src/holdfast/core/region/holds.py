@@ -8,7 +8,7 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.placement import EMPTY_ROOM, HoldPurpose, Reservation, Room
-from holdfast.core.model.resources import NOTHING, Resources, add, exceeded, ill_formed
+from holdfast.core.model.resources import NOTHING, Resources, add, ill_formed, lacking
 from holdfast.core.model.topology import Node, usable
 from holdfast.core.region.charging import ENDED, affordable, leaves_protected
 from holdfast.core.region.commands import DropHold, ExtendHold, Hold
@@ -71,9 +71,9 @@ def _refuse_room(node: Node, room: Room, need: Resources, devices: tuple[int, ..
     """Reclaimable work may stand where room is held: only firm work and other holds are counted."""
     if not usable(node):
         return Refused(Code.NODE_UNAVAILABLE, f"{node.name} takes no new work", {"node": node.name})
-    lacking = exceeded(add(add(room.firm, room.held), need), node.capacity)
-    if lacking:
-        return Refused(Code.CAPACITY, f"{node.name} has too little {lacking}", {"resource": lacking})
+    short = lacking(need, add(room.firm, room.held), node.capacity)
+    if short:
+        return Refused(Code.CAPACITY, f"{node.name} has too little {short}", {"resource": short})
     if len({*devices}) != len(devices):
         return Refused(Code.DEVICE, "a device is named twice", {})
     for index in devices:

@@ -97,12 +97,15 @@ def _owed(protected: Resources, use: Use) -> Resources:
     return above_zero(subtract(protected, use.placed))
 
 
-def owed(state: RegionState, account: str) -> Resources:
-    """What of its protected amount the account does not use yet."""
+def owed(state: RegionState, account: str, more: Resources = NOTHING) -> Resources:
+    """What of its protected amount the account does not use yet, once `more` of it stands."""
     allowance = state.allowances.get(account)
     if allowance is None or allowance.protected is NOTHING:
         return NOTHING
-    return _owed(allowance.protected, state.uses.get(account) or _NO_USE)
+    use = state.uses.get(account) or _NO_USE
+    if more is not NOTHING:
+        use = Use(use.charged, add(use.placed, more))
+    return _owed(allowance.protected, use)
 
 
 def put_room(state: RegionState, node: Revision, room: Room) -> None:

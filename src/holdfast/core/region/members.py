@@ -12,7 +12,8 @@ from holdfast.core.region.state import RegionState
 def scopes(template: Template, workload: Revision, tenant: str) -> list[tuple[str, str]]:
     """What a slot of this template is counted under where it stands: (scope, topology key)."""
     spread = {(f"#{workload}", rule.key): None for rule in template.spread}
-    apart = {(f"{tenant}/{rule.group}", rule.key): None for rule in template.apart}
+    groups = dict.fromkeys(f"{tenant}/{rule.group}" for rule in template.apart)
+    apart = [(group, key) for group in groups for key in ("node", "zone", "pool")]
     return [*spread, *apart]
 
 

@@ -68,7 +68,7 @@ def _refuse(state: RegionState, case: Case, one: MoveSlot, slot: Slot | None, *,
         return _refuse_agent(state, case, edge, slot, node)
     if edge.cause == "fenced":
         return _refuse_fence(state, case, slot, node)
-    if edge.cause == "session-ended" and node.session and slot.revision > node.session:
+    if edge.cause == "session-ended" and node.session and slot.reported > node.session:
         return Misfit(Code.TOO_EARLY, f"the agent of {node.name} lives in session {node.session}")
     return None
 
@@ -76,7 +76,7 @@ def _refuse(state: RegionState, case: Case, one: MoveSlot, slot: Slot | None, *,
 def _refuse_agent(state: RegionState, case: Case, edge: Edge, slot: Slot, node: Node) -> Misfit | None:
     if case.actor != f"agent/{node.name}" or case.envelope.session != node.session:
         return Misfit(Code.NOT_OWNER, f"it stands on {node.name}, whose session is {node.session}")
-    if edge.target is Phase.STARTING and slot.after and victims_left(state, slot):
+    if edge.target in (Phase.STARTING, Phase.RUNNING) and slot.after and victims_left(state, slot):
         return Misfit(Code.TOO_EARLY, "waits for others to end first")
     assignment = state.assignments[slot.assignment]
     if edge.cause == "found-again" and assignment.exclusive:
@@ -94,7 +94,7 @@ def _refuse_fence(state: RegionState, case: Case, slot: Slot, node: Node) -> Mis
     """Repair acts on what the agent of an ended session held, once the fence time has passed since that end."""
     if slot.phase is Phase.FAILED and slot.cause == "fenced":
         return None
-    if slot.phase is not Phase.UNKNOWN and node.session and slot.revision > node.session:
+    if slot.phase is not Phase.UNKNOWN and node.session and slot.reported > node.session:
         return Misfit(Code.FENCE, f"the agent of {node.name} lives: it must say so itself")
     deadline = node.session_ended + state.facts.settings.fence_time
     if case.at < deadline:

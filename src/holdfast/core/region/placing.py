@@ -77,7 +77,7 @@ def _place_group(
         if placement.after or placement.hold:
             events.extend(trial.succession.take_events())
     if number + 1 < len(command.groups):
-        trial.close_group(terms)
+        trial.close_group(terms, by_account)
     for account, placements in by_account.items():
         events.append(placed_event(terms, group, account, tuple(placements), command, trial.case))
     return events
@@ -103,6 +103,8 @@ def place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:  # 
         return Misfit(Code.NOT_FOUND, f"slot {key}")
     if slot.phase is not PENDING or slot.template != terms.digest or key in trial.taken:
         return Misfit(Code.WRONG_PHASE, f"slot {key} is {slot.phase}")
+    if slot.assignment != terms.assignment.uid:
+        return Misfit(Code.NOT_ASSIGNED, f"slot {key} belongs to another assignment")
     if terms.ordinals is not None and placement.ordinal not in terms.ordinals:
         return Misfit(Code.NOT_ASSIGNED, f"this region has no right to {key}")
     node = trial.node_of(placement.node)

@@ -24,6 +24,7 @@ from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.region.state import RegionState
 
 Milli = dict[int, int]
+_FREE = DeviceRoom()
 
 
 def _devices(
@@ -35,6 +36,8 @@ def _devices(
             rooms.append(DeviceRoom())
         room = rooms[index]
         rooms[index] = DeviceRoom(room.firm + firm, room.all + all_, room.held + held)
+    while rooms and rooms[-1] == _FREE:
+        rooms.pop()
     return tuple(rooms)
 
 

@@ -29,7 +29,10 @@ def template_stored(state: RegionState, event: e.TemplateStored, stamp: Stamp) -
 
 
 def template_leaving(state: RegionState, event: e.TemplateLeaving, stamp: Stamp) -> None:
-    state.leaving.put(event.digest, True)
+    if event.digest in state.template_uses:
+        state.leaving.put(event.digest, True)
+    else:
+        state.templates.drop(event.digest)
 
 
 def assignment_stored(state: RegionState, event: e.AssignmentStored, stamp: Stamp) -> None:
@@ -86,7 +89,6 @@ def shipped_gone(state: RegionState, event: e.ShippedGone, stamp: Stamp) -> None
 
 #: By kind: the table it is dropped from, and whether its key is a number.
 GONE_FROM = {
-    "template": ("templates", False),
     "assignment": ("assignments", True),
     "grant": ("allowances", False),
     "priority-class": ("classes", False),

@@ -34,7 +34,7 @@ def ship(state: RegionState, command: c.Ship, case: Case) -> Accepted | Refused:
     for put in command.puts:
         events.extend(_put(state, put))
     gone = (*command.gone, *_missing(state, command)) if command.full else command.gone
-    for one in gone:
+    for one in sorted(gone, key=lambda one: one.kind == "template"):  # a template goes after those who used it
         events.extend(_gone(state, one, case))
     events.extend(_breached(state, events, case))
     events.append(e.CursorMoved(command.log_id, command.term, command.to))
@@ -78,7 +78,8 @@ def _refuse_puts(state: RegionState, command: c.Ship) -> Refused | None:
             if refused is not None:
                 return refused
     for one in command.gone:
-        if one.kind not in GONE_FROM or (GONE_FROM[one.kind][1] and not one.key.isdecimal()):
+        numeric = one.kind in GONE_FROM and GONE_FROM[one.kind][1]
+        if one.kind not in (*GONE_FROM, "template") or (numeric and not one.key.isdecimal()):
             return Refused(Code.MALFORMED, f"nothing of kind {one.kind} has key {one.key}", {"kind": one.kind})
     return None
 
@@ -104,7 +105,8 @@ def _put(state: RegionState, put: c.Shipped) -> list[Any]:
         case c.RegionShipped():
             return [e.PlaceStored(put)]
         case c.TemplateShipped():
-            return [] if put.digest in state.templates else [e.TemplateStored(put.digest, put.template)]
+            stays = put.digest in state.templates and put.digest not in state.leaving
+            return [] if stays else [e.TemplateStored(put.digest, put.template)]
         case c.AssignmentShipped():
             return [e.AssignmentStored(put.assignment)]
         case c.GrantShipped():
@@ -129,12 +131,13 @@ def _put(state: RegionState, put: c.Shipped) -> list[Any]:
 
 def _gone(state: RegionState, one: c.Gone, case: Case) -> list[Any]:
     """What is gone leaves at once, unless something here still stands on it: then it ends and is released first."""
+    if one.kind == "template":
+        stays = one.key in state.templates and one.key not in state.leaving
+        return [e.TemplateLeaving(one.key)] if stays else []
     table, numeric = GONE_FROM[one.kind]
     key: Any = int(one.key) if numeric else one.key
     if state.table(table).get(key) is None:
         return []
-    if one.kind == "template" and state.template_uses.get(key):
-        return [] if key in state.leaving else [e.TemplateLeaving(key)]
     if one.kind == "grant" and charged(state, key) != NOTHING:
         known = state.allowances[key]
         left = charged(state, key)
@@ -151,8 +154,8 @@ def _missing(state: RegionState, command: c.Ship) -> list[c.Gone]:
     """What a full list does not name. A principal that this region's own log began with stays."""
     named = {(kind, key) for kind, key in map(_named, command.puts)}
     found = []
-    for kind in sorted(GONE_FROM):
-        table, _ = GONE_FROM[kind]
+    for kind in sorted((*GONE_FROM, "template")):
+        table = GONE_FROM[kind][0] if kind in GONE_FROM else "templates"
         for key, value in state.table(table).items():
             own = kind == "principal" and value.meta.created_by == "ledger"
             if not own and (kind, str(key)) not in named:

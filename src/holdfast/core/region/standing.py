@@ -48,7 +48,7 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> dict[st
         slot = Slot(
             workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, revision, at,
             actor, cause, event.evidence, epoch, placement.node, placement.devices, placement.ports, account,
-            event.ends, 0, placement.after, None, firm,
+            event.ends, 0, placement.after, None, firm, epoch,
         )  # fmt: skip
         put(key, slot)
         _stand(state, slot, placement, template, revision)

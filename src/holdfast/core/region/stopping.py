@@ -22,10 +22,14 @@ from holdfast.core.region.unmet import Unmet, answer, wrong_count
 _WITH_SUCCESSOR = ("preempted", "reclaimed")
 
 
-def disruption_left(state: RegionState, assignment: Assignment) -> int:
-    """How many serving replicas may be stopped voluntarily now: the share, less those that are not serving already."""
+def disruption_left(state: RegionState, assignment: Assignment, lost: int = 0) -> int:
+    """How many serving replicas may be stopped voluntarily once `lost` of them are.
+
+    The share, less those that are wanted and do not serve; what serves beyond the wanted number costs nothing.
+    """
     wanted = sum(share.count for share in assignment.shares)
-    return assignment.disruption - max(0, wanted - in_phase(state, assignment.uid, Phase.SERVING))
+    serving = in_phase(state, assignment.uid, Phase.SERVING) - lost
+    return assignment.disruption - max(0, wanted - serving)
 
 
 def stop(state: RegionState, command: Stop, case: Case) -> Accepted | Refused:
@@ -75,7 +79,7 @@ def _refuse_slot(
         return Code.WRONG_PHASE, f"is {slot.phase}"
     if cause.kind is Kind.VOLUNTARY and slot.phase is Phase.SERVING:
         assignment = state.assignments[slot.assignment]
-        if disruption_left(state, assignment) - serving_lost.get(slot.assignment, 0) <= 0:
+        if disruption_left(state, assignment, serving_lost.get(slot.assignment, 0)) <= 0:
             return Code.DISRUPTION, f"the disruption budget of {assignment.workload_name} is spent"
     return None
 

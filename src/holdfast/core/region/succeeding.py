@@ -14,11 +14,10 @@ from holdfast.core.model.lifecycle import STOPPABLE, Phase
 from holdfast.core.model.placement import DeviceRoom, Reservation, Room, Slot
 from holdfast.core.model.resources import NOTHING, Resources, above_zero, greatest, subtract, total
 from holdfast.core.model.topology import Node
-from holdfast.core.region.charging import leaves_protected
 from holdfast.core.region.commands import Placement
 from holdfast.core.region.events import HoldEnded, SlotsStopping, Stopping
 from holdfast.core.region.feasible import Misfit, fits
-from holdfast.core.region.rooms import with_slot, without_hold
+from holdfast.core.region.rooms import victims_left, with_slot, without_hold
 from holdfast.core.region.stopping import disruption_left
 from holdfast.core.region.trial import Terms, Trial
 
@@ -42,7 +41,7 @@ def succeed(trial: Trial, terms: Terms, slot: Slot, node: Node, placement: Place
     extra = _extra(trial, terms, victims, hold)
     if terms.firm and terms.plain:
         terms.stood(trial, NOTHING)
-    if terms.firm and leaves_protected(trial.state, terms.assignment.accounts[0], trial.standing, extra) < 1:
+    if terms.firm and terms.leaves(trial, above_zero(extra)) < 1:
         return Misfit(Code.PROTECTED, "what is left is kept for protected tenants")
     if hold is not None:
         terms.refund(trial, hold.account, hold.need)
@@ -59,6 +58,7 @@ def _victims(trial: Trial, terms: Terms, placement: Placement) -> list[Slot] | M
     found = []
     if len({*placement.after}) != len(placement.after):
         return Misfit(Code.MALFORMED, "a victim is named twice")
+    serving_lost = dict(trial.succession.serving_lost)
     for key in placement.after:
         victim = trial.slot_of(key)
         if victim is None or victim.node != placement.node:
@@ -66,18 +66,20 @@ def _victims(trial: Trial, terms: Terms, placement: Placement) -> list[Slot] | M
         if victim.heir is not None or key in trial.succession.victims:
             return Misfit(Code.IN_USE, f"another slot already waits for {key}")
         if victim.phase is not Phase.TERMINATING:
-            misfit = _may_stop(trial, terms, victim)
+            misfit = _may_stop(trial, terms, victim, serving_lost.get(victim.assignment, 0))
             if misfit is not None:
                 return misfit
-        elif victim.after:
+            if victim.phase is Phase.SERVING:
+                serving_lost[victim.assignment] = serving_lost.get(victim.assignment, 0) + 1
+        elif victims_left(trial.state, victim):
             return Misfit(Code.IN_USE, f"slot {key} itself waits for others")
         found.append(victim)
     return found
 
 
-def _may_stop(trial: Trial, terms: Terms, victim: Slot) -> Misfit | None:
+def _may_stop(trial: Trial, terms: Terms, victim: Slot, lost: int) -> Misfit | None:
     key = (victim.workload, victim.ordinal)
-    if victim.phase not in STOPPABLE or victim.after:
+    if victim.phase not in STOPPABLE or victims_left(trial.state, victim):
         return Misfit(Code.WRONG_PHASE, f"slot {key} is {victim.phase} and cannot be stopped for another")
     if terms.recovery and not victim.firm:
         return None
@@ -86,8 +88,7 @@ def _may_stop(trial: Trial, terms: Terms, victim: Slot) -> Misfit | None:
     mine = terms.priority_class.spec
     if not mine.may_preempt or (theirs is not None and theirs.spec.priority >= mine.priority):
         return Misfit(Code.PRIORITY, f"slot {key} is not of strictly lower priority")
-    lost = trial.succession.serving_lost.get(victim.assignment, 0)
-    if victim.phase is Phase.SERVING and disruption_left(trial.state, assignment) - lost <= 0:
+    if victim.phase is Phase.SERVING and disruption_left(trial.state, assignment, lost) <= 0:
         return Misfit(Code.DISRUPTION, f"the disruption budget of {assignment.workload_name} is spent")
     return None
 
@@ -130,11 +131,14 @@ def _less(trial: Trial, room: Room, victims: list[Slot]) -> Room:
 
 
 def _extra(trial: Trial, terms: Terms, victims: list[Slot], hold: Reservation | None) -> Resources:
-    """What the placement takes of the region's free room beyond what its victims and its hold took already."""
+    """What the placement takes of the region's free room beyond what its victims and its hold took already.
+
+    Less than nothing where the hold kept more than the slot needs.
+    """
     before = _needs(trial, victims, firm=True)
     after = greatest(before, terms.template.need)
     held = hold.need if hold is not None else NOTHING
-    return above_zero(subtract(subtract(after, before), held))
+    return subtract(subtract(after, before), held)
 
 
 def _take(
@@ -158,7 +162,7 @@ def _take(
     stops: dict[str, list[Stopping]] = {}
     for victim in victims:
         trial.succession.victims.add((victim.workload, victim.ordinal))
-        if victim.phase is Phase.SERVING and (victim.firm or not terms.recovery):
+        if victim.phase is Phase.SERVING:
             lost = trial.succession.serving_lost.get(victim.assignment, 0)
             trial.succession.serving_lost[victim.assignment] = lost + 1
         if victim.phase is not Phase.TERMINATING:

@@ -6,12 +6,14 @@ leave protected room alone) is asked once and then counted down.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sized
+
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import RECOVERY, Assignment
 from holdfast.core.model.control import Action
 from holdfast.core.model.placement import EMPTY_ROOM, Room
-from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times
+from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times, total
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.model.tenancy import PriorityClass
 from holdfast.core.model.topology import Node, domain
@@ -21,6 +23,7 @@ from holdfast.core.region.charging import ENDED, PLENTY, affordable, leaves_prot
 from holdfast.core.region.commands import Group
 from holdfast.core.region.events import HoldEnded, SlotsStopping
 from holdfast.core.region.feasible import Misfit
+from holdfast.core.region.index import owed
 from holdfast.core.region.members import scopes
 from holdfast.core.region.state import RegionState
 
@@ -51,6 +54,7 @@ class Trial:
     avoided: tuple[str, ...] = ()
     paused: tuple[str, ...] = ()
     standing = NOTHING
+    placed: dict[str, Resources] | None = None
     _succession: Succession | None = None
 
     def __init__(self, state: RegionState, case: Case) -> None:
@@ -91,8 +95,12 @@ class Trial:
             self._succession = Succession()
         return self._succession
 
-    def close_group(self, terms: Terms) -> None:
+    def close_group(self, terms: Terms, by_account: Mapping[str, Sized]) -> None:
         """Keep what the group took for the groups after it."""
+        if terms.firm:
+            placed = self.placed = self.placed or {}
+            for account, placements in by_account.items():
+                placed[account] = add(placed.get(account, NOTHING), times(terms.need, len(placements)))
         terms.settle(self)
         if terms.firm:
             self.standing = add(self.standing, times(terms.template.need, terms.plain))
@@ -142,7 +150,7 @@ class Terms:
         if assignment.exclusive:
             self.ordinals = frozenset(assignment.ordinals)
         if self.firm:
-            self.spare = leaves_protected(trial.state, assignment.accounts[0], trial.standing, template.need)
+            self.spare = self.leaves(trial, template.need)
 
     @property
     def recovery(self) -> bool:
@@ -153,7 +161,19 @@ class Terms:
         """Something else than plain slots took `extra` of the free room: count anew what is left beside it."""
         trial.standing = add(add(trial.standing, times(self.need, self.plain)), extra)
         self.plain = 0
-        self.spare = leaves_protected(trial.state, self.assignment.accounts[0], trial.standing, self.need)
+        self.spare = self.leaves(trial, self.need)
+
+    def leaves(self, trial: Trial, need: Resources) -> int:
+        """How often this need can be placed before protected tenants would be crowded out."""
+        account = self.assignment.accounts[0]
+        if not trial.placed:
+            return leaves_protected(trial.state, account, trial.standing, need)
+        paid_off = total(
+            subtract(owed(trial.state, other), owed(trial.state, other, amount))
+            for other, amount in sorted(trial.placed.items())
+            if other != account
+        )
+        return leaves_protected(trial.state, account, trial.standing, need, paid_off)
 
     def pay(self, trial: Trial) -> str:
         """The first account that can pay for one more slot, with that slot counted; empty when none can."""

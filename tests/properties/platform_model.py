@@ -1,0 +1,330 @@
+"""A deliberately simple platform: plain dicts, brute force, no indexes, no log. What it answers, the ledger must answer.
+
+This module has the state, who may send what, repeats, and the commands that every ledger has. What operators and
+tenants write is in `platform_model_objects`, what regions are given in `platform_model_regions`; `platform_judge` puts
+them together. A refusal is raised as `Denied`, always before anything is changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from holdfast.core.ledger import house, overrides
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.codec import body_digest
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.control import Override, PolicyStage
+from holdfast.core.model.meta import Meta
+from holdfast.core.model.resources import NOTHING, Resources, greatest, total
+from holdfast.core.model.settings import DEFAULTS, Settings, unsafe
+from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right, Scope
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.model.workload import Workload
+
+WINDOW = 256
+LEVEL = 1
+
+
+class Denied(Exception):
+    """The command is refused with this code."""
+
+    def __init__(self, code: Code) -> None:
+        super().__init__(code.value)
+        self.code = code
+
+
+def deny(code: Code) -> NoReturn:
+    raise Denied(code)
+
+
+def need(holds: object, code: Code) -> None:
+    """Refuse with the code unless it holds."""
+    if not holds:
+        deny(code)
+
+
+@dataclass
+class Life:
+    """A session: whose, its highest number, and what a repeat of each number is answered, newest per place."""
+
+    principal: str
+    high: int = 0
+    ring: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass
+class Kept:
+    body: bytes
+    at: int
+    revision: int
+
+
+@dataclass
+class Standing:
+    """What is known of a region besides what its operator wrote."""
+
+    since: int
+    health: RegionHealth = RegionHealth.HEALTHY
+    log: str = ""
+    position: int = 0
+    cursor: int = 0
+    heard: int = 0
+    session: int = 0
+    tombstones: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Lent:
+    """A grant with every target that was ever offered, by version."""
+
+    uid: int
+    targets: dict[int, Resources] = field(default_factory=dict)
+    ends: int = 0
+    protected: Resources = NOTHING
+    acknowledged: int = 0
+    settled: Resources = NOTHING
+
+    @property
+    def version(self) -> int:
+        return max(self.targets)
+
+    @property
+    def target(self) -> Resources:
+        return self.targets[self.version]
+
+    @property
+    def waiting(self) -> list[Resources]:
+        return [target for version, target in self.targets.items() if version > self.acknowledged]
+
+    @property
+    def charged(self) -> Resources:
+        """The largest value offered since the last acknowledged version, and what was settled on at that."""
+        most = self.settled
+        for target in self.waiting:
+            most = greatest(most, target)
+        return most
+
+
+@dataclass
+class World:
+    """Everything that the model knows."""
+
+    seq: int = 0
+    log_id: str = ""
+    term: int = 0
+    settings: Settings = DEFAULTS
+    things: dict[tuple[str, str], Any] = field(default_factory=dict)
+    standing: dict[str, Standing] = field(default_factory=dict)
+    tombstones: set[str] = field(default_factory=set)
+    workloads: dict[int, Workload] = field(default_factory=dict)
+    #: By workload: every template that it has named.
+    named: dict[int, set[str]] = field(default_factory=dict)
+    assignments: dict[int, Assignment] = field(default_factory=dict)
+    #: By workload and region: the latest end of a lease that the region was ever told of what it still holds.
+    told: dict[tuple[int, str], int] = field(default_factory=dict)
+    #: By region and account.
+    grants: dict[tuple[str, str], Lent] = field(default_factory=dict)
+    #: By workload and ordinal: the region.
+    rights: dict[tuple[int, int], str] = field(default_factory=dict)
+    policies: dict[int, PolicyStage] = field(default_factory=dict)
+    validities: dict[tuple[str, str], int] = field(default_factory=dict)
+    overrides: dict[int, Override] = field(default_factory=dict)
+    sessions: dict[int, Life] = field(default_factory=dict)
+    keys: dict[tuple[str, str], Kept] = field(default_factory=dict)
+
+    @property
+    def next(self) -> int:
+        """The revision of the first event of the next batch."""
+        return (self.seq + 1) << 20
+
+    def session_of(self, actor: str) -> int:
+        return max((uid for uid, life in self.sessions.items() if life.principal == actor), default=0)
+
+    def of_kind(self, kind: str) -> dict[str, Any]:
+        return {name: thing for (other, name), thing in self.things.items() if other == kind}
+
+    def assigned(self, workload: int) -> list[Assignment]:
+        return [a for _, a in sorted(self.assignments.items()) if a.workload == workload]
+
+    def live(self, tenant: str, name: str) -> Workload | None:
+        """The workload of that name that is not being deleted."""
+        return next(
+            (
+                w
+                for w in self.workloads.values()
+                if (w.meta.tenant, w.meta.name) == (tenant, name) and w.meta.deletion is None
+            ),
+            None,
+        )
+
+    def charged(self, account: str, region: str) -> Resources:
+        """What is charged to a limit: over all regions, but for recovery in one."""
+        alone = account.startswith("recovery/")
+        return total(
+            lent.charged for (there, paid), lent in self.grants.items() if paid == account and region in (there, "")
+        ) if alone else total(lent.charged for (_, paid), lent in self.grants.items() if paid == account)  # fmt: skip
+
+
+@dataclass
+class Case:
+    """A command with its sender, as handlers see it."""
+
+    actor: str
+    at: int
+    session: int
+    principal: Principal | None
+
+    @property
+    def kind(self) -> str:
+        return self.actor.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.actor.partition("/")[2]
+
+    @property
+    def scope(self) -> Scope:
+        return self.principal.spec.scope if self.principal else Scope()
+
+    def may_act_for(self, tenant: str) -> bool:
+        if self.kind == "tenant":
+            return self.name == tenant
+        return self.scope.tenant in ("", tenant)
+
+    def need_everywhere(self) -> None:
+        need(self.scope == Scope(), Code.WRONG_SCOPE)
+
+    def need_region(self, region: str) -> None:
+        need(self.scope.region in ("", region), Code.WRONG_SCOPE)
+
+    def need_whole_region(self, region: str) -> None:
+        need(not self.scope.tenant and not self.scope.node, Code.WRONG_SCOPE)
+        self.need_region(region)
+
+
+# Who may send, and what was answered before
+
+
+def case_of(world: World, envelope: Envelope[Any], at: int, owners: tuple[str, ...], right: Right) -> Case:
+    """The case, if this sender may send this command at all."""
+    actor, kind = envelope.actor, envelope.actor.partition("/")[0]
+    need(len(actor) <= 256 and len(envelope.key) <= 256, Code.MALFORMED)
+    case = Case(actor, at, envelope.session, None)
+    if kind in ("controller", "ledger"):
+        need(not envelope.session and not envelope.key, Code.MALFORMED)
+        need(actor in owners, Code.NO_RIGHT)
+        return case
+    case.principal = world.things.get(("Principal", actor)) or world.things.get(("Principal", f"{kind}/*"))
+    need(case.principal is not None and not case.principal.spec.disabled and kind in owners, Code.NO_RIGHT)
+    assert case.principal is not None
+    if kind in ("agent", "scheduler", "region"):
+        if envelope.session or not isinstance(envelope.command, house.OpenSession):
+            life = world.sessions.get(envelope.session)
+            need(life is not None and life.principal == actor, Code.NO_SESSION)
+        return case
+    need(right in case.principal.spec.rights, Code.NO_RIGHT)
+    need(envelope.key and not envelope.session, Code.MALFORMED)
+    return case
+
+
+def repeated(world: World, envelope: Envelope[Any], at: int) -> int | None:
+    """The revision of the first answer, if this is a repeat."""
+    window = world.settings.retry_window
+    need(at - envelope.sent <= window, Code.TOO_OLD_TO_RETRY)
+    if envelope.session:
+        life, number = world.sessions[envelope.session], envelope.sequence
+        need(number <= life.high + WINDOW, Code.TOO_MANY_IN_FLIGHT)
+        need(number >= 1, Code.MALFORMED)
+        kept = life.ring.get(number % WINDOW)
+        if kept is not None and kept[0] == number:
+            return kept[1]
+        need(number > life.high - WINDOW, Code.TOO_OLD_TO_RETRY)
+        return None
+    if not envelope.key:
+        return None
+    known = world.keys.get((envelope.actor, envelope.key))
+    if known is not None and at - known.at <= window:
+        need(known.body == body_digest(envelope.command), Code.KEY_REUSED)
+        return known.revision
+    live = [k for (actor, _), k in world.keys.items() if actor == envelope.actor and at - k.at <= window]
+    need(len(live) < world.settings.keys_per_actor, Code.TOO_MANY_KEYS)
+    return None
+
+
+def remember(world: World, envelope: Envelope[Any], at: int, revision: int) -> None:
+    if envelope.session:
+        life = world.sessions.get(envelope.session)
+        if life is not None:
+            life.ring[envelope.sequence % WINDOW] = (envelope.sequence, revision)
+            life.high = max(life.high, envelope.sequence)
+    elif envelope.key:
+        world.keys[envelope.actor, envelope.key] = Kept(body_digest(envelope.command), at, revision)
+
+
+# What every ledger has
+
+
+def start_log(world: World, command: house.StartLog, case: Case) -> None:
+    need(not world.log_id, Code.EXISTS)
+    sound = not unsafe(command.settings) and command.log_id and command.operator.startswith("person/")
+    need(sound, Code.CONTRADICTORY)
+    world.log_id, world.settings = command.log_id, command.settings
+    meta = Meta(name=command.operator, uid=world.next, revision=world.next, created_by=case.actor)
+    world.things["Principal", command.operator] = Principal(meta=meta, spec=PrincipalSpec(rights=tuple(Right)))
+
+
+def start_term(world: World, command: house.StartTerm, case: Case) -> None:
+    need(world.log_id, Code.NOT_FOUND)
+    need(command.term > world.term, Code.STALE)
+    need(command.level == LEVEL, Code.CONTRADICTORY)
+    world.term = command.term
+
+
+def raise_level(world: World, command: house.RaiseLevel, case: Case) -> None:
+    """There is one level only."""
+    deny(Code.ALREADY if command.level <= LEVEL else Code.CONTRADICTORY)
+
+
+def record_digest(world: World, command: house.RecordDigest, case: Case) -> None:
+    need(0 < command.seq <= world.seq, Code.STALE)
+
+
+def open_session(world: World, command: house.OpenSession, case: Case) -> None:
+    old = world.session_of(case.actor)
+    world.sessions.pop(old, None)
+    world.sessions[world.next + (1 if old else 0)] = Life(case.actor)
+
+
+def end_session(world: World, command: house.EndSession, case: Case) -> None:
+    life = world.sessions.get(command.session)
+    if life is None:
+        deny(Code.NO_SESSION)
+    need(case.principal is None or life.principal == case.actor, Code.NOT_OWNER)
+    del world.sessions[command.session]
+
+
+def configure(world: World, command: house.Configure, case: Case) -> None:
+    need(not unsafe(command.settings), Code.CONTRADICTORY)
+    need(command.settings != world.settings, Code.ALREADY)
+    world.settings = command.settings
+
+
+def open_override(world: World, command: overrides.OpenOverride, case: Case) -> None:
+    need(command.reason.strip() and len(command.reason) <= 1_000, Code.MALFORMED)
+    need(case.at < command.ends <= case.at + world.settings.override_life, Code.EXPIRED)
+    need(case.scope.region in ("", command.region), Code.WRONG_SCOPE)
+    world.overrides[world.next] = Override(
+        uid=world.next, action=command.action, region=command.region, target=command.target, reason=command.reason,
+        owner=case.actor, opened=case.at, ends=command.ends, facts=command.facts,
+    )  # fmt: skip
+
+
+def end_override(world: World, command: overrides.EndOverride, case: Case) -> None:
+    override = world.overrides.get(command.uid)
+    if override is None:
+        deny(Code.NOT_FOUND)
+    need(case.kind != "controller" or case.at >= override.ends, Code.TOO_EARLY)
+    need(case.scope.region in ("", override.region), Code.WRONG_SCOPE)
+    del world.overrides[command.uid]

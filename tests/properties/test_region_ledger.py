@@ -1,0 +1,109 @@
+"""The region's ledger against a deliberately simple model of it: random programs, compared after every command.
+
+`make test` runs the same programs each time for what must have occurred, and those that Hypothesis draws besides.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import get_args
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.lifecycle import EDGE_BY_KEY
+from holdfast.core.region.commands import RegionCommand
+from tests.core.region import test_found_by_the_model
+from tests.properties.region_program import Tally
+from tests.properties.region_waivers import EXCUSED, WAIVERS
+from tests.properties.region_walk import run
+
+#: Codes that only the platform gives, and why a region has no use for them.
+ONLY_THE_PLATFORM = {
+    Code.OVER_QUOTA: "quota is the platform's: a region charges its grant and answers over-grant",
+    Code.REGION_UNAVAILABLE: "a region is not told what the others are",
+    Code.RIGHT_HELD: "the platform says who holds a right; a region has it or answers not-assigned",
+    Code.TOMBSTONED: "the platform buries logs of retired regions",
+}
+#: Commands that nothing can make a region accept here, and why.
+NEVER_ACCEPTED = {
+    "StartLog": "the log of a bench is started before the program",
+    "RaiseLevel": "there is one level, and logs begin with it",
+}
+PROGRAMS, STEPS = 100, 110
+EDGES_TAKEN_LEAST = 130
+
+
+@given(source=st.randoms(use_true_random=False), steps=st.integers(10, 80))
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+def test_ledger_and_model_agree_on_every_answer_and_every_state(source: random.Random, steps: int) -> None:
+    run(source, Tally(), steps)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("block", range(10))
+def test_ledger_and_model_agree_in_long_programs(block: int) -> None:
+    for seed in range(block * 100, block * 100 + 100):
+        run(random.Random(f"long {seed}"), Tally(), 400)
+
+
+@pytest.fixture(scope="module")
+def tally() -> Tally:
+    """What the programs of fixed seeds have seen."""
+    found = Tally()
+    for seed in range(PROGRAMS):
+        run(random.Random(seed), found, STEPS)
+    return found
+
+
+def test_at_least_half_of_all_commands_are_accepted(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
+    with capsys.disabled():
+        print(tables(tally))
+    assert sum(tally.accepted.values()) >= sum(tally.refused.values())
+
+
+def test_every_command_of_a_region_is_accepted_and_refused(tally: Tally) -> None:
+    commands = {command.__name__ for command in get_args(RegionCommand)}
+    assert {name for name in commands if not tally.accepted[name]} == set(NEVER_ACCEPTED)
+    assert {name for name in commands if not tally.refused[name]} == set()
+    assert {*tally.accepted, *tally.refused} <= commands
+
+
+def test_every_refusal_code_of_a_region_occurs(tally: Tally) -> None:
+    seen = {*tally.codes, *tally.part_codes}
+    assert set(Code) - seen == set(ONLY_THE_PLATFORM)
+
+
+def test_repeats_of_machines_and_of_people_occur(tally: Tally) -> None:
+    assert tally.repeated["Move"]
+    assert tally.repeated["AdministerNode"]
+
+
+def test_most_edges_of_the_table_are_taken_and_no_others(tally: Tally) -> None:
+    assert set(tally.edges) <= set(EDGE_BY_KEY)
+    assert len(tally.edges) >= EDGES_TAKEN_LEAST
+
+
+@pytest.mark.parametrize("name", [*WAIVERS, EXCUSED])
+def test_every_waiver_names_a_fault_that_is_still_there(name: str) -> None:
+    test = getattr(test_found_by_the_model, name)
+    assert any(mark.name == "xfail" for mark in getattr(test, "pytestmark", ())), f"take the waiver of {name} away"
+
+
+def tables(tally: Tally) -> str:
+    """Accepted, refused and repeated per command; refusals per code, of commands and of parts."""
+    lines = ["", f"{tally.programs} programs", "", f"{'command':<20}{'accepted':>9}{'refused':>9}{'repeated':>9}"]
+    lines += [
+        f"{name:<20}{tally.accepted[name]:>9}{tally.refused[name]:>9}{tally.repeated[name]:>9}"
+        for name in sorted({*tally.accepted, *tally.refused})
+    ]
+    sums = [sum(counter.values()) for counter in (tally.accepted, tally.refused, tally.repeated)]
+    lines += [f"{'all':<20}{sums[0]:>9}{sums[1]:>9}{sums[2]:>9}", "", f"{'code':<22}{'commands':>9}{'parts':>9}"]
+    codes = sorted({*tally.codes, *tally.part_codes})
+    lines += [f"{code:<22}{tally.codes[code]:>9}{tally.part_codes[code]:>9}" for code in codes]
+    lines += ["", f"{len(tally.edges)} of {len(EDGE_BY_KEY)} edges were taken"]
+    lines += [f"left out {count} times: {why}" for why, count in sorted(tally.left_out.items()) if why in WAIVERS]
+    return "\n".join(lines)
