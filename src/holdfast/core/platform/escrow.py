@@ -71,8 +71,7 @@ def offer_grant(state: PlatformState, command: OfferGrant, case: Case) -> Accept
 
 
 def _next_version(command: OfferGrant, old: Grant | None) -> Grant:
-    # Adding to nothing leaves out what is named with an amount of zero: equal amounts then have equal bytes.
-    target, protected = add(NOTHING, command.target), add(NOTHING, command.protected)
+    target, protected = command.target, command.protected
     if old is None:
         offers = (Offer(1, target),)
         return Grant(0, 0, command.account, command.region, 1, target, target, command.ends, protected, offers=offers)

@@ -77,7 +77,7 @@ def _place_group(
         if placement.after or placement.hold:
             events.extend(trial.succession.take_events())
     if number + 1 < len(command.groups):
-        trial.close_group(terms, by_account)
+        trial.close_group(terms, {account: len(placed) for account, placed in by_account.items()})
     for account, placements in by_account.items():
         events.append(placed_event(terms, group, account, tuple(placements), command, trial.case))
     return events

@@ -1,6 +1,6 @@
 """Plain proposals in a row: what sixty-four schedulers with one placement each cost together.
 
-Proposals for one assignment and template that come one after another share a trial and its terms, and their
+Proposals that come one after another share a trial, those for one assignment and template their terms, and their
 placements are counted together when the row is settled. Answers and state are exactly those of judging one by one (a
 property test holds this): anything that is not plainly accepted ends the row and is judged alone.
 """
@@ -22,6 +22,16 @@ from holdfast.core.region.state import RegionState
 from holdfast.core.region.trial import Terms, Trial, terms_of
 
 
+class _Shared:
+    """Terms that proposals of a row share, and what was placed under them since they were last closed."""
+
+    __slots__ = ("counts", "terms")
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.counts: dict[str, int] = {}
+
+
 class ProposalsInARow:
     """One trial for proposals that follow one another."""
 
@@ -29,20 +39,22 @@ class ProposalsInARow:
         self.at = at
         self._state = state
         self._trial: Trial | None = None
-        self._terms: Terms | None = None
-        self._policy: Revision = 0
+        self._known: dict[tuple[Revision, str, Revision], _Shared] = {}
+        self._current: _Shared | None = None
         self._held: list[tuple[SlotsPlaced, Stamp]] = []
 
     def judge(self, command: Propose, case: Case) -> Accepted | None:
         """Accepted when every placement is plain and fits beside those before it."""
         if len(command.groups) != 1 or not command.bind or refuse_proposal(self._state, command, case) is not None:
             return None
-        group = command.groups[0]
-        terms = self._terms_of(group, case)
-        trial = self._trial
-        if terms is None or trial is None:
+        if self._trial is None:
+            self._trial = Trial(self._state, case)
+        trial, group = self._trial, command.groups[0]
+        trial.case = case
+        shared = self._shared(trial, group, case)
+        if shared is None:
             return None
-        paying = ""
+        terms, paying = shared.terms, ""
         for placement in group.placements:
             if placement.after or placement.hold:
                 return None
@@ -50,20 +62,27 @@ class ProposalsInARow:
             if isinstance(account, Misfit) or (paying and account != paying):
                 return None
             paying = account
+        shared.counts[paying] = shared.counts.get(paying, 0) + len(group.placements)
         return Accepted((placed_event(terms, group, paying, group.placements, command, case),))
 
-    def _terms_of(self, group: Group, case: Case) -> Terms | None:
-        """The terms in force, while assignment, template and policy stay the same."""
-        terms = self._terms
-        if terms is None:
-            self._trial = Trial(self._state, case)
-            found = terms_of(self._trial, group)
-            if isinstance(found, Misfit):
+    def _shared(self, trial: Trial, group: Group, case: Case) -> _Shared | None:
+        """The terms of this assignment, template and policy; when others were in use, those are closed first."""
+        key = (group.assignment, group.template, case.envelope.policy)
+        known, current = self._known.get(key), self._current
+        if known is not None and known is current:
+            return known
+        if current is not None:
+            trial.close_group(current.terms, current.counts)
+            current.counts = {}
+        if known is None:
+            terms = terms_of(trial, group)
+            if isinstance(terms, Misfit):
                 return None
-            self._terms, self._policy = found, case.envelope.policy
-            return found
-        same = terms.assignment.uid == group.assignment and terms.digest == group.template
-        return terms if same and case.envelope.policy == self._policy else None
+            known = self._known[key] = _Shared(terms)
+        elif known.terms.firm:
+            known.terms.spare = known.terms.leaves(trial, known.terms.need)
+        self._current = known
+        return known
 
     def put(self, events: tuple[Any, ...], first: Revision, actor: str) -> None:
         """Hold the one event of an accepted proposal."""
@@ -71,17 +90,30 @@ class ProposalsInARow:
         self._held.append((event, Stamp(first, self.at, actor)))
 
     def settle(self) -> None:
-        """Apply what is held, and count it once for each account."""
-        counts: dict[str, int] = {}
-        kept: dict[str, dict[str, int]] = {}
+        """Apply what is held, and count it once for each assignment, template and account."""
+        alike: dict[tuple[Revision, str, str], _Count] = {}
         for event, stamp in self._held:
-            account = event.account
-            for other, number in place_slots(self._state, event, stamp).items():
-                mine = kept.setdefault(account, {})
-                mine[other] = mine.get(other, 0) + number
-            counts[account] = counts.get(account, 0) + len(event.placements)
-        last: dict[str, tuple[SlotsPlaced, Stamp]] = {event.account: (event, stamp) for event, stamp in self._held}
-        for account, count in counts.items():
-            event, stamp = last[account]
-            count_placed(self._state, event, count, kept.get(account, {}), stamp)
+            key = (event.assignment, event.template, event.account)
+            count = alike.get(key)
+            if count is None:
+                count = alike[key] = _Count()
+            count.event, count.stamp = event, stamp
+            count.number += len(event.placements)
+            for account, number in place_slots(self._state, event, stamp).items():
+                count.kept[account] = count.kept.get(account, 0) + number
+        for count in alike.values():
+            count_placed(self._state, count.event, count.number, count.kept, count.stamp)
         self._held = []
+
+
+class _Count:
+    """Placements of one kind: how many, who of them was charged before, and the last event of that kind."""
+
+    __slots__ = ("event", "kept", "number", "stamp")
+
+    event: SlotsPlaced
+    stamp: Stamp
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.kept: dict[str, int] = {}

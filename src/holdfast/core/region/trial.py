@@ -6,7 +6,7 @@ leave protected room alone) is asked once and then counted down.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.registry import Case
@@ -95,15 +95,15 @@ class Trial:
             self._succession = Succession()
         return self._succession
 
-    def close_group(self, terms: Terms, by_account: Mapping[str, Sized]) -> None:
-        """Keep what the group took for the groups after it."""
-        if terms.firm:
-            placed = self.placed = self.placed or {}
-            for account, placements in by_account.items():
-                placed[account] = add(placed.get(account, NOTHING), times(terms.need, len(placements)))
+    def close_group(self, terms: Terms, counts: Mapping[str, int]) -> None:
+        """Keep what the group took for those after it; `counts` are its placements by the account that pays."""
         terms.settle(self)
-        if terms.firm:
-            self.standing = add(self.standing, times(terms.template.need, terms.plain))
+        if terms.firm and self.state.sums.shield != NOTHING:
+            self.standing = add(self.standing, times(terms.need, terms.plain))
+            placed = self.placed = self.placed or {}
+            for account, count in counts.items():
+                placed[account] = add(placed.get(account, NOTHING), times(terms.need, count))
+        terms.plain = 0
 
     def domain_names(self, key: str) -> list[str]:
         """The zones or pools in which there is a usable node, sorted."""
