@@ -1,8 +1,4 @@
-"""What the model of a region has found in its ledger. A mark says that the fault is still there, and what it is.
-
-A marked test is expected to fail. Once it passes the fault is mended: take the mark away, and take the waiver of its
-name out of `tests/properties/region_waivers.py`, so that random programs go there again.
-"""
+"""What the model of a region has found in its ledger: for each fault the smallest story that it made untrue."""
 
 from __future__ import annotations
 
@@ -27,10 +23,6 @@ AGENT = "agent/n1"
 DAY = 86_400_000
 
 
-def fault(analysis: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=analysis)
-
-
 def a_bench() -> tuple[RegionBench, int]:
     bench = RegionBench()
     bench.a_scheduler()
@@ -45,7 +37,6 @@ def held(bench: RegionBench, node: int, need: Resources, actor: str = ROOT) -> c
 # Crashes: an exception in decide or evolve stops the leader
 
 
-@fault("`ill_formed` lets an extended resource of 0 pass, and the charge divides by it: ZeroDivisionError in decide")
 def test_a_hold_may_name_none_of_an_extended_resource() -> None:
     bench, node = a_bench()
     answer = bench.send(ROOT, held(bench, node, Resources(100, 1, 1, 0, (("fpga", 0),))))
@@ -59,7 +50,6 @@ def test_a_successor_for_an_assignment_without_accounts_is_refused() -> None:
     bench.refuse_place(assignment, c.Placement(0, node, hold=hold))
 
 
-@fault("Propose finds a slot by workload and ordinal and never asks whose it is: evolve fails, or counts go wrong")
 def test_a_slot_is_placed_only_through_its_own_assignment() -> None:
     bench, node = a_bench()
     bench.a_grant("recovery/r")
@@ -75,7 +65,6 @@ def test_a_slot_is_placed_only_through_its_own_assignment() -> None:
 # Promises that do not hold
 
 
-@fault("a room keeps an empty place for every device it ever gave, and a recount does not: region.rooms is violated")
 def test_a_room_is_what_it_was_once_its_devices_are_free_again() -> None:
     bench, node = a_bench()
     bench.checked = False
@@ -97,7 +86,6 @@ def test_protected_room_is_kept_from_successors_and_plain_placements_of_one_comm
     assert bench.state.sums.capacity.cpu - bench.state.sums.taken.cpu >= 4000
 
 
-@fault("what a group of one account has placed is still owed to it when the next group is judged: refused too much")
 def test_what_a_protected_tenant_has_just_placed_is_owed_to_it_no_more() -> None:
     bench, node = a_bench()
     bench.a_grant("quota/beta", protected=Resources(4000))
@@ -109,7 +97,6 @@ def test_what_a_protected_tenant_has_just_placed_is_owed_to_it_no_more() -> None
     assert bench.accept(SCHEDULER, c.Propose(groups, bench.at + 1000)).answer == b""
 
 
-@fault("room that a used up hold gives back beyond what its slot needs is not free for the next placement: too strict")
 def test_room_that_a_used_up_hold_gives_back_is_free_for_the_next_placement() -> None:
     bench, node = a_bench()
     bench.a_grant("quota/beta", protected=Resources(4000))
@@ -120,7 +107,6 @@ def test_room_that_a_used_up_hold_gives_back_is_free_for_the_next_placement() ->
     assert answer.answer == b""
 
 
-@fault("each victim of a placement is weighed against the budget as if it were the only one")
 def test_two_serving_victims_of_one_placement_cost_two_of_the_disruption_budget() -> None:
     bench, node = a_bench()
     victims = bench.a_workload(a_template(cpu=4000), count=2, disruption=1)
@@ -132,7 +118,6 @@ def test_two_serving_victims_of_one_placement_cost_two_of_the_disruption_budget(
     assert answer.code is Code.DISRUPTION
 
 
-@fault("a serving slot that recovery takes back is not counted for the rest of the command")
 def test_what_recovery_reclaims_is_missing_when_the_next_group_preempts() -> None:
     bench, node = a_bench()
     bench.a_grant("recovery/r")
@@ -154,7 +139,6 @@ def test_what_recovery_reclaims_is_missing_when_the_next_group_preempts() -> Non
     assert bench.slot(1).phase is Phase.SERVING
 
 
-@fault("a slot may be found running while the victims it waits for still stand on its devices and ports")
 def test_a_successor_is_not_found_running_before_its_victims_are_gone() -> None:
     bench, node = a_bench()
     device = a_template(gpus=1)
@@ -174,7 +158,6 @@ def test_a_successor_is_not_found_running_before_its_victims_are_gone() -> None:
 # Repeats
 
 
-@fault("a key is kept from when it was accepted, its age counted from when it was sent: a fast clock runs it twice")
 def test_a_repeat_is_never_executed_though_its_sender_s_clock_is_fast() -> None:
     bench, node = a_bench()
     bench.accept(ROOT, Configure(replace(bench.state.facts.settings, grant_life=3 * DAY)))
@@ -189,7 +172,6 @@ def test_a_repeat_is_never_executed_though_its_sender_s_clock_is_fast() -> None:
 # Too much refused
 
 
-@fault("the budget is lowered by each stop of a command, though what serves beyond the wanted number costs none")
 def test_serving_replicas_beyond_what_is_wanted_cost_no_disruption_budget() -> None:
     bench, node = a_bench()
     template = a_template(memory=512)
@@ -202,7 +184,6 @@ def test_serving_replicas_beyond_what_is_wanted_cost_no_disruption_budget() -> N
     assert bench.accept("controller/drain", c.Stop(((1, 0), (1, 1)), "drain")).answer == b""
 
 
-@fault("`after` is kept until the slot starts, and a slot with an `after` is taken for one that waits")
 def test_a_successor_whose_victims_are_gone_can_itself_be_preempted() -> None:
     bench, node = a_bench()
     whole = a_template(cpu=8000)
@@ -216,7 +197,6 @@ def test_a_successor_whose_victims_are_gone_can_itself_be_preempted() -> None:
     bench.place(urgent, c.Placement(0, node, after=((2, 0),)))
 
 
-@fault("Hold looks at every resource of the node, Propose only at some: a node that lost a GPU takes no hold of cpu")
 def test_a_broken_device_does_not_keep_a_hold_of_cpu_away() -> None:
     bench, node = a_bench()
     assignment = bench.a_workload(a_template(gpus=1), count=1)
@@ -227,7 +207,6 @@ def test_a_broken_device_does_not_keep_a_hold_of_cpu_away() -> None:
     bench.accept(ROOT, held(bench, node, Resources(100, 1, 1)))
 
 
-@fault("a fence and the end of a session look at the last change of a slot, not at the last word of its agent")
 def test_a_retargeted_slot_still_belongs_to_the_session_that_ended() -> None:
     bench, node = a_bench()
     template, other = a_template(), a_template(cpu=500)
@@ -243,7 +222,6 @@ def test_a_retargeted_slot_still_belongs_to_the_session_that_ended() -> None:
     assert isinstance(bench.move("controller/node-health", Phase.UNKNOWN, "session-ended"), Landed)
 
 
-@fault("a slot is counted apart only under the key that its own rule names, not as a member of the group")
 def test_whoever_names_a_group_is_counted_whatever_key_it_names() -> None:
     bench, node = a_bench()
     lone = bench.a_workload(a_template(apart=(Apart("g", "node"),)), count=1)
@@ -255,7 +233,6 @@ def test_whoever_names_a_group_is_counted_whatever_key_it_names() -> None:
 # The link
 
 
-@fault("a template is marked as leaving by uses that end in the same step, and then nobody is left to let it go")
 def test_a_template_and_its_last_assignment_that_go_in_one_step_are_both_gone() -> None:
     bench, _ = a_bench()
     template = a_template()
@@ -264,7 +241,6 @@ def test_a_template_and_its_last_assignment_that_go_in_one_step_are_both_gone() 
     assert template_digest(template) not in bench.state.templates
 
 
-@fault("a template that is known is not stored again, and so goes on leaving though the platform ships it anew")
 def test_a_template_that_is_shipped_again_no_longer_leaves() -> None:
     bench, _ = a_bench()
     template = a_template()
@@ -276,7 +252,6 @@ def test_a_template_that_is_shipped_again_no_longer_leaves() -> None:
     bench.ship(c.AssignmentShipped(an_assignment(101, template=template)))
 
 
-@fault("a step may take a template away from the assignment that it brings: what is opened for it refers to nothing")
 def test_a_step_does_not_take_away_the_template_of_an_assignment_it_brings() -> None:
     bench, _ = a_bench()
     template = a_template()

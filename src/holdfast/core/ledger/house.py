@@ -218,7 +218,8 @@ def session_ended(state: LedgerState, event: SessionEnded, stamp: Stamp) -> None
 
 
 def configured(state: LedgerState, event: Configured, stamp: Stamp) -> None:
-    _set_facts(state, settings=event.settings)
+    forgotten = max(state.facts.forgotten, stamp.at - state.facts.settings.retry_window)
+    _set_facts(state, settings=event.settings, forgotten=forgotten)
 
 
 APPLY: dict[type, Any] = {

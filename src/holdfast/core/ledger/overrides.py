@@ -54,9 +54,9 @@ def open_override(state: LedgerState, command: OpenOverride, case: Case) -> Acce
     if not case.at < command.ends <= latest:
         facts = {"at": case.at, "ends": command.ends, "latest": latest}
         return Refused(Code.EXPIRED, "an override ends after now and within its longest life", facts)
-    scope = case.principal.spec.scope.region if case.principal else ""
-    if scope and command.region != scope:
-        return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {scope} only", {"scope": scope})
+    refused = _refuse_scope(state, case, command.region, command.target, command.facts)
+    if refused is not None:
+        return refused
     override = Override(
         uid=case.revision,
         action=command.action,
@@ -78,10 +78,26 @@ def end_override(state: LedgerState, command: EndOverride, case: Case) -> Accept
         return not_found("override", command.uid)
     if case.kind == "controller" and case.at < override.ends:
         return Refused(Code.TOO_EARLY, "it has not ended yet", {"at": case.at, "ends": override.ends})
-    scope = case.principal.spec.scope.region if case.principal else ""
-    if scope and override.region != scope:
-        return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {scope} only", {"scope": scope})
+    refused = _refuse_scope(state, case, override.region, override.target, override.facts)
+    if refused is not None:
+        return refused
     return Accepted((OverrideEnded(command.uid, command.reason),))
+
+
+def _refuse_scope(state: LedgerState, case: Case, region: str, target: str, facts: Labels) -> Refused | None:
+    """A right holds in its scope: a region's operator acts there, a tenant's on that tenant alone, a node's on none.
+
+    A region's own ledger takes overrides of that region only.
+    """
+    here = state.facts.ledger.removeprefix("region/") if state.facts.ledger != "platform" else region
+    scope = case.principal.spec.scope if case.principal else None
+    tenants = {target, *(value for key, value in facts if key == "tenant")}
+    narrow = scope is not None and (
+        (scope.region and scope.region != region) or (scope.tenant and tenants != {scope.tenant}) or scope.node
+    )
+    if narrow or region != here:
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not do that there", {"region": region, "target": target})
+    return None
 
 
 def override_opened(state: LedgerState, event: OverrideOpened, _stamp: Stamp) -> None:
@@ -92,10 +108,15 @@ def override_ended(state: LedgerState, event: OverrideEnded, _stamp: Stamp) -> N
     state.overrides.drop(event.uid)
 
 
-def in_force(state: LedgerState, action: Action, target: str, at: Instant) -> Override | None:
-    """The override of this action that holds for the target now, if there is one. Ends are judged against `at` alone."""
+def in_force(state: LedgerState, action: Action, region: str, target: str, at: Instant) -> Override | None:
+    """The override of this action that holds there for the target now, if there is one.
+
+    Ends are judged against `at` alone. An empty region or target means all of them.
+    """
     for override in state.overrides.values():
-        if override.action is action and override.ends > at and override.target in ("", target):
+        if override.action is not action or override.ends <= at:
+            continue
+        if override.region in ("", region) and override.target in ("", target):
             return override
     return None
 

@@ -24,7 +24,8 @@ def earlier_answer(state: LedgerState, case: Case) -> Repeated | Refused | None:
     """The first answer if this is a repeat; a refusal if it may be one and cannot be told; None if it is new."""
     envelope = case.envelope
     settings = state.facts.settings
-    if not case.at - settings.retry_window <= envelope.sent <= case.at + settings.sent_ahead:
+    oldest = max(case.at - settings.retry_window, state.facts.forgotten)
+    if not oldest <= envelope.sent <= case.at + settings.sent_ahead:
         return _wrong_time(envelope.sent, case.at)
     session = case.session
     if session is not None:

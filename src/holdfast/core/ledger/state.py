@@ -16,7 +16,10 @@ LEVEL = 1
 
 
 class Facts(Row, frozen=True):
-    """Where a log is: its identity, its head, who leads it, and its time."""
+    """Where a log is: its identity, its head, who leads it, and its time.
+
+    What was first sent before `forgotten` is never executed: its key may be gone, whatever the window is now.
+    """
 
     log_id: str = ""
     ledger: str = ""
@@ -26,6 +29,7 @@ class Facts(Row, frozen=True):
     level: int = LEVEL
     at: Instant = 0
     settings: Settings = DEFAULTS
+    forgotten: Instant = 0
 
 
 class Remembered(Row, frozen=True):

@@ -119,9 +119,13 @@ class RecoveryBudget(Document, frozen=True, tag="RecoveryBudget"):
 
 
 class RightHeld(Row, frozen=True):
-    """Which region holds the live right to one exclusive identity, and since which revision. Empty region: none."""
+    """Which region holds the live right to one exclusive identity, and since which revision.
+
+    `told` is the latest end of a lease that the region was ever told: it may act on it, whatever was said later.
+    """
 
     workload: Revision
     ordinal: int
     region: str
     since: Revision
+    told: Instant = 0

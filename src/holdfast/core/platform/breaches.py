@@ -17,7 +17,7 @@ from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import Region
 from holdfast.core.model.workload import Workload, WorkloadSpec
 from holdfast.core.platform.events import BreachClosed, BreachStored
-from holdfast.core.platform.state import PlatformState
+from holdfast.core.platform.state import PlatformState, assignments_of
 
 ESCROW = "platform.escrow"
 DISRUPTION = "platform.disruption"
@@ -43,15 +43,36 @@ def recount_workload(
     """What changes in a workload's breaches when this is its spec and these are its assignments."""
     spec, key = workload.spec, str(workload.meta.uid)
     over = disruption_shared(assignments) - spec.disruption_max
-    misplaced = sum(
-        sum(share.count for share in assignment.shares)
-        for assignment in assignments
-        if assignment.stage is not Stage.ENDED and not may_hold(spec, state.regions[assignment.region])
-    )
+    misplaced = _misplaced(state, spec, assignments)
     return (
         *_recount(state, DISRUPTION, key, over, "controller/rollout", case),
         *_recount(state, RESIDENCY, key, misplaced, "controller/assignment", case),
     )
+
+
+def recount_region(state: PlatformState, region: Region, case: Case) -> tuple[BreachEvent, ...]:
+    """What a region's new jurisdiction cures. It breaks nothing: what it would break refuses it."""
+    found: list[BreachEvent] = []
+    for breach in state.breaches.values():
+        if breach.invariant == RESIDENCY:
+            workload = state.workloads[int(breach.key)]
+            over = _misplaced(state, workload.spec, assignments_of(state, workload.meta.uid), region)
+            found.extend(_recount(state, RESIDENCY, breach.key, over, "controller/assignment", case))
+    return tuple(found)
+
+
+def _misplaced(
+    state: PlatformState, spec: WorkloadSpec, assignments: Sequence[Assignment], changed: Region | None = None
+) -> int:
+    """How many replicas are assigned where the spec does not allow them, with `changed` as it will be."""
+    count = 0
+    for assignment in assignments:
+        region = state.regions[assignment.region]
+        if changed is not None and changed.meta.name == assignment.region:
+            region = changed
+        if assignment.stage is not Stage.ENDED and not may_hold(spec, region):
+            count += sum(share.count for share in assignment.shares)
+    return count
 
 
 def close_workload(state: PlatformState, workload: Revision, case: Case) -> tuple[BreachEvent, ...]:

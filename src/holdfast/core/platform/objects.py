@@ -19,7 +19,7 @@ from holdfast.core.model.shapes import Revision
 from holdfast.core.model.tenancy import Quota
 from holdfast.core.model.topology import NodePool, Region, RegionStatus
 from holdfast.core.model.workload import Workload
-from holdfast.core.platform.breaches import BreachEvent, recount_account
+from holdfast.core.platform.breaches import BreachEvent, recount_account, recount_region
 from holdfast.core.platform.checks import CHECKS
 from holdfast.core.platform.commands import Delete, OperatorObject, Put
 from holdfast.core.platform.events import ObjectRemoved, ObjectStored, ValiditiesDropped
@@ -116,6 +116,8 @@ def _refuse_scope(sent: OperatorObject, case: Case) -> Refused | None:
 
 def _recount(state: PlatformState, merged: OperatorObject, case: Case) -> tuple[BreachEvent, ...]:
     """A quota lowered below what is lent is allowed, and the rest is owed (RULES 7)."""
+    if isinstance(merged, Region):
+        return recount_region(state, merged, case)
     if not isinstance(merged, Quota):
         return ()
     account = f"quota/{merged.meta.name}"

@@ -37,6 +37,9 @@ def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accept
         return refused
     status, session = state.regions[command.region].status, case.envelope.session
     if not status.log_id:
+        other = next((name for name, one in state.regions.items() if one.status.log_id == command.log_id), "")
+        if other:
+            return Refused(Code.EXISTS, f"the log {command.log_id} speaks for region {other}", {"region": other})
         # A retired region begins anew; one that was lost before it was ever heard is not healthy for having joined.
         health = _H.HEALTHY if status.health is _H.RETIRED else status.health
         return Accepted((RegionJoined(command.region, command.log_id, session, health),))
@@ -100,7 +103,7 @@ def judge_region(state: PlatformState, command: JudgeRegion, case: Case) -> Acce
 
 def _refuse_return(state: PlatformState, region: str, status: RegionStatus, case: Case) -> Refused | None:
     """Positive evidence, and no person who holds otherwise: an override's end alone brings nobody back (RULES 19)."""
-    override = in_force(state, Action.DECLARE_LOST, region, case.at)
+    override = in_force(state, Action.DECLARE_LOST, region, region, case.at)
     if override is not None:
         facts = {"override": override.uid, "ends": override.ends, "owner": override.owner}
         return Refused(Code.PAUSED, f"{override.owner} declares region {region} lost until {override.ends}", facts)

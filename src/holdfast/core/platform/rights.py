@@ -88,10 +88,9 @@ def _refuse_while_held(state: PlatformState, workload: Workload, held: RightHeld
 def lapsed_at(state: PlatformState, held: RightHeld, lost_since: Instant) -> Instant:
     """From when on nothing can run on the lease of a lost region, by the slowest clock within the drift bound."""
     settings = state.facts.settings
-    # Settings may have been lowered since: what the region was told counts, too.
-    told = max((0, *(a.right_until for a in assignments_of(state, held.workload) if a.region == held.region)))
+    # Settings may have been lowered since: the latest end that the region was told counts, too.
     lease = lost_since + drifted(settings.right_lease, settings)
-    return max(lease, told) + drifted(settings.fence_time, settings) + settings.right_margin
+    return max(lease, held.told) + drifted(settings.fence_time, settings) + settings.right_margin
 
 
 def release_right(state: PlatformState, command: ReleaseRight, case: Case) -> Accepted | Refused:

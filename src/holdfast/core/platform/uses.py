@@ -76,7 +76,12 @@ def uses_of_region(state: PlatformState, stored: Region, case: Case) -> Refused 
     budgets = [key for key, budget in state.budgets.items() if name in budget.spec.regions]
     if pools or budgets:
         return in_use(f"pools or budgets name region {name}", pools=pools, budgets=budgets)
-    return _named_by_workloads(state, f"region {name}", lambda workload: name in workload.spec.placement.regions)
+    return _named_by_workloads(state, f"region {name}", lambda workload: _names_region(workload, name))
+
+
+def _names_region(workload: Workload, name: str) -> bool:
+    placement = workload.spec.placement
+    return name in placement.regions or name in dict(placement.weights)
 
 
 def uses_of_pool(state: PlatformState, stored: NodePool, case: Case) -> Refused | None:
