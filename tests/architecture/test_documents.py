@@ -14,9 +14,7 @@ RECORD_HEADINGS = ["Context", "Decision", "Consequences", "What would change our
 
 # Put together from pieces, so that this file does not find itself.
 FOLDERS = ["home", "root", "work", "Users"]
-HOSTS = [
-    "".join(pieces) for pieces in [("pypi", ".org"), ("python", "hosted"), ("npm", "js"), ("yarn", "pkg")]
-]
+HOSTS = ["".join(pieces) for pieces in [("pypi", ".org"), ("python", "hosted"), ("npm", "js"), ("yarn", "pkg")]]
 LOCAL_PATH = re.compile(r"(?<![\w.~-])/(?:" + "|".join(FOLDERS) + r")/\w")
 REGISTRY = re.compile("|".join(re.escape(host) for host in HOSTS), re.IGNORECASE)
 
@@ -84,6 +82,4 @@ def test_a_relative_path_is_left_alone(text: str) -> None:
 
 def test_a_record_without_a_heading_is_found() -> None:
     record = "# 7. A title\n\n## Context\n\n## Decision\n\n## What would change our mind\n"
-    assert [f.why for f in missing_headings(record, "7.md")] == [
-        "the record has no heading `## Consequences`"
-    ]
+    assert [f.why for f in missing_headings(record, "7.md")] == ["the record has no heading `## Consequences`"]

@@ -36,9 +36,7 @@ def oversized_module(tree: ast.Module, lines: list[str], file: str) -> Iterator[
         yield Finding(file, 1, f"{len(lines)} lines in the module, {limit} allowed; {advice}")
 
 
-def oversized_function(
-    node: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str], file: str
-) -> Iterator[Finding]:
+def oversized_function(node: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str], file: str) -> Iterator[Finding]:
     assert node.end_lineno is not None
     length = node.end_lineno - node.lineno + 1
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])

@@ -1,4 +1,4 @@
-"""A deliberately simple platform: plain dicts, brute force, no indexes, no log. What it answers, the ledger must answer.
+"""A deliberately simple platform: plain dicts, brute force, no indexes, no log. The ledger must answer as it does.
 
 This module has the state, who may send what, repeats, and the commands that every ledger has. What operators and
 tenants write is in `platform_model_objects`, what regions are given in `platform_model_regions`; `platform_judge` puts
@@ -28,21 +28,21 @@ LEVEL = 1
 
 
 class Denied(Exception):
-    """The command is refused with this code."""
+    """The command is refused with one of these codes; mostly there is one."""
 
-    def __init__(self, code: Code) -> None:
-        super().__init__(code.value)
-        self.code = code
-
-
-def deny(code: Code) -> NoReturn:
-    raise Denied(code)
+    def __init__(self, codes: tuple[Code, ...]) -> None:
+        super().__init__(*codes)
+        self.codes = codes
 
 
-def need(holds: object, code: Code) -> None:
-    """Refuse with the code unless it holds."""
+def deny(*codes: Code) -> NoReturn:
+    raise Denied(codes)
+
+
+def need(holds: object, *codes: Code) -> None:
+    """Refuse with one of the codes unless it holds."""
     if not holds:
-        deny(code)
+        deny(*codes)
 
 
 @dataclass
@@ -115,6 +115,8 @@ class World:
     log_id: str = ""
     term: int = 0
     settings: Settings = DEFAULTS
+    #: What was first sent before this may be forgotten, whatever the window is now.
+    forgotten: int = 0
     things: dict[tuple[str, str], Any] = field(default_factory=dict)
     standing: dict[str, Standing] = field(default_factory=dict)
     tombstones: set[str] = field(default_factory=set)
@@ -122,12 +124,12 @@ class World:
     #: By workload: every template that it has named.
     named: dict[int, set[str]] = field(default_factory=dict)
     assignments: dict[int, Assignment] = field(default_factory=dict)
-    #: By workload and region: the latest end of a lease that the region was ever told of what it still holds.
-    told: dict[tuple[int, str], int] = field(default_factory=dict)
     #: By region and account.
     grants: dict[tuple[str, str], Lent] = field(default_factory=dict)
     #: By workload and ordinal: the region.
     rights: dict[tuple[int, int], str] = field(default_factory=dict)
+    #: By workload and ordinal: the latest end of a lease that the holder was ever told.
+    told: dict[tuple[int, int], int] = field(default_factory=dict)
     policies: dict[int, PolicyStage] = field(default_factory=dict)
     validities: dict[tuple[str, str], int] = field(default_factory=dict)
     overrides: dict[int, Override] = field(default_factory=dict)
@@ -162,9 +164,15 @@ class World:
     def charged(self, account: str, region: str) -> Resources:
         """What is charged to a limit: over all regions, but for recovery in one."""
         alone = account.startswith("recovery/")
-        return total(
-            lent.charged for (there, paid), lent in self.grants.items() if paid == account and region in (there, "")
-        ) if alone else total(lent.charged for (_, paid), lent in self.grants.items() if paid == account)  # fmt: skip
+        mine = [
+            lent for (there, paid), lent in self.grants.items() if paid == account and (not alone or there == region)
+        ]
+        return total(lent.charged for lent in mine)
+
+
+def drop_right(world: World, key: tuple[int, int]) -> None:
+    del world.rights[key]
+    world.told.pop(key, None)
 
 
 @dataclass
@@ -232,7 +240,8 @@ def case_of(world: World, envelope: Envelope[Any], at: int, owners: tuple[str, .
 def repeated(world: World, envelope: Envelope[Any], at: int) -> int | None:
     """The revision of the first answer, if this is a repeat."""
     window = world.settings.retry_window
-    need(at - envelope.sent <= window, Code.TOO_OLD_TO_RETRY)
+    need(envelope.sent <= at + world.settings.sent_ahead, Code.MALFORMED)
+    need(envelope.sent >= max(at - window, world.forgotten), Code.TOO_OLD_TO_RETRY)
     if envelope.session:
         life, number = world.sessions[envelope.session], envelope.sequence
         need(number <= life.high + WINDOW, Code.TOO_MANY_IN_FLIGHT)
@@ -244,6 +253,7 @@ def repeated(world: World, envelope: Envelope[Any], at: int) -> int | None:
         return None
     if not envelope.key:
         return None
+    window += world.settings.sent_ahead
     known = world.keys.get((envelope.actor, envelope.key))
     if known is not None and at - known.at <= window:
         need(known.body == body_digest(envelope.command), Code.KEY_REUSED)
@@ -308,13 +318,21 @@ def end_session(world: World, command: house.EndSession, case: Case) -> None:
 def configure(world: World, command: house.Configure, case: Case) -> None:
     need(not unsafe(command.settings), Code.CONTRADICTORY)
     need(command.settings != world.settings, Code.ALREADY)
+    world.forgotten = max(world.forgotten, case.at - world.settings.retry_window)
     world.settings = command.settings
+
+
+def need_scope(override: overrides.OpenOverride | Override, case: Case) -> None:
+    """A region's operator acts there, a tenant's on that tenant alone, a node's nowhere."""
+    need(case.scope.region in ("", override.region) and not case.scope.node, Code.WRONG_SCOPE)
+    tenants = {override.target, *(value for key, value in override.facts if key == "tenant")}
+    need(not case.scope.tenant or tenants == {case.scope.tenant}, Code.WRONG_SCOPE)
 
 
 def open_override(world: World, command: overrides.OpenOverride, case: Case) -> None:
     need(command.reason.strip() and len(command.reason) <= 1_000, Code.MALFORMED)
     need(case.at < command.ends <= case.at + world.settings.override_life, Code.EXPIRED)
-    need(case.scope.region in ("", command.region), Code.WRONG_SCOPE)
+    need_scope(command, case)
     world.overrides[world.next] = Override(
         uid=world.next, action=command.action, region=command.region, target=command.target, reason=command.reason,
         owner=case.actor, opened=case.at, ends=command.ends, facts=command.facts,
@@ -326,5 +344,5 @@ def end_override(world: World, command: overrides.EndOverride, case: Case) -> No
     if override is None:
         deny(Code.NOT_FOUND)
     need(case.kind != "controller" or case.at >= override.ends, Code.TOO_EARLY)
-    need(case.scope.region in ("", override.region), Code.WRONG_SCOPE)
+    need_scope(override, case)
     del world.overrides[command.uid]

@@ -15,7 +15,7 @@ from holdfast.core.model.resources import NOTHING, Resources, exceeded, ill_form
 from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.model.workload import Workload, WorkloadSpec, WorkloadStatus, contradictions
 from holdfast.core.platform import commands as c
-from tests.properties.platform_model import Case, Standing, World, deny, need
+from tests.properties.platform_model import Case, Standing, World, deny, drop_right, need
 
 KINDS = ("Tenant", "Quota", "PriorityClass", "Principal", "Token", "Region", "NodePool", "RecoveryBudget")
 _WORD = "[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?"
@@ -198,7 +198,8 @@ def need_unused(world: World, kind: str, name: str, old: Any, case: Case) -> Non
             used = world.standing[name].health is not RegionHealth.RETIRED
             used = used or any(pool.spec.region == name for pool in world.of_kind("NodePool").values())
             used = used or any(name in budget.spec.regions for budget in budgets)
-            used = used or any(name in w.spec.placement.regions for w in wanted)
+            named = [(*w.spec.placement.regions, *dict(w.spec.placement.weights)) for w in wanted]
+            used = used or any(name in regions for regions in named)
         case "RecoveryBudget":
             used = any(world.charged(f"recovery/{name}", region) != NOTHING for region in world.standing)
             used = used or any(w.spec.recovery.budget == name for w in wanted)
@@ -297,7 +298,7 @@ def forget(world: World, uid: int) -> None:
     del world.workloads[uid]
     del world.named[uid]
     for key in [key for key in world.rights if key[0] == uid]:
-        del world.rights[key]
+        drop_right(world, key)
 
 
 def release_finalizer(world: World, command: c.ReleaseFinalizer, case: Case) -> None:

@@ -76,7 +76,7 @@ def register_node(p: Program) -> Envelope[Any] | None:
     if not behind or p.chance.one_in(5):
         capacity, factor = command.capacity, p.chance.pick((25, 50, 75, 150))
         devices = command.devices[: p.chance.below(len(command.devices) + 1)]
-        extended = tuple((what, p.chance.below(3)) for what, _ in capacity.extended)
+        extended = tuple((what, 1 + p.chance.below(3)) for what, _ in capacity.extended if not p.chance.one_in(3))
         command = replace(
             command,
             capacity=Resources(
@@ -227,7 +227,8 @@ def a_group(p: Program, uid: int, template: str, nodes: list[Node]) -> c.Group:
 def a_placement(p: Program, uid: int, digest: str, ordinal: int, node: Node) -> c.Placement:
     template, chance = p.model.templates[digest], p.chance
     there = [slot for slot in p.model.on(node.uid) if slot.phase in (*STOPPABLE, Phase.TERMINATING)]
-    after = tuple(slot.key for slot in chance.some(there, 2)) if there and wants_room(p, uid) else ()
+    weaker = [slot for slot in there if priority(p, slot.assignment) < priority(p, uid)] or there
+    after = tuple(slot.key for slot in chance.some(weaker, 2)) if there and wants_room(p, uid) else ()
     holds = [h for _, h in sorted(p.model.holds.items()) if h.node == node.uid and h.assignment in (0, uid)]
     hold = chance.pick(holds) if holds and chance.one_in(2) else None
     room = p.model.room(node.uid, after, hold.uid if hold else 0)
@@ -240,6 +241,11 @@ def a_placement(p: Program, uid: int, digest: str, ordinal: int, node: Node) -> 
     return c.Placement(
         ordinal, node.uid, devices, tuple(distinct(p, ports, template.ports)), after, hold.uid if hold else 0
     )
+
+
+def priority(p: Program, uid: int) -> int:
+    cls = p.model.classes.get(p.model.assignments[uid].priority_class)
+    return cls.spec.priority if cls else 0
 
 
 def wants_room(p: Program, uid: int) -> bool:
@@ -308,7 +314,13 @@ def advance(p: Program) -> Envelope[Any] | None:
         return None
     node = p.chance.pick(slots).node
     some = p.chance.some([slot for slot in slots if slot.node == node], 4)
-    return moves(p, agent_of(p, node), [(slot, *usual[slot.phase]) for slot in some])
+    return moves(p, agent_of(p, node), [(slot, *(done(p, slot) or usual[slot.phase])) for slot in some])
+
+
+def done(p: Program, slot: Slot) -> tuple[Phase, str] | None:
+    """Batch work that runs is done half of the time."""
+    batch = slot.phase is Phase.RUNNING and p.model.assignments[slot.assignment].batch
+    return (Phase.SUCCEEDED, "completed") if batch and p.chance.one_in(2) else None
 
 
 def speaks(p: Program, slot: Slot) -> bool:

@@ -54,7 +54,10 @@ HANDLERS: dict[type, Callable[[Model, Any, Sender], Code | Parts | None]] = {
 
 @dataclass
 class Verdict:
-    """Accepted without a code, but for the parts that are refused; or a repeat of an earlier answer."""
+    """Accepted without a code, but for the parts that are refused; or a repeat of an earlier answer.
+
+    With both a code and an answer to repeat, either will do.
+    """
 
     code: Code | None = None
     parts: Parts = field(default_factory=dict)
@@ -71,11 +74,9 @@ def judge(model: Model, envelope: Envelope[Any], at: int) -> tuple[Verdict, Mode
     refused = senders.refuse_sender(model, sender)
     if refused is not None:
         return Verdict(refused), model
-    before = senders.earlier(model, sender)
-    if isinstance(before, Code):
-        return Verdict(before), model
-    if before is not None:
-        return Verdict(repeats=before), model
+    refused, first = senders.earlier(model, sender)
+    if refused is not None or first is not None:
+        return Verdict(refused, repeats=first), model
     after = model.clone()
     answer = HANDLERS[type(envelope.command)](after, envelope.command, sender)
     if isinstance(answer, Code):

@@ -51,7 +51,7 @@ def change(p: Program) -> Envelope[Any]:
         kind = p.chance.weighed(
             ((6, a_grant), (9, an_assignment), (2, a_template), (2, a_class), (2, a_person), (1, a_token), (2,
             a_policy),
-             (2, an_override), (2, a_jurisdiction))
+             (2, an_override), (3, a_jurisdiction))
         )  # fmt: skip
         puts += kind(p)
     return step(p, *puts)
@@ -63,7 +63,8 @@ def a_grant(p: Program) -> list[c.Shipped]:
     account = chance.pick([one for one in ACCOUNTS if one not in live] or ACCOUNTS)
     old = p.model.grants.get(account)
     version = (old.version if old else 0) + (0 if chance.one_in(8) else 1)
-    cpu = chance.pick((9000, 9000, 9000, 4000, 1000))
+    spent = p.model.charged(account).get("cpu", 0)
+    cpu = chance.pick((9000, 9000, 9000, spent + 500, spent + 2000, spent + 3500, spent // 2))
     target = Resources(cpu, 16_000, 300, 4000, (("fpga", 2),))
     ends = p.at + chance.pick((DAY, DAY, DAY, 5000, 0))
     protected = NOTHING
@@ -110,12 +111,12 @@ def an_assignment(p: Program) -> list[c.Shipped]:
     changed = chance.weighed(
         (
             (6, an_assignment_of(uid, shares=counts)),
-            (3, replace(known, stage=Stage.ACTIVE, disruption=chance.below(3))),
+            (3, replace(known, stage=Stage.ACTIVE, disruption=chance.below(4))),
             (1, replace(known, stage=Stage.STANDBY)),
             (2, replace(known, stage=Stage.ENDED)),
             (2, replace(known, ordinals=known.ordinals[chance.below(2) :], right_until=chance.pick((0, lapse)))),
             (3, replace(known, accounts=chance.pick(kind.accounts[1:] or (*kind.accounts, ())))),
-            (1, replace(known, jurisdictions=chance.pick(((), ("eu",), ("us",))))),
+            (2, replace(known, jurisdictions=chance.pick(((), ("eu",), ("us",))))),
             (1, replace(known, priority_class=chance.pick(("normal", "best-effort", "critical")))),
         )
     )

@@ -29,6 +29,7 @@ from tests.properties.region_world import (
     OPERATORS,
     PEOPLE,
     SCHEDULERS,
+    SECOND,
     TEMPLATES,
     an_assignment_of,
 )
@@ -58,11 +59,12 @@ def badly_addressed(p: Program) -> Envelope[Any] | None:
         return None
     kind = meant.actor.partition("/")[0]
     if kind in ("controller", "ledger"):
-        return changed(p, meant, {"session": 7}, {"key": "k"}, {"sent": p.at - 90_000_000})
+        return changed(p, meant, {"session": 7}, {"key": "k"}, {"sent": p.at - 90_000_000}, {"sent": p.at + 300_001})
     if kind == "person":
         used = [(actor, key) for actor, key in p.model.keys if actor == meant.actor]
         again = {"key": chance.pick(used)[1]} if used else {"key": ""}
-        return changed(p, meant, {"key": ""}, {"key": "k" * 257}, {"session": 7}, again, again)
+        ahead = {"sent": p.at + chance.pick((300_000, 300_001))}
+        return changed(p, meant, {"key": ""}, {"key": "k" * 257}, {"session": 7}, again, again, ahead)
     high = meant.sequence - 1
     return changed(
         p,
@@ -160,11 +162,14 @@ def badly_put(p: Program) -> Envelope[Any]:
     holds = (
         c.Hold(HoldPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1)),
         c.Hold(HoldPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1, 5), tenant="acme"),
+        c.Hold(HoldPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1, 0, (("fpga", 0),)), tenant="acme"),
         c.Hold(HoldPurpose.DATED, uid, "quota/acme", p.at, Resources(1, 1, 1), tenant="acme"),
         c.Hold(HoldPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1, 2000), (0, 0), 1000, "acme"),
         c.Hold(HoldPurpose.PLACEHOLDER, uid, "quota/x", ends, assignment=100, template=DIGESTS["web-1"]),
     )
+    scheduler, requests = intents.a_scheduler(p) or SCHEDULERS[0], sorted(p.model.open_requests()) or [(100, "")]
     many: tuple[tuple[str, Any], ...] = (
+        (scheduler, c.ReportPending(*chance.pick(requests), revision(p.model.seq + 1), ())),
         (f"agent/{name}", chance.pick(nodes)),
         (operator, chance.pick(holds)),
         (operator, c.AdministerNode(uid, cordoned=True)),
@@ -178,7 +183,7 @@ def badly_put(p: Program) -> Envelope[Any]:
         ("controller/replica", c.OpenSlots(chance.pick(list(KINDS)), DIGESTS["web-1"], (-1,))),
         ("controller/drain", c.Stop(((1, 0),), "boredom")),
         ("controller/drain", c.Stop(((1, 0),), "rollout")),
-        (intents.a_scheduler(p) or SCHEDULERS[0], c.Stop(((1, 0),), chance.pick(("preempted", "reclaimed")))),
+        (scheduler, c.Stop(((1, 0),), chance.pick(("preempted", "reclaimed")))),
         ("controller/replica", c.Stop(((1, 0),), "scaled-down", DIGESTS["web-1"])),
         ("ledger", house.StartLog("log-eu", "region/eu", "person/root")),
         ("ledger", house.StartTerm(p.model.term, "server-2")),
@@ -250,7 +255,9 @@ def wrong_moves(p: Program) -> Envelope[Any] | None:
         twice = replace(command, groups=(replace(group, placements=group.placements * 2),))
         late = replace(command, valid_until=p.at + chance.pick((0, 5001)))
         other = replace(command, groups=(replace(group, template=DIGESTS[chance.pick(list(TEMPLATES))]),))
-        return changed(p, meant, {"policy": 9}, {"command": twice}, {"command": late}, {"command": other})
+        crossed = {100: SECOND, SECOND: 100}.get(group.assignment, 100)
+        through = replace(command, groups=(replace(group, assignment=crossed),))
+        return changed(p, meant, {"policy": 9}, *({"command": one} for one in (twice, late, other, through)))
     return None
 
 

@@ -62,7 +62,10 @@ def larger(left: Amounts, right: Amounts) -> Amounts:
 
 @dataclass
 class Slot:
-    """One ordinal. `waits` are the victims that are not gone yet; `moved` and `changed` are batches of the log."""
+    """One ordinal. `waits` are the victims that are not gone yet.
+
+    `changed` is the batch of its last change, `reported` that of its binding or of its agent's last word.
+    """
 
     workload: int
     ordinal: int
@@ -72,7 +75,7 @@ class Slot:
     changed: int
     phase: Phase = Phase.PENDING
     cause: str = ""
-    moved: int = 0
+    reported: int = 0
     epoch: int = 0
     node: int = 0
     devices: tuple[int, ...] = ()

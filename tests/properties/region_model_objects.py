@@ -23,9 +23,11 @@ AMOUNT_MAX = 2**40
 
 
 def badly_put(resources: Resources) -> bool:
+    """No amount is negative or too large; extended resources are named once, in order, with more than none of each."""
     named = [name for name, _ in resources.extended]
     every = (resources.cpu, resources.memory, resources.disk, resources.gpu, *(n for _, n in resources.extended))
-    return not all(0 <= n <= AMOUNT_MAX for n in every) or named != sorted(set(named)) or "" in named
+    some = all(amount for _, amount in resources.extended) and "" not in named
+    return not all(0 <= n <= AMOUNT_MAX for n in every) or named != sorted(set(named)) or not some
 
 
 # Nodes
@@ -212,6 +214,8 @@ def report_pending(model: Model, command: c.ReportPending, sender: Sender) -> Co
         return Code.NOT_FOUND
     if _tree_size(command.reasons) > REASONS_MAX:
         return Code.TOO_LARGE
+    if command.examined >= model.uid:
+        return Code.MALFORMED
     if command.examined <= model.examined.get(request, 0):
         return Code.ALREADY
     model.examined[request] = command.examined
@@ -231,7 +235,8 @@ def hold(model: Model, command: c.Hold, sender: Sender) -> Code | None:
     node = model.nodes.get(command.node)
     if node is None:
         return Code.NOT_FOUND
-    shape = _placeholder(model, command) if command.purpose is HoldPurpose.PLACEHOLDER else _plain(command, sender)
+    placeholder = command.purpose is HoldPurpose.PLACEHOLDER
+    shape = _placeholder(model, command, sender) if placeholder else _plain(command, sender)
     if isinstance(shape, Code):
         return shape
     need, milli, tenant = shape
@@ -257,17 +262,19 @@ def _plain(command: c.Hold, sender: Sender) -> tuple[Amounts, int, str] | Code:
     whole = 0 < command.device_milli <= 1000 and command.need.gpu == len(command.devices) * command.device_milli
     if badly_put(command.need) or not whole or command.assignment or command.template or not command.tenant:
         return Code.MALFORMED
-    if sender.outside("tenant", command.tenant):
+    if sender.outside("tenant", command.tenant) or command.account != f"quota/{command.tenant}":
         return Code.WRONG_SCOPE
     return amounts(command.need), command.device_milli, command.tenant
 
 
-def _placeholder(model: Model, command: c.Hold) -> tuple[Amounts, int, str] | Code:
+def _placeholder(model: Model, command: c.Hold, sender: Sender) -> tuple[Amounts, int, str] | Code:
     assignment, template = model.assignments.get(command.assignment), model.templates.get(command.template)
     if assignment is None or template is None:
         return Code.NOT_FOUND
     if assignment.stage is Stage.ENDED or not any(share.template == command.template for share in assignment.shares):
         return Code.NOT_ASSIGNED
+    if sender.outside("tenant", assignment.tenant):
+        return Code.WRONG_SCOPE
     if command.account not in assignment.accounts or len(command.devices) != template.gpus:
         return Code.MALFORMED
     return amounts(template.need), template.gpu_milli, assignment.tenant

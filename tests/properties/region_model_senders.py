@@ -124,28 +124,34 @@ def refuse_sender(model: Model, sender: Sender) -> Code | None:
     return Code.WRONG_SCOPE if sender.outside("region", model.ledger.removeprefix("region/")) else None
 
 
-def earlier(model: Model, sender: Sender) -> Code | tuple[int, bytes] | None:
-    """The first answer to a repeat, a refusal of what can no longer be told apart, or nothing: it is new."""
-    envelope, window = sender.envelope, model.settings.retry_window
-    if envelope.sent + window < sender.at:
-        return Code.TOO_OLD_TO_RETRY
+def earlier(model: Model, sender: Sender) -> tuple[Code | None, tuple[int, bytes] | None]:
+    """A refusal of what can no longer be told apart, or the first answer to a repeat; neither when it is new.
+
+    Both when it is so far behind that its answer may be forgotten, and need not be.
+    """
+    envelope, window, ahead = sender.envelope, model.settings.retry_window, model.settings.sent_ahead
+    if envelope.sent > sender.at + ahead:
+        return Code.MALFORMED, None
+    if envelope.sent < sender.at - window:
+        return Code.TOO_OLD_TO_RETRY, None
     if envelope.session:
         session = model.sessions[envelope.session]
         if envelope.sequence < 1:
-            return Code.MALFORMED
+            return Code.MALFORMED, None
         if envelope.sequence > session.high + IN_FLIGHT_MAX:
-            return Code.TOO_MANY_IN_FLIGHT
-        if envelope.sequence in session.answered:
-            return session.answered[envelope.sequence]
-        return Code.TOO_OLD_TO_RETRY if envelope.sequence <= session.high - IN_FLIGHT_MAX else None
+            return Code.TOO_MANY_IN_FLIGHT, None
+        behind = envelope.sequence <= session.high - IN_FLIGHT_MAX
+        return Code.TOO_OLD_TO_RETRY if behind else None, session.answered.get(envelope.sequence)
     if envelope.key:
-        kept = model.keys.get((sender.actor, envelope.key))
-        if kept is not None and kept.at + window >= sender.at:
-            return (kept.revision, kept.answer) if kept.body == body_digest(envelope.command) else Code.KEY_REUSED
-        live = [k for (actor, _), k in model.keys.items() if actor == sender.actor and k.at + window >= sender.at]
+        mine = {key: kept for (actor, key), kept in model.keys.items() if actor == sender.actor}
+        live = {key: kept for key, kept in mine.items() if kept.at + window + ahead >= sender.at}
+        kept = live.get(envelope.key)
+        if kept is not None:
+            same = kept.body == body_digest(envelope.command)
+            return (None, (kept.revision, kept.answer)) if same else (Code.KEY_REUSED, None)
         if len(live) >= model.settings.keys_per_actor:
-            return Code.TOO_MANY_KEYS
-    return None
+            return Code.TOO_MANY_KEYS, None
+    return None, None
 
 
 # What every ledger has

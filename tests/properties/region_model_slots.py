@@ -99,10 +99,12 @@ def _place(
 ) -> Code | None:
     assignment, template = model.assignments[group.assignment], model.templates[group.template]
     slot = model.slots.get((assignment.workload, placement.ordinal))
-    if slot is None or slot.assignment != assignment.uid:
+    if slot is None:
         return Code.NOT_FOUND
     if slot.phase is not Phase.PENDING or slot.template != group.template:
         return Code.WRONG_PHASE
+    if slot.assignment != assignment.uid:
+        return Code.NOT_ASSIGNED
     if assignment.exclusive and slot.ordinal not in assignment.ordinals:
         return Code.NOT_ASSIGNED
     node = model.nodes.get(placement.node)
@@ -242,7 +244,7 @@ def _take(
         if hold is not None:
             model.holds[hold.uid] = hold
         return code
-    slot.changed = slot.moved = model.here
+    slot.changed, slot.reported = model.here, model.here if bind else 0
     slot.ends = 0 if bind else sender.at + model.settings.reservation_life
     model.touch_room(slot.node)
     for victim in stopped.values():
@@ -263,8 +265,7 @@ def _unpaid(model: Model, assignment: Assignment, at: int) -> Code:
 
 
 def _terminate(model: Model, slot: Slot, cause: str, following: str) -> None:
-    slot.phase, slot.cause, slot.following = Phase.TERMINATING, cause, following
-    slot.changed = slot.moved = model.here
+    slot.phase, slot.cause, slot.following, slot.changed = Phase.TERMINATING, cause, following, model.here
 
 
 # Reservations
@@ -290,7 +291,7 @@ def bind(model: Model, command: c.Bind, sender: Sender) -> Code | Parts:
             lost[0, index] = code or Code.NOT_FOUND
         else:
             slot.phase, slot.cause, slot.ends = Phase.BOUND, "bound", 0
-            slot.changed = slot.moved = model.here
+            slot.changed = slot.reported = model.here
     return lost
 
 
@@ -370,7 +371,8 @@ def move(model: Model, command: c.Move, sender: Sender) -> Code | Parts:
         else:
             slot.phase, slot.cause = one.target, one.cause
             slot.restarts += one.cause == "restarted"
-            slot.changed = slot.moved = model.here
+            slot.changed = model.here
+            slot.reported = model.here if sender.kind == "agent" else slot.reported
     return lost
 
 
@@ -390,8 +392,8 @@ def _refuse_move(model: Model, one: c.MoveSlot, sender: Sender) -> Code | None:
     node = model.nodes[slot.node]
     if edge.owner == "agent":
         return _refuse_agent(model, slot, node, one, sender)
-    # What an agent did or was told in its present session it must answer for itself.
-    in_session = bool(node.session) and slot.moved > model.sessions[node.session].opened
+    # What an agent was given, or has spoken of, in its present session it must answer for itself.
+    in_session = bool(node.session) and slot.reported > model.sessions[node.session].opened
     if edge.cause == "session-ended" and in_session:
         return Code.TOO_EARLY
     if edge.cause == "fenced" and slot.cause != "fenced":

@@ -49,7 +49,6 @@ class Tally:
     codes: Counter[Code] = field(default_factory=Counter)
     part_codes: Counter[Code] = field(default_factory=Counter)
     edges: Counter[tuple[Phase, Phase, str]] = field(default_factory=Counter)
-    left_out: Counter[str] = field(default_factory=Counter)
     programs: int = 0
 
     def count(self, command: Any, verdict: Verdict, before: Model, after: Model) -> None:
@@ -122,10 +121,7 @@ class Program:
         """Another program that goes on from here, on a fork of the ledger's state."""
         other = Program.__new__(Program)
         other.__dict__ = dict(self.__dict__)
-        other.bench = RegionBench.__new__(RegionBench)
-        other.bench.__dict__ = dict(self.bench.__dict__)
-        other.bench.state = self.bench.state.fork()
-        other.bench.log = list(self.bench.log)
+        other.bench = self.bench.branch()
         other.model = self.model.clone()
         other.accepted, other.story = list(self.accepted), [*self.story, "a fork goes on from here"]
         return other

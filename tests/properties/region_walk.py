@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast.core.ledger.digest import state_digest
@@ -15,7 +16,6 @@ from tests.properties import region_links as links
 from tests.properties.region_judge import judge
 from tests.properties.region_mischief import MISCHIEF
 from tests.properties.region_program import Program, Tally
-from tests.properties.region_waivers import waived
 from tests.properties.region_world import (
     ACCOUNTS,
     DIGESTS,
@@ -29,16 +29,18 @@ from tests.properties.region_world import (
 )
 
 GOOD: tuple[tuple[int, intents.Intent], ...] = (
-    (50, intents.propose), (50, intents.advance), (8, intents.any_edge), (8, intents.mourn), (14, intents.open_slots),
-    (8, intents.stop), (4, intents.withdraw_slots), (8, intents.bind), (3, intents.unreserve), (4, intents.expire),
+    (50, intents.propose), (70, intents.advance), (10, intents.any_edge), (10, intents.mourn), (14, intents.open_slots),
+    (12, intents.stop), (4, intents.withdraw_slots), (8, intents.bind), (3, intents.unreserve), (4, intents.expire),
     (10, intents.hold), (5, intents.change_hold), (3, intents.report_pending), (8, intents.adopt_slots),
     (6, intents.forget_assignment), (4, intents.close_breach), (4, intents.override), (3, intents.keep_house),
     (10, intents.open_session), (3, intents.end_session), (12, intents.register_node), (5, intents.administer_node),
-    (2, intents.judge_node), (2, intents.remove_node), (14, links.change), (4, links.renewal), (3, links.gone),
+    (2, intents.judge_node), (2, intents.remove_node), (11, links.change), (4, links.renewal), (2, links.gone),
     (2, links.full_list), (4, links.other_accounts),
 )  # fmt: skip
 #: How many intents are thought of, and how often each, before one is sent that the model refuses.
 INTENTS, TRIES = 3, 3
+#: How many commands are told when something is wrong, and how many different steps there are.
+STORY, SEEDS = 25, 1 << 20
 #: How long nothing happens: mostly milliseconds, now and then past a proposal, a fence, a reservation, a day.
 WAITS = ((60, 1), (30, 40), (8, 700), (6, 6_000), (3, 26_000), (3, 31_000), (1, 90_000_000))
 
@@ -84,38 +86,43 @@ def next_envelope(p: Program) -> Envelope[Any] | None:
 
 
 def welcome(p: Program, envelope: Envelope[Any]) -> bool:
-    """Whether the model accepts it, and nothing is known to be wrong there."""
-    return judge(p.model, envelope, p.at)[0].accepted and not waived(p.model, p.bench.state, envelope)
+    return judge(p.model, envelope, p.at)[0].accepted
 
 
-def walk(p: Program, steps: int) -> None:
-    for _ in range(steps):
-        p.bench.at += p.chance.weighed(WAITS)
-        envelope = next_envelope(p)
-        why = waived(p.model, p.bench.state, envelope) if envelope is not None else "nothing to say"
-        if why:
-            p.tally.left_out[why] += 1
-        elif envelope is not None:
-            p.give(envelope)
-
-
-def run(source: random.Random, tally: Tally, steps: int) -> Program:
-    """One program: set up, walk, fork midway, walk on both sides, and check what must hold at the end of each."""
-    p = Program(Chance(source), tally)
+def walk(p: Program, steps: Sequence[int]) -> None:
+    """Each step takes its choices from a seed of its own, so that one can be left out (0) and the others stay."""
     try:
-        tally.programs += 1
-        set_up(p)
-        walk(p, steps // 2)
-        fork = p.branch()
-        at_fork = state_digest(fork.bench.state)
-        walk(p, steps // 2)
-        assert state_digest(fork.bench.state) == at_fork, "what followed on one side has changed the other"
-        ahead = state_digest(p.bench.state)
-        walk(fork, steps // 4)
-        assert state_digest(p.bench.state) == ahead, "what followed on the fork has changed the other side"
-        p.finish()
-        fork.finish()
-    except BaseException as error:
-        error.add_note("\n".join(p.story[-25:]))
+        for seed in steps:
+            if seed:
+                p.chance = Chance(random.Random(seed))
+                p.bench.at += p.chance.weighed(WAITS)
+                envelope = next_envelope(p)
+                if envelope is not None:
+                    p.give(envelope)
+    except Exception as error:
+        error.add_note("\n".join(p.story[-STORY:]))
         raise
-    return p
+
+
+def run(tally: Tally, setting: int, steps: Sequence[int]) -> None:
+    """One program: set up, walk, fork midway, walk on both sides, and check what must hold at the end of each."""
+    tally.programs += 1
+    p = Program(Chance(random.Random(setting)), tally)
+    set_up(p)
+    before, after = steps[: len(steps) // 2], steps[len(steps) // 2 :]
+    walk(p, before)
+    fork = p.branch()
+    at_fork = state_digest(fork.bench.state)
+    walk(p, after)
+    assert state_digest(fork.bench.state) == at_fork, "what followed on one side has changed the other"
+    ahead = state_digest(p.bench.state)
+    walk(fork, [seed and seed + 1 for seed in after[::2]])
+    assert state_digest(p.bench.state) == ahead, "what followed on the fork has changed the other side"
+    p.finish()
+    fork.finish()
+
+
+def seeded(seed: int, steps: int) -> tuple[int, list[int]]:
+    """The setting and the steps of a program that has one seed for all."""
+    source = random.Random(seed)
+    return source.randrange(SEEDS), [source.randrange(1, SEEDS) for _ in range(steps)]

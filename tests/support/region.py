@@ -218,6 +218,13 @@ class RegionBench:
             if target is phase:
                 return
 
+    def branch(self) -> RegionBench:
+        """Another bench that goes on from here, on a fork of the state."""
+        other = RegionBench.__new__(RegionBench)
+        other.__dict__ = {**self.__dict__, "state": self.state.fork(), "log": list(self.log)}
+        other.sessions, other.sequences = dict(self.sessions), dict(self.sequences)
+        return other
+
     def replay(self) -> RegionState:
         """Fold the whole log into a new state."""
         state = RegionState()

@@ -115,3 +115,22 @@ def test_a_repeat_is_not_executed_again_after_the_window_was_lengthened() -> Non
     bench.accept(ROOT, c.PublishPolicy(PolicyDocument(packing=3)))
     bench.accept(ROOT, Configure(DEFAULTS))
     assert not isinstance(bench.give(once), Landed)
+
+
+def test_a_repeat_is_not_executed_again_after_fast_clocks_were_given_less() -> None:
+    """Its key is kept by when it came, its repeat is judged by when it says it was sent (RULES 12)."""
+    bench = a_world()
+    early = DEFAULTS.sent_ahead - SECOND
+    once = bench.envelope(ROOT, c.PublishPolicy(PolicyDocument(packing=2)), sent=bench.at + early)
+    assert isinstance(bench.give(once), Landed)
+    bench.accept(ROOT, Configure(replace(DEFAULTS, sent_ahead=SECOND)))
+    bench.later(DEFAULTS.retry_window + 2 * SECOND)
+    assert not isinstance(bench.give(once), Landed)
+
+
+def test_an_operator_of_a_tenant_named_like_a_region_cannot_hold_that_region_lost() -> None:
+    """What a target is depends on the action: here it is a region, and no tenant's operator speaks for one."""
+    bench = a_world()
+    bench.put(a_principal("person/eu", *Right, tenant="eu"))
+    declared = OpenOverride(Action.DECLARE_LOST, "", "eu", "why not", bench.at + HOUR)
+    bench.refuse(Code.WRONG_SCOPE, "person/eu", declared)

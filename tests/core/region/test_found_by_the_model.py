@@ -263,3 +263,14 @@ def test_a_step_does_not_take_away_the_template_of_an_assignment_it_brings() -> 
     )  # fmt: skip
     answer = bench.send("controller/link", step)
     assert isinstance(answer, Refused) or digest in bench.state.templates
+
+
+# Who pays
+
+
+def test_room_is_held_for_a_tenant_at_its_own_cost_only() -> None:
+    bench, node = a_bench()
+    bench.a_grant("quota/beta")
+    own = held(bench, node, Resources(100))
+    assert bench.refuse(ROOT, replace(own, account="quota/beta")).code is Code.WRONG_SCOPE
+    bench.accept(ROOT, own)

@@ -53,8 +53,9 @@ def _shape(state: RegionState, command: Hold, case: Case) -> tuple[Resources, in
             wrong = "the gpu that is needed is the sum over its devices"
         if wrong or command.assignment or command.template or not command.tenant:
             return Refused(Code.MALFORMED, wrong or "a hold is for a tenant; only placeholders name a standby", {})
-        if case.outside_tenant(command.tenant):
-            return Refused(Code.WRONG_SCOPE, f"{case.actor} may not hold room for {command.tenant}", {})
+        if case.outside_tenant(command.tenant) or command.account != f"quota/{command.tenant}":
+            message = f"{case.actor} may not hold room for {command.tenant} at the cost of {command.account}"
+            return Refused(Code.WRONG_SCOPE, message, {"tenant": command.tenant, "account": command.account})
         return command.need, command.device_milli, command.tenant
     assignment = state.assignments.get(command.assignment)
     template = state.templates.get(command.template)
@@ -62,6 +63,8 @@ def _shape(state: RegionState, command: Hold, case: Case) -> tuple[Resources, in
         return not_found("assignment with template", f"{command.assignment}/{command.template}")
     if assignment.stage is Stage.ENDED or command.template not in {share.template for share in assignment.shares}:
         return Refused(Code.NOT_ASSIGNED, f"assignment {assignment.uid} does not ask for it", {})
+    if case.outside_tenant(assignment.tenant):
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not hold room for {assignment.tenant}", {})
     if command.account not in assignment.accounts or len(command.devices) != template.gpus:
         return Refused(Code.MALFORMED, "a placeholder names its assignment's account and as many devices as needed", {})
     return template.need, template.gpu_milli, assignment.tenant

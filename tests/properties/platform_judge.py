@@ -1,0 +1,187 @@
+"""The simple platform put together: the answer it expects to an envelope, and whether the ledger holds the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger import house, overrides
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.model.allotment import Stage
+from holdfast.core.model.resources import amount_of
+from holdfast.core.model.tenancy import Right
+from holdfast.core.model.topology import RegionStatus
+from holdfast.core.platform import commands as c
+from holdfast.core.platform.state import PlatformState
+from tests.properties import platform_model as model
+from tests.properties import platform_model_lending as lending
+from tests.properties import platform_model_objects as objects
+from tests.properties import platform_model_regions as regions
+from tests.properties.platform_model import Case, Denied, Lent, World
+
+PLANNERS = ("controller/assignment", "controller/rollout", "controller/failover")
+MACHINES = ("agent", "scheduler", "region")
+SESSIONS = ("controller/node-health", "controller/sessions", "ledger")
+PEOPLE = ("person", "tenant")
+
+#: What each command does in the model, who may send it, and the right that a person needs.
+COMMANDS: dict[type, tuple[Callable[[World, Any, Case], None], tuple[str, ...], Right]] = {
+    house.StartLog: (model.start_log, ("ledger",), Right.OPERATE),
+    house.StartTerm: (model.start_term, ("ledger",), Right.OPERATE),
+    house.RaiseLevel: (model.raise_level, ("ledger", "person"), Right.OPERATE),
+    house.RecordDigest: (model.record_digest, ("ledger",), Right.OPERATE),
+    house.OpenSession: (model.open_session, MACHINES, Right.OPERATE),
+    house.EndSession: (model.end_session, (*MACHINES, *SESSIONS), Right.OPERATE),
+    house.Configure: (model.configure, ("person",), Right.OPERATE),
+    overrides.OpenOverride: (model.open_override, ("person",), Right.OVERRIDE),
+    overrides.EndOverride: (model.end_override, ("person", "controller/override"), Right.OVERRIDE),
+    c.Put: (objects.put, ("person",), Right.OPERATE),
+    c.Delete: (objects.delete, ("person",), Right.OPERATE),
+    c.PutWorkload: (objects.put_workload, PEOPLE, Right.WRITE),
+    c.DeleteWorkload: (objects.delete_workload, PEOPLE, Right.WRITE),
+    c.ReleaseFinalizer: (objects.release_finalizer, ("region",), Right.OPERATE),
+    c.ReportStatus: (objects.report_status, ("controller/status",), Right.OPERATE),
+    c.Assign: (lending.assign, PLANNERS, Right.OPERATE),
+    c.Activate: (lending.activate, ("controller/failover",), Right.OPERATE),
+    c.EndAssignment: (lending.end_assignment, PLANNERS, Right.OPERATE),
+    c.RemoveAssignment: (lending.remove_assignment, ("region",), Right.OPERATE),
+    c.Adopt: (lending.adopt, ("controller/failover",), Right.OPERATE),
+    c.OfferGrant: (lending.offer_grant, ("controller/grant",), Right.OPERATE),
+    c.AcknowledgeGrant: (lending.acknowledge_grant, ("region",), Right.OPERATE),
+    c.GrantRight: (regions.grant_right, ("controller/assignment", "controller/failover"), Right.OPERATE),
+    c.ReleaseRight: (regions.release_right, ("region",), Right.OPERATE),
+    c.AttestRight: (regions.attest_right, ("person",), Right.BREAK_GLASS),
+    c.JoinRegion: (regions.join_region, ("region",), Right.OPERATE),
+    c.Acknowledge: (regions.acknowledge, ("region",), Right.OPERATE),
+    c.JudgeRegion: (regions.judge_region, ("controller/region-health",), Right.OPERATE),
+    c.DeclareLost: (regions.declare_lost, ("person",), Right.OVERRIDE),
+    c.RetireRegion: (regions.retire_region, ("person",), Right.BREAK_GLASS),
+    c.PublishPolicy: (regions.publish_policy, ("person",), Right.PROMOTE_POLICY),
+    c.ActivatePolicy: (regions.activate_policy, ("person",), Right.PROMOTE_POLICY),
+    c.RollBackPolicy: (regions.roll_back_policy, ("person",), Right.PROMOTE_POLICY),
+}
+
+
+@dataclass
+class Verdict:
+    """Accepted at a revision, refused with one of some codes, or a repeat of what was accepted at a revision."""
+
+    revision: int = 0
+    codes: tuple[Code, ...] = ()
+    repeat: bool = False
+
+    @property
+    def accepted(self) -> bool:
+        return not self.codes and not self.repeat
+
+
+def judge(world: World, envelope: Envelope[Any], at: int) -> Verdict:
+    """What should be answered; the world is changed when that is "accepted", and only then."""
+    handler, owners, right = COMMANDS[type(envelope.command)]
+    revision = world.next
+    try:
+        case = model.case_of(world, envelope, at, owners, right)
+        first = model.repeated(world, envelope, at)
+        if first is not None:
+            return Verdict(first, repeat=True)
+        handler(world, envelope.command, case)
+    except Denied as denied:
+        return Verdict(codes=denied.codes)
+    world.seq += 1
+    model.remember(world, envelope, at, revision)
+    return Verdict(revision)
+
+
+# Whether both hold the same
+
+
+def differences(world: World, state: PlatformState) -> list[str]:
+    """Every aspect in which the ledger is not what the model says."""
+    return [
+        f"{what}: the model has {mine}, the ledger {theirs}"
+        for what, mine, theirs in aspects(world, state)
+        if mine != theirs
+    ]
+
+
+TABLES = ("tenants", "quotas", "priority_classes", "principals", "tokens", "regions", "pools", "budgets")
+
+
+def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]]:
+    facts = state.facts
+    yield "facts", (world.seq, world.log_id, world.term, world.settings), (
+        facts.seq, facts.log_id, facts.term, facts.settings
+    )  # fmt: skip
+    for kind, table in zip(objects.KINDS, TABLES, strict=True):
+        rows = dict(state.table(table).items())
+        yield table, world.of_kind(kind), {k: replace(r, status=type(r.status)()) for k, r in rows.items()}
+    yield "standing", world.standing, {name: standing_of(r.status) for name, r in state.regions.items()}
+    yield "tombstones", world.tombstones, {log for log, _ in state.tombstones.items()}
+    yield "workloads", steady(world.workloads), steady(dict(state.workloads.items()))
+    yield "templates", set().union(*world.named.values()), {digest for digest, _ in state.templates.items()}
+    yield "templates of", world.named, {uid: set(names) for uid, names in state.templates_of.items()}
+    mine = {uid: replace(a, revision=0) for uid, a in state.assignments.items()}
+    yield "assignments", world.assignments, mine
+    yield "grants", {k: grant_of(g) for k, g in world.grants.items()}, {
+        (g.region, g.account): (
+            g.uid, g.version, g.target, g.offered, g.ends, g.protected, g.acknowledged, g.settled, len(g.offers)
+        )
+        for g in state.grants.values()
+    }  # fmt: skip
+    yield "rights", world.rights, {key: held.region for key, held in state.rights.items()}
+    yield "told", {k: t for k, t in world.told.items() if t}, {k: h.told for k, h in state.rights.items() if h.told}
+    yield "policies", world.policies, {number: policy.stage for number, policy in state.policies.items()}
+    yield "validities", world.validities, {(v.region, v.scope): v.revision for v in state.validities.values()}
+    yield "overrides", world.overrides, dict(state.overrides.items())
+    lives = {uid: (life.principal, life.high) for uid, life in world.sessions.items()}
+    yield "sessions", lives, {uid: (session.principal, session.high) for uid, session in state.sessions.items()}
+    yield "breaches", breaches_of(world), {key: breach.overshoot for key, breach in state.breaches.items()}
+
+
+def standing_of(status: RegionStatus) -> model.Standing:
+    return model.Standing(
+        status.since, status.health, status.log_id, status.position, status.cursor, status.heard_at, status.session,
+        list(status.tombstones),
+    )  # fmt: skip
+
+
+def steady(workloads: dict[int, Any]) -> dict[int, Any]:
+    """Without the revision of what is being deleted: nobody can name it any more."""
+    return {
+        uid: w if w.meta.deletion is None else replace(w, meta=replace(w.meta, revision=0))
+        for uid, w in workloads.items()
+    }
+
+
+def grant_of(lent: Lent) -> tuple[Any, ...]:
+    return (
+        lent.uid, lent.version, lent.target, lent.charged, lent.ends, lent.protected, lent.acknowledged, lent.settled,
+        len(lent.waiting),
+    )  # fmt: skip
+
+
+def breaches_of(world: World) -> dict[tuple[str, str], int]:
+    """What is above its limit now, and by how much: nothing but a sum over what is."""
+    found: dict[tuple[str, str], int] = {}
+    for tenant, quota in world.of_kind("Quota").items():
+        charged = world.charged(f"quota/{tenant}", "")
+        for name in ("cpu", "memory", "disk", "gpu", *dict(charged.extended)):
+            over = amount_of(charged, name) - amount_of(quota.spec.hard, name)
+            found["platform.escrow", f"quota/{tenant}/{name}"] = over
+    for uid, workload in world.workloads.items():
+        if workload.meta.deletion is not None:
+            continue
+        over = lending.shared_out(world, uid) - workload.spec.disruption_max
+        misplaced = [
+            share.count
+            for a in world.assigned(uid)
+            if a.stage is not Stage.ENDED and not objects.may_hold(world, workload.spec, a.region)
+            for share in a.shares
+        ]
+        found["platform.disruption", str(uid)] = over
+        found["platform.residency", str(uid)] = sum(misplaced)
+    return {key: over for key, over in found.items() if over > 0}

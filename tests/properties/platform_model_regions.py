@@ -1,0 +1,217 @@
+"""The simple platform: rights to identities, what is known of regions, and which policy is valid where."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.allotment import Share, Stage
+from holdfast.core.model.control import Action, PolicyStage
+from holdfast.core.model.settings import drifted
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.model.workload import Failover
+from holdfast.core.platform import commands as c
+from tests.properties.platform_model import Case, World, deny, drop_right, need
+from tests.properties.platform_model_lending import wanted
+from tests.properties.platform_model_objects import drop_finalizer, may_hold, need_joined, need_region
+
+H = RegionHealth
+
+
+# Rights
+
+
+def grant_right(world: World, command: c.GrantRight, case: Case) -> None:
+    workload = wanted(world, command.workload)
+    need(workload.meta.deletion is None, Code.WRONG_PHASE)
+    need(workload.spec.exclusive, Code.CONTRADICTORY)
+    need(0 <= command.ordinal < workload.spec.replicas, Code.MALFORMED)
+    need(command.region in world.standing, Code.NOT_FOUND)
+    need(world.standing[command.region].health is H.HEALTHY, Code.REGION_UNAVAILABLE)
+    need(may_hold(world, workload.spec, command.region), Code.RESIDENCY)
+    key = (command.workload, command.ordinal)
+    holder = world.rights.get(key)
+    if holder is not None:
+        need(holder != command.region, Code.ALREADY)
+        standing, settings = world.standing[holder], world.settings
+        need(workload.spec.failover is Failover.LEASED and standing.health is H.LOST, Code.RIGHT_HELD)
+        lapses = max(standing.since + drifted(settings.right_lease, settings), world.told.get(key, 0))
+        need(case.at >= lapses + drifted(settings.fence_time, settings) + settings.right_margin, Code.TOO_EARLY)
+        free(world, key)
+    world.rights[key] = command.region
+
+
+def free(world: World, key: tuple[int, int]) -> None:
+    """The right is nobody's, and no assignment lists its ordinal or counts on it."""
+    drop_right(world, key)
+    for a in world.assigned(key[0]):
+        if key[1] in a.ordinals:
+            ordinals = tuple(ordinal for ordinal in a.ordinals if ordinal != key[1])
+            shares = cut(a.shares, len(ordinals)) if a.stage is Stage.ACTIVE else a.shares
+            world.assignments[a.uid] = replace(a, ordinals=ordinals, shares=shares)
+
+
+def cut(shares: tuple[Share, ...], most: int) -> tuple[Share, ...]:
+    """The first `most` replicas, in the order of the shares."""
+    all_of_them = [share.template for share in shares for _ in range(share.count)][:most]
+    return tuple(Share(name, all_of_them.count(name)) for name in sorted(set(all_of_them)))
+
+
+def release_right(world: World, command: c.ReleaseRight, case: Case) -> None:
+    need_joined(world, case.name, case)
+    key = (command.workload, command.ordinal)
+    need(key in world.rights, Code.NOT_FOUND)
+    need(world.rights[key] == case.name, Code.NOT_OWNER)
+    free(world, key)
+
+
+def attest_right(world: World, command: c.AttestRight, case: Case) -> None:
+    workload = wanted(world, command.workload)
+    need(case.may_act_for(workload.meta.tenant), Code.WRONG_SCOPE)
+    case.need_region(command.region)
+    need(command.reason.strip() and len(command.reason) <= 1_000, Code.MALFORMED)
+    key = (command.workload, command.ordinal)
+    need(key in world.rights, Code.NOT_FOUND)
+    need(world.rights[key] == command.region, Code.RIGHT_HELD)
+    free(world, key)
+
+
+# Regions
+
+
+def need_log(world: World, log_id: str) -> None:
+    need(0 < len(log_id) <= 256, Code.MALFORMED)
+    need(log_id not in world.tombstones, Code.TOMBSTONED)
+
+
+def join_region(world: World, command: c.JoinRegion, case: Case) -> None:
+    need_region(world, command.region, case)
+    need_log(world, command.log_id)
+    standing = world.standing[command.region]
+    others = [other.log for name, other in world.standing.items() if name != command.region]
+    if standing.log:
+        need(standing.log == command.log_id, Code.DIVERGED)
+        need(standing.session != case.session, Code.ALREADY)
+    else:
+        need(command.log_id not in others, Code.EXISTS)
+        standing.log, standing.position, standing.cursor = command.log_id, 0, 0
+        if standing.health is H.RETIRED:
+            standing.health, standing.since = H.HEALTHY, case.at
+    standing.session, standing.heard = case.session, case.at
+
+
+def acknowledge(world: World, command: c.Acknowledge, case: Case) -> None:
+    need_region(world, command.region, case)
+    need_log(world, command.log_id)
+    standing = world.standing[command.region]
+    need(standing.log in ("", command.log_id), Code.DIVERGED)
+    need_joined(world, command.region, case)
+    need(command.cursor >> 20 <= world.seq, Code.MALFORMED)
+    need(command.position > standing.position, Code.ALREADY)
+    need(command.cursor >= standing.cursor, Code.CONTRADICTORY)
+    standing.position, standing.cursor, standing.heard = command.position, command.cursor, case.at
+
+
+def judge_region(world: World, command: c.JudgeRegion, case: Case) -> None:
+    need(command.region in world.standing, Code.NOT_FOUND)
+    standing = world.standing[command.region]
+    need(standing.health is not command.health, Code.ALREADY)
+    steps = {(H.HEALTHY, H.SUSPECT), (H.SUSPECT, H.HEALTHY), (H.SUSPECT, H.LOST), (H.LOST, H.HEALTHY)}
+    need((standing.health, command.health) in steps, Code.WRONG_PHASE)
+    if standing.health is H.LOST:
+        need(not is_declared_lost(world, command.region, case.at), Code.PAUSED)
+        need(standing.heard > standing.since, Code.TOO_EARLY)
+    standing.health, standing.since = command.health, case.at
+
+
+def is_declared_lost(world: World, region: str, at: int) -> bool:
+    """Whether a person holds that the region is lost, for now."""
+    declared = [o for o in world.overrides.values() if o.action is Action.DECLARE_LOST and o.ends > at]
+    return any(o.region in ("", region) and o.target in ("", region) for o in declared)
+
+
+def need_word(world: World, command: c.DeclareLost | c.RetireRegion, case: Case) -> None:
+    need(command.region in world.standing, Code.NOT_FOUND)
+    case.need_whole_region(command.region)
+    need(command.reason.strip() and len(command.reason) <= 1_000, Code.MALFORMED)
+
+
+def declare_lost(world: World, command: c.DeclareLost, case: Case) -> None:
+    need_word(world, command, case)
+    standing = world.standing[command.region]
+    need(standing.health is not H.LOST, Code.ALREADY)
+    need(standing.health is not H.RETIRED, Code.WRONG_PHASE)
+    standing.health, standing.since = H.LOST, case.at
+
+
+def retire_region(world: World, command: c.RetireRegion, case: Case) -> None:
+    need_word(world, command, case)
+    name, standing = command.region, world.standing[command.region]
+    need(standing.health is not H.RETIRED, Code.ALREADY)
+    if standing.log:
+        world.tombstones.add(standing.log)
+        standing.tombstones.append(standing.log)
+    standing.health, standing.since, standing.log, standing.session = H.RETIRED, case.at, "", 0
+    for assignment in [a for a in world.assignments.values() if a.region == name]:
+        del world.assignments[assignment.uid]
+    for key in [key for key, holder in world.rights.items() if holder == name]:
+        drop_right(world, key)
+    for grant in [key for key in world.grants if key[0] == name]:
+        del world.grants[grant]
+    for uid, workload in sorted(world.workloads.items()):
+        if any(f.owner == f"region/{name}" for f in workload.meta.finalizers):
+            drop_finalizer(world, uid, name, 0)
+
+
+# Policies
+
+RANK = [PolicyStage.DRAFT, PolicyStage.CANARY, PolicyStage.ACTIVE]
+
+
+def publish_policy(world: World, command: c.PublishPolicy, case: Case) -> None:
+    document = command.document
+    need(abs(document.packing) <= 1_000, Code.MALFORMED)
+    need(all(0 <= weight <= 1_000 for _, weight in document.scores), Code.MALFORMED)
+    need(all(age > 0 for _, age in document.freshness), Code.MALFORMED)
+    for pairs in (document.scores, document.freshness):
+        names = [name for name, _ in pairs]
+        need(all(names) and names == sorted(set(names)), Code.MALFORMED)
+    world.policies[world.next] = PolicyStage.DRAFT
+
+
+def stage_of(world: World, revision: int) -> PolicyStage:
+    stage = PolicyStage.ACTIVE if revision == 0 else world.policies.get(revision)
+    return stage if stage else deny(Code.NOT_FOUND)
+
+
+def raise_stage(world: World, revision: int, stage: PolicyStage) -> None:
+    if revision:
+        world.policies[revision] = max(world.policies[revision], stage, key=RANK.index)
+
+
+def activate_policy(world: World, command: c.ActivatePolicy, case: Case) -> None:
+    need(command.stage in (PolicyStage.CANARY, PolicyStage.ACTIVE), Code.MALFORMED)
+    case.need_region(command.region)
+    need(case.may_act_for(command.scope), Code.WRONG_SCOPE)
+    need(command.region in world.standing, Code.NOT_FOUND)
+    need(not command.scope or ("Tenant", command.scope) in world.things, Code.NOT_FOUND)
+    stage = stage_of(world, command.revision)
+    need(stage is not PolicyStage.ROLLED_BACK, Code.WRONG_PHASE)
+    key = (command.region, command.scope)
+    risen = command.revision and RANK.index(command.stage) > RANK.index(stage)
+    need(world.validities.get(key) != command.revision or risen, Code.ALREADY)
+    world.validities[key] = command.revision
+    raise_stage(world, command.revision, command.stage)
+
+
+def roll_back_policy(world: World, command: c.RollBackPolicy, case: Case) -> None:
+    case.need_everywhere()
+    stage, after = stage_of(world, command.revision), stage_of(world, command.successor)
+    need(command.revision and command.revision != command.successor, Code.CONTRADICTORY)
+    need(stage is not PolicyStage.ROLLED_BACK, Code.ALREADY)
+    need(after is not PolicyStage.ROLLED_BACK, Code.WRONG_PHASE)
+    for key, revision in list(world.validities.items()):
+        if revision == command.revision:
+            world.validities[key] = command.successor
+            raise_stage(world, command.successor, stage)
+    world.policies[command.revision] = PolicyStage.ROLLED_BACK

@@ -1,0 +1,315 @@
+"""What controllers, regions and operators would do next with what regions are given, and how often what happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.house import Configure
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.model.allotment import Purpose, Share, Stage
+from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
+from holdfast.core.model.resources import greatest
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.platform import commands as c
+from tests.properties.platform_intents import (
+    BETA,
+    DAY,
+    NOWHERE,
+    PLANNERS,
+    TENANTS,
+    US,
+    Idle,
+    amount,
+    can,
+    come_back,
+    delete_object,
+    delete_workload,
+    finalise,
+    fitting,
+    house_keeping,
+    one_in,
+    pick,
+    place,
+    put_object,
+    put_workload,
+    region,
+    report,
+    speak,
+    workload,
+)
+from tests.properties.platform_program import Program
+from tests.support.platform import HOUR, ROOT, cpu
+
+H = RegionHealth
+
+
+# Assignments and rights
+
+
+def assign(p: Program) -> None:
+    uid = workload(p)
+    w, where = p.world.workloads.get(uid), place(p, uid)
+    digests = sorted(p.world.named.get(uid, {"00"}))
+    if one_in(p, 12):
+        digests = sorted(set().union(*p.world.named.values())) or ["00"]
+    recovery = bool(w and w.spec.recovery.budget and one_in(p, 3)) or one_in(p, 20)
+    mine = [n for (u, n), holder in p.world.rights.items() if (u, holder) == (uid, where)]
+    purpose = Purpose.RECOVERY if recovery else Purpose.SERVING
+    others = [a for a in p.world.assigned(uid) if (a.region, a.purpose) != (where, purpose)]
+    taken = [ordinal for a in others for ordinal in a.ordinals]
+    ordinals = sorted(set(mine) - set(taken)) if w and w.spec.exclusive else []
+    if one_in(p, 12):
+        ordinals = p.chance.sample(range(5), 2)
+    if w is None or not w.spec.exclusive:
+        counts = [p.chance.randrange(3) for _ in digests]
+    else:
+        counts = [len(ordinals) - int(one_in(p, 4))] + [0] * (len(digests) - 1)
+    shares = tuple(Share(digest, max(count, 0)) for digest, count in zip(digests, counts, strict=True))
+    stage = Stage.STANDBY if recovery and p.chance.randrange(4) else Stage.ACTIVE
+    share = p.chance.randrange(2 if p.chance.randrange(4) else 4)
+    command = c.Assign(uid, where, purpose, stage, shares, tuple(ordinals), share)
+    actor = pick(p, PLANNERS, "")
+    p.send(actor, command)
+    if one_in(p, 5):
+        p.bench.later(p.chance.choice((0, 40_000)))
+        p.send(actor, command)
+
+
+def stand_by(p: Program) -> None:
+    """Room for recovery, where the budget holds it."""
+    uid = workload(p, lambda w: w.spec.recovery.budget)
+    where = pick(p, ("eu", "us"), "")
+    digest = pick(p, sorted(p.world.named.get(uid, {"00"})), "")
+    share = Share(digest, p.chance.randrange(1, 3))
+    p.send(PLANNERS[2], c.Assign(uid, where, Purpose.RECOVERY, Stage.STANDBY, (share,), (), int(one_in(p, 6))))
+
+
+def hold(p: Program) -> None:
+    """Rights to identities, and their assignment: what controllers do in one go."""
+    uid = workload(p, lambda w: w.spec.exclusive)
+    w, where = p.world.workloads.get(uid), place(p, uid)
+    if w is None or not w.spec.exclusive:
+        p.send(PLANNERS[0], c.GrantRight(uid, 0, where))
+        return
+    free = [n for n in range(w.spec.replicas) if (uid, n) not in p.world.rights]
+    for ordinal in free[: p.chance.randrange(1, 3)]:
+        p.send(PLANNERS[0], c.GrantRight(uid, ordinal, where))
+    mine = [n for (u, n), holder in p.world.rights.items() if (u, holder) == (uid, where) and n < w.spec.replicas]
+    listed = [n for a in p.world.assigned(uid) if a.purpose is Purpose.RECOVERY for n in a.ordinals]
+    ordinals = tuple(n for n in sorted(mine) if n not in listed)
+    share = Share(template_digest(w.spec.template), len(ordinals))
+    p.send(PLANNERS[0], c.Assign(uid, where, Purpose.SERVING, Stage.ACTIVE, (share,), ordinals))
+
+
+def move_right(p: Program) -> None:
+    """A right leaves a region: by its word, by a lapsed lease, by a person's word."""
+    key = fitting(p, p.world.rights, lambda holder: True, (NOWHERE, 0))
+    holder = p.world.rights.get(key, "eu")
+    what = p.chance.randrange(4)
+    if what == 0:
+        speak(p, holder if p.chance.randrange(5) else region(p), c.ReleaseRight(*key))
+    elif what == 1:
+        where = holder if p.chance.randrange(5) else region(p)
+        p.send(
+            pick(p, (ROOT, ROOT, ROOT, US, BETA), ""),
+            c.AttestRight(*key, where, "no power" if p.chance.randrange(6) else " "),
+        )
+    else:
+        lost = [k for k, there in p.world.rights.items() if p.world.standing[there].health is H.LOST]
+        key = pick(p, lost, key)
+        p.send("controller/failover", c.GrantRight(*key, place(p, key[0])))
+
+
+def move_on(p: Program) -> None:
+    """An assignment goes on: activated, ended, removed, adopted."""
+    rows = p.world.assignments
+    what = p.chance.randrange(7)
+    if what == 0:
+        p.send("controller/failover", c.Activate(fitting(p, rows, lambda a: a.stage is Stage.STANDBY, NOWHERE)))
+    elif what == 1:
+        ready = fitting(p, rows, lambda a: a.purpose is Purpose.RECOVERY and a.stage is Stage.ACTIVE, NOWHERE)
+        p.send("controller/failover", c.Adopt(ready))
+    elif what < 4:
+        p.send(pick(p, PLANNERS, ""), c.EndAssignment(fitting(p, rows, lambda a: a.stage is not Stage.ENDED, NOWHERE)))
+    else:
+        uid = fitting(p, rows, lambda a: a.stage is Stage.ENDED, NOWHERE)
+        speak(p, rows[uid].region if uid in rows else "eu", c.RemoveAssignment(uid))
+
+
+def fail_over(p: Program) -> None:
+    """A region is lost, what stands by elsewhere runs, its leases lapse, and it may be heard again."""
+    where = region(p, H.HEALTHY, H.SUSPECT)
+    judged(p, where, H.SUSPECT)
+    judged(p, where, H.LOST)
+    for uid, assignment in sorted(p.world.assignments.items()):
+        if assignment.stage is Stage.STANDBY and assignment.region != where and p.chance.randrange(4):
+            p.send("controller/failover", c.Activate(uid))
+            if one_in(p, 2):
+                p.send("controller/failover", c.Adopt(uid))
+    p.bench.later(p.chance.choice((10_000, 90_000, 200_000)))
+    for key, holder in sorted(p.world.rights.items()):
+        if holder == where and one_in(p, 2):
+            p.send("controller/failover", c.GrantRight(*key, place(p, key[0])))
+    if one_in(p, 2):
+        be_heard(p, where)
+        judged(p, where, H.HEALTHY)
+
+
+def shorten(p: Program) -> None:
+    """Leases become shorter while a region that is cut off still goes by the longer ones."""
+    key = fitting(p, p.world.rights, lambda holder: can("lease"), (NOWHERE, 0))
+    if not can("lease"):
+        raise Idle
+    mine = [a for a in p.world.assigned(key[0]) if key[1] in a.ordinals and a.stage is Stage.ACTIVE]
+    p.send(ROOT, Configure(replace(p.world.settings, right_lease=5_000)))
+    for a in mine:
+        p.send(PLANNERS[0], c.Assign(a.workload, a.region, a.purpose, a.stage, (), a.ordinals[: p.chance.randrange(2)]))
+        p.send(ROOT, c.DeclareLost(a.region, "cut"))
+        p.bench.later(40_000)
+        p.send("controller/failover", c.GrantRight(*key, place(p, key[0])))
+    p.send(ROOT, Configure(replace(p.world.settings, right_lease=60_000)))
+
+
+# Escrow
+
+
+def account(p: Program) -> str:
+    emergencies = [uid for uid, o in p.world.overrides.items() if o.action is Action.EMERGENCY_QUOTA]
+    if emergencies and one_in(p, 3):
+        return f"emergency/{p.chance.choice(emergencies)}"
+    return pick(p, ("quota/acme", "quota/acme", "quota/beta", "recovery/reserve", "recovery/reserve"), "")
+
+
+def offer(p: Program) -> None:
+    paid, where = account(p), region(p, H.HEALTHY)
+    target = amount(p, 5)
+    protected = pick(p, (cpu(500), cpu(0), cpu(0), cpu(0)), cpu(0)) if paid.startswith("quota") else cpu(0)
+    life = p.chance.choice((HOUR // 2, HOUR // 2, HOUR, 11 * HOUR))
+    p.send("controller/grant", c.OfferGrant(paid, where, target, p.at + life, protected))
+
+
+def call_back(p: Program) -> None:
+    """Less than before, also of what is ended."""
+    where, paid = fitting(p, p.world.grants, lambda lent: True, ("eu", "quota/acme"))
+    p.send("controller/grant", c.OfferGrant(paid, where, cpu(0), p.at + HOUR // 4))
+
+
+def acknowledge_grant(p: Program) -> None:
+    """Out of order, late, and of what is used: as a region would settle."""
+    where, paid = fitting(p, p.world.grants, lambda lent: lent.waiting, ("eu", "quota/acme"))
+    lent = p.world.grants.get((where, paid))
+    if lent is None:
+        speak(p, where, c.AcknowledgeGrant(paid, 1, cpu(0)))
+        return
+    behind = p.chance.choice((0, 0, 0, 0, 1, 2, -1))
+    version = max(lent.version - behind, 0)
+    settled = lent.targets.get(version, cpu(0))
+    if one_in(p, 3):
+        settled = greatest(settled, lent.settled)
+    if one_in(p, 12):
+        settled = amount(p)
+    speak(p, where, c.AcknowledgeGrant(paid, version, settled))
+
+
+# Regions
+
+
+def judged(p: Program, where: str, health: RegionHealth) -> None:
+    p.send("controller/region-health", c.JudgeRegion(where, health, "as it is heard"))
+
+
+def be_heard(p: Program, where: str) -> None:
+    standing = p.world.standing.get(where)
+    if standing is not None:
+        p.bench.later(1)
+        log = standing.log or f"log-{where}"
+        speak(p, where, c.Acknowledge(where, log, standing.position + 1, p.world.seq << 20))
+
+
+def acknowledge(p: Program) -> None:
+    where = region(p)
+    standing = p.world.standing.get(where)
+    if standing is None or p.chance.randrange(5):
+        be_heard(p, where)
+        return
+    log = pick(p, (standing.log, f"log-{where}-other", ""), "")
+    position = standing.position + p.chance.randrange(2)
+    speak(p, where, c.Acknowledge(where, log, position, pick(p, (0, (p.world.seq + 1) << 20), 0)))
+
+
+def judge_region(p: Program) -> None:
+    where = region(p)
+    health = p.world.standing[where].health if where in p.world.standing else H.LOST
+    nexts = {H.HEALTHY: H.SUSPECT, H.SUSPECT: p.chance.choice((H.HEALTHY, H.LOST)), H.LOST: H.HEALTHY}
+    if health is H.LOST and p.chance.randrange(4):
+        be_heard(p, where)
+    judged(p, where, pick(p, H, H.LOST) if one_in(p, 5) else nexts.get(health, H.HEALTHY))
+
+
+def declare(p: Program) -> None:
+    p.send(pick(p, (ROOT, ROOT, US), ""), c.DeclareLost(region(p, H.HEALTHY, H.SUSPECT), "" if one_in(p, 6) else "cut"))
+
+
+def retire(p: Program) -> None:
+    where = region(p, H.LOST)
+    p.send(pick(p, (ROOT, ROOT, US), ""), c.RetireRegion(where, "" if one_in(p, 6) else "switched off"))
+    if one_in(p, 2):
+        be_heard(p, where)
+    come_back(p, where)
+
+
+# How people steer
+
+
+def override(p: Program) -> None:
+    open_now = p.world.overrides
+    if open_now and one_in(p, 2):
+        uid = pick(p, open_now, NOWHERE)
+        p.send(pick(p, (ROOT, ROOT, "controller/override", US), ""), EndOverride(uid, "over"))
+        return
+    action = pick(
+        p, (Action.EMERGENCY_QUOTA, Action.EMERGENCY_QUOTA, Action.DECLARE_LOST, Action.PAUSE_REPAIR), Action.AVOID_ZONE
+    )
+    where = pick(p, ("", "eu", "us"), "")
+    tenant = pick(p, TENANTS[:2], "")
+    facts = (
+        (("cpu", p.chance.choice(("2000", "4000", "many"))), ("tenant", tenant))
+        if action is Action.EMERGENCY_QUOTA
+        else ()
+    )
+    ends = p.at + p.chance.choice((HOUR, HOUR, 2 * HOUR, 0, 30 * DAY, 60_000))
+    reason = "" if one_in(p, 12) else "a launch"
+    target = pick(p, ("", "eu", "us"), "") if can("declare") else where
+    actor = pick(p, (ROOT, ROOT, US, BETA) if can("override") else (ROOT, ROOT, US), "")
+    p.send(actor, OpenOverride(action, where, target, reason, ends, facts))
+
+
+def policy(p: Program) -> None:
+    known = [0, *p.world.policies]
+    usable = [0, *(n for n, stage in p.world.policies.items() if stage is not PolicyStage.ROLLED_BACK)]
+    what = p.chance.randrange(5)
+    if what == 0:
+        p.send(ROOT, c.PublishPolicy(PolicyDocument(packing=p.chance.choice((1, 2, 3, 5_000)))))
+    elif what < 4:
+        revision = pick(p, known if one_in(p, 6) else usable, 0)
+        scope = pick(p, ("", "acme", "beta", "gamma"), "")
+        stage = pick(p, PolicyStage if one_in(p, 6) else (PolicyStage.CANARY, PolicyStage.ACTIVE), PolicyStage.CANARY)
+        p.send(pick(p, (ROOT, ROOT, US, BETA), ""), c.ActivatePolicy(revision, region(p), scope, stage))
+    else:
+        taken = pick(p, p.world.policies if one_in(p, 3) else usable[1:], NOWHERE)
+        p.send(
+            pick(p, (ROOT, ROOT, ROOT, US), ""), c.RollBackPolicy(taken, pick(p, known if one_in(p, 4) else usable, 0))
+        )
+
+
+#: What may happen next, with how often.
+INTENTS: tuple[tuple[int, Callable[[Program], None]], ...] = (
+    (8, put_object), (3, delete_object), (3, house_keeping), (8, put_workload), (3, delete_workload), (4, finalise),
+    (3, report), (12, assign), (5, stand_by), (8, hold), (6, move_right), (10, move_on), (3, fail_over), (1, shorten),
+    (10, offer),
+    (3, call_back), (12, acknowledge_grant), (4, acknowledge), (4, judge_region), (1, declare), (2, retire),
+    (2, come_back), (5, override), (5, policy),
+)  # fmt: skip
