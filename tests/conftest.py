@@ -16,6 +16,4 @@ settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("soak", deadline=None, max_examples=2_000, print_blob=True)
 
-settings.load_profile(
-    os.environ.get("HOLDFAST_HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
-)
+settings.load_profile(os.environ.get("HOLDFAST_HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))

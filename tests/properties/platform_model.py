@@ -15,7 +15,7 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.allotment import Assignment
-from holdfast.core.model.control import Override, PolicyStage
+from holdfast.core.model.control import Action, Override, PolicyStage
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING, Resources, greatest, total
 from holdfast.core.model.settings import DEFAULTS, Settings, unsafe
@@ -253,7 +253,6 @@ def repeated(world: World, envelope: Envelope[Any], at: int) -> int | None:
         return None
     if not envelope.key:
         return None
-    window += world.settings.sent_ahead
     known = world.keys.get((envelope.actor, envelope.key))
     if known is not None and at - known.at <= window:
         need(known.body == body_digest(envelope.command), Code.KEY_REUSED)
@@ -270,7 +269,7 @@ def remember(world: World, envelope: Envelope[Any], at: int, revision: int) -> N
             life.ring[envelope.sequence % WINDOW] = (envelope.sequence, revision)
             life.high = max(life.high, envelope.sequence)
     elif envelope.key:
-        world.keys[envelope.actor, envelope.key] = Kept(body_digest(envelope.command), at, revision)
+        world.keys[envelope.actor, envelope.key] = Kept(body_digest(envelope.command), max(at, envelope.sent), revision)
 
 
 # What every ledger has
@@ -326,7 +325,8 @@ def need_scope(override: overrides.OpenOverride | Override, case: Case) -> None:
     """A region's operator acts there, a tenant's on that tenant alone, a node's nowhere."""
     need(case.scope.region in ("", override.region) and not case.scope.node, Code.WRONG_SCOPE)
     tenants = {override.target, *(value for key, value in override.facts if key == "tenant")}
-    need(not case.scope.tenant or tenants == {case.scope.tenant}, Code.WRONG_SCOPE)
+    own = override.action in (Action.PAUSE_SCHEDULING, Action.EMERGENCY_QUOTA) and tenants == {case.scope.tenant}
+    need(not case.scope.tenant or own, Code.WRONG_SCOPE)
 
 
 def open_override(world: World, command: overrides.OpenOverride, case: Case) -> None:

@@ -111,4 +111,4 @@ def remember(model: Model, envelope: Envelope[Any], at: int, revision: int, answ
         session.high = max(session.high, envelope.sequence)
     elif envelope.key:
         body = body_digest(envelope.command)
-        model.keys[envelope.actor, envelope.key] = Key(body, at, revision, answer)
+        model.keys[envelope.actor, envelope.key] = Key(body, max(at, envelope.sent), revision, answer)

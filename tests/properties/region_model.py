@@ -311,8 +311,9 @@ class Model:
         left = minus(self.grants[account].protected, placed)
         return {name: amount for name, amount in left.items() if amount > 0}
 
-    def owed_to_others(self, account: str) -> Amounts:
-        return summed(self.owed(other) for other in self.grants if other != account)
+    def owed_to_others(self, tenant: str) -> Amounts:
+        """What no placement of this tenant may crowd out, whoever pays for it."""
+        return summed(self.owed(account) for account in self.grants if account != f"quota/{tenant}")
 
     def free(self) -> Amounts:
         """What firm work and holds leave over on usable nodes."""

@@ -246,7 +246,7 @@ def hold(model: Model, command: c.Hold, sender: Sender) -> Code | None:
     if not model.pays(command.account, need, sender.at):
         grant = model.grants.get(command.account)
         return Code.GRANT_ENDED if grant and grant.ends <= sender.at else Code.OVER_GRANT
-    free, owed = model.free(), model.owed_to_others(command.account)
+    free, owed = model.free(), model.owed_to_others(tenant)
     model.holds[model.uid] = Hold(
         model.uid, command.purpose, sender.actor, tenant, command.assignment, node.uid, need, command.devices, milli,
         command.account, command.ends,

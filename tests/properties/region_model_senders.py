@@ -144,7 +144,7 @@ def earlier(model: Model, sender: Sender) -> tuple[Code | None, tuple[int, bytes
         return Code.TOO_OLD_TO_RETRY if behind else None, session.answered.get(envelope.sequence)
     if envelope.key:
         mine = {key: kept for (actor, key), kept in model.keys.items() if actor == sender.actor}
-        live = {key: kept for key, kept in mine.items() if kept.at + window + ahead >= sender.at}
+        live = {key: kept for key, kept in mine.items() if kept.at + window >= sender.at}
         kept = live.get(envelope.key)
         if kept is not None:
             same = kept.body == body_digest(envelope.command)

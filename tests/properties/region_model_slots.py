@@ -225,7 +225,7 @@ def _take(
     model: Model, slot: Slot, placement: c.Placement, assignment: Assignment, sender: Sender, *, bind: bool
 ) -> Code | None:
     """Take it all; and give it all back if protected tenants would be crowded out or nobody pays."""
-    free, owed = model.free(), model.owed_to_others(assignment.accounts[0])
+    free, owed = model.free(), model.owed_to_others(assignment.tenant)
     before, hold = copy.copy(slot), model.holds.get(placement.hold)
     stopped = {key: model.slots[key] for key in placement.after}
     slot.node, slot.devices, slot.ports = placement.node, placement.devices, placement.ports

@@ -22,7 +22,7 @@ HEADER = Header("log", 1, 1, 1, b"")
 
 
 def a_record(*events: Any) -> Record[Any]:
-    return Record(1, "ledger", "raise-level", 0, 0, 0, 0, b"", b"", events)
+    return Record(1, 1, "ledger", "raise-level", 0, 0, 0, 0, b"", b"", events)
 
 
 def sealed(raw: bytes) -> tuple[bytes, bytes, bytes]:

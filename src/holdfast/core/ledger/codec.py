@@ -35,6 +35,7 @@ class Record(Struct, Generic[E], frozen=True, array_like=True, forbid_unknown_fi
     """One accepted command as it stands in the log: who, when, why, what a repeat is answered, and its events."""
 
     at: Instant
+    sent: Instant
     actor: str
     command: str
     cause: Revision

@@ -168,6 +168,7 @@ def _record(envelope: Envelope[Any], at: Instant, answer: Accepted) -> Record[An
         key, body = key_id(envelope.actor, envelope.key), body_digest(envelope.command)
     return Record(
         at,
+        envelope.sent,
         envelope.actor,
         type(envelope.command).__struct_config__.tag,
         envelope.cause,

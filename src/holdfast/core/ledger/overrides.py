@@ -11,7 +11,7 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.registry import Case, Lane, Rule
 from holdfast.core.ledger.state import LedgerState
-from holdfast.core.model.control import Action, Override
+from holdfast.core.model.control import OF_TENANTS, Action, Override
 from holdfast.core.model.meta import Labels
 from holdfast.core.model.shapes import Instant, Revision, Row
 from holdfast.core.model.tenancy import Right
@@ -54,7 +54,7 @@ def open_override(state: LedgerState, command: OpenOverride, case: Case) -> Acce
     if not case.at < command.ends <= latest:
         facts = {"at": case.at, "ends": command.ends, "latest": latest}
         return Refused(Code.EXPIRED, "an override ends after now and within its longest life", facts)
-    refused = _refuse_scope(state, case, command.region, command.target, command.facts)
+    refused = _refuse_scope(state, case, command)
     if refused is not None:
         return refused
     override = Override(
@@ -78,22 +78,24 @@ def end_override(state: LedgerState, command: EndOverride, case: Case) -> Accept
         return not_found("override", command.uid)
     if case.kind == "controller" and case.at < override.ends:
         return Refused(Code.TOO_EARLY, "it has not ended yet", {"at": case.at, "ends": override.ends})
-    refused = _refuse_scope(state, case, override.region, override.target, override.facts)
+    refused = _refuse_scope(state, case, override)
     if refused is not None:
         return refused
     return Accepted((OverrideEnded(command.uid, command.reason),))
 
 
-def _refuse_scope(state: LedgerState, case: Case, region: str, target: str, facts: Labels) -> Refused | None:
+def _refuse_scope(state: LedgerState, case: Case, override: OpenOverride | Override) -> Refused | None:
     """A right holds in its scope: a region's operator acts there, a tenant's on that tenant alone, a node's on none.
 
     A region's own ledger takes overrides of that region only.
     """
+    region, target = override.region, override.target
     here = state.facts.ledger.removeprefix("region/") if state.facts.ledger != "platform" else region
     scope = case.principal.spec.scope if case.principal else None
-    tenants = {target, *(value for key, value in facts if key == "tenant")}
+    tenants = {target, *(value for key, value in override.facts if key == "tenant")}
+    own = scope is not None and override.action in OF_TENANTS and tenants == {scope.tenant}
     narrow = scope is not None and (
-        (scope.region and scope.region != region) or (scope.tenant and tenants != {scope.tenant}) or scope.node
+        (scope.region and scope.region != region) or (scope.tenant and not own) or scope.node
     )
     if narrow or region != here:
         return Refused(Code.WRONG_SCOPE, f"{case.actor} may not do that there", {"region": region, "target": target})

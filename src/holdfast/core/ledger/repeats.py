@@ -66,10 +66,9 @@ def forget(state: LedgerState, session: Revision) -> None:
 
 
 def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
-    settings = state.facts.settings
     kept = state.keys.get(key_id(case.actor, case.envelope.key))
     if kept is None or _is_over(state, kept, case.at):
-        if len(_live_keys(state, case.actor, case.at)) >= settings.keys_per_actor * KEY.size:
+        if _too_many(state, case):
             return Refused(Code.TOO_MANY_KEYS, "too many idempotency keys in one window", {"actor": case.actor})
         return None
     if kept.body != body_digest(case.command):
@@ -77,17 +76,27 @@ def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
     return Repeated(kept.revision, kept.answer)
 
 
+def _too_many(state: LedgerState, case: Case) -> bool:
+    most, mine = state.facts.settings.keys_per_actor, state.keys_of.get(case.actor) or b""
+    if len(mine) < most * KEY.size:
+        return False
+    kept = (state.keys.get(key) for (key,) in KEY.iter_unpack(mine))
+    return sum(one is not None and not _is_over(state, one, case.at) for one in kept) >= most
+
+
 def _is_over(state: LedgerState, kept: KeyKept, at: Instant) -> bool:
     """A key is kept as long as any repeat of its command may still come."""
-    settings = state.facts.settings
-    return kept.at + settings.retry_window + settings.sent_ahead < at
+    return kept.at + state.facts.settings.retry_window < at
 
 
 def _live_keys(state: LedgerState, actor: str, at: Instant) -> bytes:
-    """The actor's keys that are not over. They stand in the order of their time: only the oldest are looked at."""
+    """The actor's keys without the oldest that are over: only those are looked at."""
     mine = state.keys_of.get(actor) or b""
     first = 0
-    while first < len(mine) and _is_over(state, state.keys[KEY.unpack_from(mine, first)[0]], at):
+    while first < len(mine):
+        kept = state.keys.get(KEY.unpack_from(mine, first)[0])
+        if kept is not None and not _is_over(state, kept, at):
+            break
         first += KEY.size
     return mine[first:]
 
@@ -103,9 +112,11 @@ def remember(state: LedgerState, record: Record[Any], revision: Revision) -> Non
         if sequence > session.high:
             state.sessions.put(session.uid, Session(session.uid, session.principal, session.opened, sequence))
     elif record.key:
+        # A repeat is judged by when it was first sent: a key lives from then on, if that is later than now.
+        since = max(record.at, record.sent)
         live = _live_keys(state, record.actor, record.at)
         mine = state.keys_of.get(record.actor) or b""
         for (key,) in KEY.iter_unpack(mine[: len(mine) - len(live)]):
             state.keys.drop(key)
-        state.keys.put(record.key, KeyKept(record.actor, record.body, record.at, revision, record.answer))
+        state.keys.put(record.key, KeyKept(record.actor, record.body, since, revision, record.answer))
         state.keys_of.put(record.actor, live + KEY.pack(record.key))

@@ -50,7 +50,7 @@ class Session(Row, frozen=True):
 
 
 class KeyKept(Row, frozen=True):
-    """An accepted command of a person: whose, the digest of its body, when, its revision and its answer."""
+    """An accepted command of a person: whose, the digest of its body, since when, its revision and its answer."""
 
     actor: str
     body: bytes

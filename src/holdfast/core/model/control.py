@@ -61,6 +61,8 @@ class Action(StrEnum):
     DECLARE_LOST = "declare-lost"
 
 
+#: Actions whose target is a tenant; the others aim at zones, regions or everything.
+OF_TENANTS = (Action.PAUSE_SCHEDULING, Action.EMERGENCY_QUOTA)
 PERMISSIVE = (Action.EMERGENCY_QUOTA, Action.DECLARE_LOST)
 
 
