@@ -120,7 +120,7 @@ def assign(world: World, command: c.Assign, case: Case) -> None:
     need(new.purpose is Purpose.SERVING or not begins or is_any_lost(world), Code.TOO_EARLY)
     healthy = world.standing[new.region].health is H.HEALTHY
     need(healthy or (old is not None and not grows(old, new)), Code.REGION_UNAVAILABLE)
-    need(may_hold(world, workload.spec, new.region), Code.RESIDENCY)
+    need(may_hold(world, workload.spec, new.region) or (old is not None and not grows(old, new)), Code.RESIDENCY)
     if new.purpose is Purpose.RECOVERY:
         budget = world.things.get(("RecoveryBudget", workload.spec.recovery.budget))
         if budget is None:

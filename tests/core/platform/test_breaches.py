@@ -107,7 +107,9 @@ def test_work_that_may_no_longer_be_where_it_is_is_owed_until_it_ends_there() ->
     bench.assign(web, "eu", 1)
     bench.put(a_workload(jurisdictions=("EU",)))
     assert breaches(bench) == [("platform.residency", str(web), 3)]
-    bench.refuse(Code.RESIDENCY, ASSIGNMENT, bench.assignment(web, "us", 2))
+    bench.refuse(Code.RESIDENCY, ASSIGNMENT, bench.assignment(web, "us", 4))
+    bench.assign(web, "us", 2)
+    assert breaches(bench) == [("platform.residency", str(web), 2)]
     bench.accept(ASSIGNMENT, c.EndAssignment(uid))
     assert breaches(bench) == []
 

@@ -143,10 +143,11 @@ def _refuse_place(
     state: PlatformState, workload: Workload, region: Region, new: Assignment, old: Assignment | None
 ) -> Refused | None:
     name, health = new.region, region.status.health
-    if health is not RegionHealth.HEALTHY and (old is None or _raises(old, new)):
+    more = old is None or _raises(old, new)
+    if health is not RegionHealth.HEALTHY and more:
         facts = {"region": name, "health": health.value, "since": region.status.since}
         return Refused(Code.REGION_UNAVAILABLE, f"region {name} is {health}: nothing new goes there", facts)
-    if not may_hold(workload.spec, region):
+    if not may_hold(workload.spec, region) and more:
         facts = {"region": name, "jurisdiction": region.spec.jurisdiction}
         return Refused(Code.RESIDENCY, f"workload {workload.meta.name} may not be in region {name}", facts)
     if new.purpose is Purpose.RECOVERY:
