@@ -14,7 +14,8 @@ from holdfast.core.model.lifecycle import ON_NODE, Phase
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from tests.properties.region_judge import Verdict
-from tests.properties.region_model import Amounts, Model, amounts
+from tests.properties.region_model import Model
+from tests.properties.region_model_things import Amounts, amounts
 
 
 class Disagreement(AssertionError):

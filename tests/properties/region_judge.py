@@ -12,12 +12,14 @@ from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.region import commands as c
 from tests.properties import region_model_objects as objects
+from tests.properties import region_model_placing as placing
 from tests.properties import region_model_senders as senders
 from tests.properties import region_model_shipping as shipping
 from tests.properties import region_model_slots as slots
-from tests.properties.region_model import Key, Model
+from tests.properties.region_model import Model
+from tests.properties.region_model_placing import Parts
 from tests.properties.region_model_senders import Sender
-from tests.properties.region_model_slots import Parts
+from tests.properties.region_model_things import Key
 
 HANDLERS: dict[type, Callable[[Model, Any, Sender], Code | Parts | None]] = {
     house.StartLog: senders.start_log,
@@ -41,7 +43,7 @@ HANDLERS: dict[type, Callable[[Model, Any, Sender], Code | Parts | None]] = {
     c.Hold: objects.hold,
     c.ExtendHold: objects.extend_hold,
     c.DropHold: objects.drop_hold,
-    c.Propose: slots.propose,
+    c.Propose: placing.propose,
     c.Bind: slots.bind,
     c.Unreserve: slots.unreserve,
     c.Expire: slots.expire,

@@ -19,6 +19,7 @@ from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import NodeHealth
 from holdfast.core.region import commands as c
 from tests.properties import region_intents as intents
+from tests.properties import region_intents_slots as slots
 from tests.properties import region_links as links
 from tests.properties.region_model_senders import CONTROLLERS
 from tests.properties.region_program import Program
@@ -220,7 +221,7 @@ def too_early(p: Program) -> Envelope[Any] | None:
     overrides, nodes = sorted(p.model.overrides), sorted(p.model.nodes.items())
     many: list[tuple[str, Any]] = [("ledger", c.Expire((), tuple(sorted(p.model.holds)[:2])))]
     many += [("controller/override", EndOverride(uid, "tired of it")) for uid in overrides]
-    many += [("ledger", c.Expire(tuple(slot.key for slot in intents.reserved(p)[:2])))]
+    many += [("ledger", c.Expire(tuple(slot.key for slot in slots.reserved(p)[:2])))]
     for uid, node in nodes:
         many += [("controller/node-health", c.JudgeNode(uid, NodeHealth.LOST if node.session else NodeHealth.READY))]
     standing = [slot for _, slot in sorted(p.model.slots.items()) if slot.node and slot.phase is not Phase.RESERVED]
@@ -229,13 +230,13 @@ def too_early(p: Program) -> Envelope[Any] | None:
         repair = slot.phase in (Phase.UNKNOWN, Phase.FAILED, Phase.TERMINATING, Phase.SUCCEEDED)
         target, cause = (Phase.RELEASED, "fenced") if repair else (Phase.UNKNOWN, "session-ended")
         target = Phase.FAILED if slot.phase is Phase.UNKNOWN else target
-        return intents.moves(p, "controller/repair" if repair else "controller/node-health", [(slot, target, cause)])
+        return slots.moves(p, "controller/repair" if repair else "controller/node-health", [(slot, target, cause)])
     return p.envelope(*chance.pick(many))
 
 
 def wrong_moves(p: Program) -> Envelope[Any] | None:
     """An old epoch, another's slot, an edge that is not there, the same slot twice, a policy that is not valid."""
-    meant, chance = p.chance.pick((intents.advance, intents.any_edge, intents.bind, intents.propose))(p), p.chance
+    meant, chance = p.chance.pick((slots.advance, slots.any_edge, slots.bind, slots.propose))(p), p.chance
     if meant is None:
         return None
     command = meant.command
@@ -263,11 +264,11 @@ def wrong_moves(p: Program) -> Envelope[Any] | None:
 
 def wrong_places(p: Program) -> Envelope[Any] | None:
     """Placements that somebody who has not looked would ask for: any node, any device, any port, any victim."""
-    meant, chance = intents.propose(p), p.chance
+    meant, chance = slots.propose(p), p.chance
     if meant is None or not isinstance(meant.command, c.Propose):
         return None
     nodes = sorted(p.model.nodes)
-    slots = [key for key, slot in sorted(p.model.slots.items()) if slot.node] or [(9, 9)]
+    victims = [key for key, slot in sorted(p.model.slots.items()) if slot.node] or [(9, 9)]
     group = meant.command.groups[0]
     placements = []
     for one in group.placements:
@@ -277,8 +278,8 @@ def wrong_places(p: Program) -> Envelope[Any] | None:
             {"devices": (0, 0)},
             {"ports": (30_000 + chance.below(5),)},
             {"ports": (30_000, 30_000)},
-            {"after": tuple(chance.some(slots, 2))},
-            {"after": (slots[0], slots[0])},
+            {"after": tuple(chance.some(victims, 2))},
+            {"after": (victims[0], victims[0])},
             {"hold": chance.pick(sorted(p.model.holds) or [_NO_NODE])},
         )
         placements.append(replace(one, **chance.pick(wrong)))
@@ -322,10 +323,10 @@ def few_keys(p: Program) -> Envelope[Any]:
 
 Wrong = Callable[[Program], Envelope[Any] | None]
 COMMON: tuple[tuple[int, intents.Intent], ...] = (
-    (3, intents.propose), (3, intents.advance), (1, intents.open_slots), (1, intents.stop), (1, intents.hold),
+    (3, slots.propose), (3, slots.advance), (1, intents.open_slots), (1, slots.stop), (1, intents.hold),
     (1, intents.administer_node), (1, intents.register_node), (1, intents.change_hold), (1, intents.report_pending),
-    (1, intents.keep_house), (1, intents.expire), (1, intents.override), (1, links.change), (1, intents.end_session),
-    (1, intents.close_breach), (1, intents.bind),
+    (1, intents.keep_house), (1, slots.expire), (1, intents.override), (1, links.change), (1, intents.end_session),
+    (1, intents.close_breach), (1, slots.bind),
 )  # fmt: skip
 MISCHIEF: tuple[tuple[int, Wrong], ...] = (
     (3, in_anothers_name), (5, badly_addressed), (2, too_much), (4, naming_nothing), (4, badly_put), (3, out_of_scope),

@@ -9,9 +9,10 @@ from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import NodeHealth
 from holdfast.core.region import commands as c
-from tests.properties.region_model import Amounts, Hold, Model, Node, Slot, amounts, plus, summed
+from tests.properties.region_model import Model
 from tests.properties.region_model_senders import Sender
 from tests.properties.region_model_shipping import open_breaches, overshoots_of_node
+from tests.properties.region_model_things import Amounts, Hold, Node, Slot, amounts, plus, summed
 
 NAMED_MAX = 1_000
 LABELS_MAX = 64

@@ -21,7 +21,8 @@ from holdfast.core.model.control import Override
 from holdfast.core.model.settings import Settings
 from holdfast.core.model.tenancy import Principal, Right
 from holdfast.core.region import commands as c
-from tests.properties.region_model import Model, Session
+from tests.properties.region_model import Model
+from tests.properties.region_model_things import Session
 
 CONTROLLERS = (
     "replica", "rollout", "drain", "rebalance", "evacuation", "failback", "repair", "rights", "grant", "provisional",

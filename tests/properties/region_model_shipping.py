@@ -12,8 +12,9 @@ from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.topology import Effect, Taint
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
-from tests.properties.region_model import Grant, Model, Node, amounts, larger, plus
+from tests.properties.region_model import Model
 from tests.properties.region_model_senders import Sender
+from tests.properties.region_model_things import Grant, Node, amounts, larger, plus
 
 STEPS_MAX = 10_000
 Overshoots = dict[tuple[str, str], int]

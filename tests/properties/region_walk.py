@@ -12,6 +12,7 @@ from holdfast.core.ledger.house import OpenSession
 from holdfast.core.model.resources import Resources
 from holdfast.core.region import commands as c
 from tests.properties import region_intents as intents
+from tests.properties import region_intents_slots as slots
 from tests.properties import region_links as links
 from tests.properties.region_judge import judge
 from tests.properties.region_mischief import MISCHIEF
@@ -30,8 +31,8 @@ from tests.properties.region_world import (
 )
 
 GOOD: tuple[tuple[int, intents.Intent], ...] = (
-    (50, intents.propose), (70, intents.advance), (10, intents.any_edge), (10, intents.mourn), (14, intents.open_slots),
-    (12, intents.stop), (4, intents.withdraw_slots), (8, intents.bind), (3, intents.unreserve), (4, intents.expire),
+    (50, slots.propose), (70, slots.advance), (10, slots.any_edge), (10, slots.mourn), (14, intents.open_slots),
+    (12, slots.stop), (4, intents.withdraw_slots), (8, slots.bind), (3, slots.unreserve), (4, slots.expire),
     (10, intents.hold), (5, intents.change_hold), (3, intents.report_pending), (8, intents.adopt_slots),
     (6, intents.forget_assignment), (4, intents.close_breach), (4, intents.override), (3, intents.keep_house),
     (10, intents.open_session), (3, intents.end_session), (12, intents.register_node), (5, intents.administer_node),

@@ -16,15 +16,16 @@ from msgspec import Struct
 
 
 class Result(Struct, frozen=True):
-    """One figure. `met` is judged by the target's direction: `>=` for rates, `<=` for costs."""
+    """One figure. `met` is judged by `direction`: `>=` the target for rates, `<=` for costs."""
 
     name: str
     value: float
     unit: str
     baseline: float
     ratio: float
-    target: str
+    target: float
     met: bool
+    direction: str
 
 
 class Machine(Struct, frozen=True):
@@ -46,16 +47,16 @@ class Report(Struct, frozen=True):
 
 def at_least(name: str, value: float, unit: str, baseline: float, least: float) -> Result:
     """A rate that should be high."""
-    return Result(
-        name, round(value, 3), unit, round(baseline, 3), round(value / baseline, 4), f">= {least:g}", value >= least
-    )
+    return Result(name, round(value, 3), unit, round(baseline, 3), _ratio(value, baseline), least, value >= least, ">=")
 
 
 def at_most(name: str, value: float, unit: str, baseline: float, most: float) -> Result:
     """A cost that should be low."""
-    return Result(
-        name, round(value, 3), unit, round(baseline, 3), round(value / baseline, 4), f"<= {most:g}", value <= most
-    )
+    return Result(name, round(value, 3), unit, round(baseline, 3), _ratio(value, baseline), most, value <= most, "<=")
+
+
+def _ratio(value: float, baseline: float) -> float:
+    return round(value / baseline, 4)
 
 
 def machine() -> Machine:

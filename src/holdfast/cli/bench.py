@@ -31,9 +31,9 @@ def _show(report: Report, *, as_json: bool) -> None:
     machine = report.machine
     title = f"{machine.processor}, {machine.cores} cores, {machine.memory_mib} MiB, Python {machine.python}"
     table = Table(title=title, title_justify="left")
-    for column in ("name", "value", "unit", "target", "met", "baseline", "ratio"):
-        table.add_column(column, justify="right" if column in ("value", "baseline", "ratio") else "left")
+    for column in ("name", "value", "target", "met", "of baseline"):
+        table.add_column(column, justify="right" if column in ("value", "of baseline") else "left", no_wrap=True)
     for r in report.results:
         met = "yes" if r.met else "no"
-        table.add_row(r.name, f"{r.value:,.1f}", r.unit, r.target, met, f"{r.baseline:,.1f}", f"{r.ratio:.3f}")
+        table.add_row(r.name, f"{r.value:,.1f} {r.unit}", f"{r.direction} {r.target:,g}", met, f"{r.ratio:.3f}")
     Console().print(table)

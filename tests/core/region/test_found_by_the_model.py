@@ -78,7 +78,6 @@ def test_a_room_is_what_it_was_once_its_devices_are_free_again() -> None:
     assert check(bench.state, REGION.invariants) == []
 
 
-@pytest.mark.xfail(strict=True, reason="what is owed is told apart by the first account that pays, not by the tenant")
 def test_a_tenant_is_not_refused_for_what_is_kept_for_itself() -> None:
     bench, node = a_bench()
     bench.a_grant("quota/beta", protected=Resources(4000))

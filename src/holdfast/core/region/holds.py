@@ -36,7 +36,7 @@ def hold(state: RegionState, command: Hold, case: Case) -> Accepted | Refused:
     if affords < 1:
         code = Code.GRANT_ENDED if affords == ENDED else Code.OVER_GRANT
         return Refused(code, f"{command.account} cannot pay for it", {"account": command.account})
-    if leaves_protected(state, command.account, NOTHING, need) < 1:
+    if leaves_protected(state, f"quota/{tenant}", NOTHING, need) < 1:
         return Refused(Code.PROTECTED, "what is left is kept for protected tenants", {})
     stored = Reservation(
         case.revision, command.purpose, case.actor, tenant, command.assignment, command.template, node.uid, need,

@@ -165,7 +165,7 @@ class Terms:
 
     def leaves(self, trial: Trial, need: Resources) -> int:
         """How often this need can be placed before protected tenants would be crowded out."""
-        account = self.assignment.accounts[0]
+        account = f"quota/{self.tenant}"  # what is kept for a tenant is kept by its quota, whoever pays here
         if not trial.placed:
             return leaves_protected(trial.state, account, trial.standing, need)
         paid_off = total(

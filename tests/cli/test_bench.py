@@ -1,0 +1,41 @@
+"""`holdfast bench` and `holdfast version`, as a user sees them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+import holdfast
+from holdfast.bench import core
+from holdfast.bench.report import Report
+from holdfast.cli.main import app
+
+RUN = CliRunner()
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = core.run
+    monkeypatch.setattr(core, "run", lambda: whole(nodes=50, slots=4_000))
+
+
+def test_the_version_is_printed() -> None:
+    assert RUN.invoke(app, ["version"]).stdout.strip() == holdfast.__version__
+
+
+def test_the_report_has_the_form_of_every_benchmark(small: None) -> None:
+    done = RUN.invoke(app, ["bench", "core", "--json"])
+    assert done.exit_code == 0, done.output
+    report = msgspec.json.decode(done.stdout, type=Report)
+    names = [result.name for result in report.results]
+    assert names == ["core.batch100", "core.single", "core.fork", "core.memory.per_slot"]
+    assert all(result.value > 0 and result.baseline > 0 and result.target for result in report.results)
+    assert report.machine.cores > 0
+
+
+def test_people_see_a_table_and_progress_stays_off_stdout(small: None) -> None:
+    done = RUN.invoke(app, ["bench", "core"])
+    assert "core.memory.per_slot" in done.stdout
+    assert "measuring" not in done.stdout
+    assert "measuring" in done.stderr

@@ -1,0 +1,264 @@
+"""The model of Propose: every hard gate, in the order in which the ledger tells of shut ones.
+
+Placements are judged one by one, each on what those before it took.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.revision import seq_of
+from holdfast.core.model.allotment import Assignment, Purpose
+from holdfast.core.model.control import Action
+from holdfast.core.model.lifecycle import STOPPABLE, Phase
+from holdfast.core.model.workload import Template
+from holdfast.core.region import commands as c
+from tests.properties.region_model import Model
+from tests.properties.region_model_objects import NAMED_MAX, asks_for
+from tests.properties.region_model_senders import Sender
+from tests.properties.region_model_shipping import tolerated
+from tests.properties.region_model_things import Amounts, Node, Slot, amounts
+
+#: Which part of a command, as (group, index), and why it was refused.
+Parts = dict[tuple[int, int], Code]
+ROOM_CODES = (Code.CAPACITY, Code.DEVICE, Code.PORT)
+
+
+def wrong_count(count: int) -> Code | None:
+    return None if 0 < count <= NAMED_MAX else Code.TOO_LARGE
+
+
+def propose(model: Model, command: c.Propose, sender: Sender) -> Code | Parts:
+    if not sender.at < command.valid_until <= sender.at + model.settings.proposal_life:
+        return Code.EXPIRED
+    refused = wrong_count(sum(len(group.placements) for group in command.groups)) or wrong_count(len(command.groups))
+    if refused is not None:
+        return refused
+    lost: Parts = {}
+    before = model.clone()
+    for number, group in enumerate(command.groups):
+        closed = _refuse_group(model, group, sender)
+        for index, placement in enumerate(group.placements):
+            code = closed or _place(model, group, placement, sender, before, bind=command.bind)
+            if code is not None:
+                lost[number, index] = code if closed else _or_stale(before, group, placement, code, sender)
+    return lost
+
+
+def refuse_assigned(model: Model, assignment: Assignment, template: str, at: int) -> Code | None:
+    """Assigned, active, its right not lapsed, its residency allowed."""
+    if not asks_for(assignment, template) or (assignment.right_until and assignment.right_until <= at):
+        return Code.NOT_ASSIGNED
+    if assignment.jurisdictions and model.jurisdiction not in assignment.jurisdictions:
+        return Code.RESIDENCY
+    return None
+
+
+def valid_policy(model: Model, tenant: str) -> int:
+    return model.validities.get(tenant, model.validities.get("", 0))
+
+
+def in_force(model: Model, action: Action, at: int) -> list[str]:
+    """What overrides of this action are aimed at now."""
+    every = [*model.overrides.values(), *model.shipped_overrides.values()]
+    return [override.target for override in every if override.action is action and override.ends > at]
+
+
+def _refuse_group(model: Model, group: c.Group, sender: Sender) -> Code | None:
+    assignment = model.assignments.get(group.assignment)
+    if assignment is None or group.template not in model.templates or not assignment.accounts:
+        return Code.NOT_FOUND
+    refused = refuse_assigned(model, assignment, group.template, sender.at)
+    if refused is not None:
+        return refused
+    paused = in_force(model, Action.PAUSE_SCHEDULING, sender.at)
+    if "" in paused or assignment.tenant in paused:
+        return Code.PAUSED
+    if sender.envelope.policy != valid_policy(model, assignment.tenant):
+        return Code.POLICY
+    return None if assignment.priority_class in model.classes else Code.NOT_FOUND
+
+
+def _or_stale(before: Model, group: c.Group, placement: c.Placement, code: Code, sender: Sender) -> Code:
+    """If what it ran into changed after the view of the sender, it should look again. Views end with a batch."""
+    view = seq_of(sender.envelope.view)
+    slot = before.slots.get((before.assignments[group.assignment].workload, placement.ordinal))
+    node = before.nodes.get(placement.node)
+    newer = slot is not None and slot.changed > view
+    newer |= node is not None and (node.changed > view or (code in ROOM_CODES and node.room_changed > view))
+    return Code.STALE if view and newer else code
+
+
+def _place(
+    model: Model, group: c.Group, placement: c.Placement, sender: Sender, before: Model, *, bind: bool
+) -> Code | None:
+    assignment, template = model.assignments[group.assignment], model.templates[group.template]
+    slot = model.slots.get((assignment.workload, placement.ordinal))
+    if slot is None:
+        return Code.NOT_FOUND
+    if slot.phase is not Phase.PENDING or slot.template != group.template:
+        return Code.WRONG_PHASE
+    if slot.assignment != assignment.uid:
+        return Code.NOT_ASSIGNED
+    if assignment.exclusive and slot.ordinal not in assignment.ordinals:
+        return Code.NOT_ASSIGNED
+    node = model.nodes.get(placement.node)
+    if node is None:
+        return Code.NOT_FOUND
+    refused = _refuse_node(model, node, template, assignment, sender.at)
+    refused = refused or _refuse_crowd(model, node, template, assignment)
+    refused = refused or _refuse_victims(model, placement, assignment, before)
+    refused = refused or _refuse_hold(model, placement, assignment, sender.at)
+    refused = refused or _refuse_fit(model, node, placement, template, firm=_firm(model, assignment))
+    return refused or _take(model, slot, placement, assignment, sender, bind=bind)
+
+
+def _firm(model: Model, assignment: Assignment) -> bool:
+    return not model.classes[assignment.priority_class].spec.reclaimable
+
+
+def _refuse_node(model: Model, node: Node, template: Template, assignment: Assignment, at: int) -> Code | None:
+    if not node.usable:
+        return Code.NODE_UNAVAILABLE
+    if not all(tolerated(template, taint) for taint in node.meant.taints):
+        return Code.TAINT
+    if node.meant.tenancy and assignment.tenant not in node.meant.tenancy:
+        return Code.TENANCY
+    if any(node.label(key) != value for key, value in template.require):
+        return Code.LABELS
+    return Code.NODE_UNAVAILABLE if node.said.zone in in_force(model, Action.AVOID_ZONE, at) else None
+
+
+def _refuse_crowd(model: Model, node: Node, template: Template, assignment: Assignment) -> Code | None:
+    """Spread counts slots of the workload that are spread so; a group counts whoever of the tenant names it."""
+    for rule in template.spread:
+        counts = {one.domain(rule.key): 0 for one in model.nodes.values() if one.usable}
+        for slot in model.standing():
+            rules = [other.key for other in model.templates[slot.template].spread]
+            where = model.nodes[slot.node].domain(rule.key)
+            if slot.workload == assignment.workload and rule.key in rules and where in counts:
+                counts[where] += 1
+        if counts[node.domain(rule.key)] + 1 - min(counts.values()) > rule.max_skew:
+            return Code.SPREAD
+    for apart in template.apart:
+        there = 0
+        for slot in model.standing():
+            groups = [other.group for other in model.templates[slot.template].apart]
+            same = model.assignments[slot.assignment].tenant == assignment.tenant and apart.group in groups
+            there += same and model.nodes[slot.node].domain(apart.key) == node.domain(apart.key)
+        if there >= apart.most:
+            return Code.APART
+    return None
+
+
+def _refuse_victims(model: Model, placement: c.Placement, assignment: Assignment, before: Model) -> Code | None:
+    """Victims stand there already, wait for nobody, have no other heir, and may be stopped for this one."""
+    if len(set(placement.after)) < len(placement.after):
+        return Code.MALFORMED
+    costs: dict[int, int] = {}
+    for key in placement.after:
+        victim = model.slots.get(key)
+        if victim is None or victim.node != placement.node or not before.slots[key].node:
+            return Code.NOT_FOUND
+        if model.heir(key) is not None:
+            return Code.IN_USE
+        if victim.phase is Phase.TERMINATING:
+            if victim.waits:
+                return Code.IN_USE
+            continue
+        if victim.phase not in STOPPABLE or victim.waits:
+            return Code.WRONG_PHASE
+        if assignment.purpose is Purpose.RECOVERY and not victim.firm:
+            continue
+        mine = model.classes[assignment.priority_class].spec
+        theirs = model.classes.get(model.assignments[victim.assignment].priority_class)
+        if not mine.may_preempt or (theirs is not None and theirs.spec.priority >= mine.priority):
+            return Code.PRIORITY
+        if victim.phase is Phase.SERVING:
+            cost = costs.get(victim.assignment, 0)
+            if model.disruption_left(victim.assignment, cost) <= 0:
+                return Code.DISRUPTION
+            costs[victim.assignment] = cost + 1
+    return None
+
+
+def _refuse_hold(model: Model, placement: c.Placement, assignment: Assignment, at: int) -> Code | None:
+    if not placement.hold:
+        return None
+    hold = model.holds.get(placement.hold)
+    if hold is None or hold.node != placement.node:
+        return Code.NOT_FOUND
+    kept_for = hold.assignment == assignment.uid if hold.assignment else hold.tenant == assignment.tenant
+    if not kept_for:
+        return Code.NOT_OWNER
+    return Code.EXPIRED if hold.ends <= at else None
+
+
+def _refuse_fit(model: Model, node: Node, placement: c.Placement, template: Template, *, firm: bool) -> Code | None:
+    """What is left once the victims and the hold are gone is enough, of every resource, device and port."""
+    room, capacity = model.room(node.uid, placement.after, placement.hold), model.capacity(node)
+    if not room.fits(amounts(template.need), capacity, firm=firm):
+        return Code.CAPACITY
+    devices, ports = placement.devices, placement.ports
+    if len(devices) != template.gpus or len(set(devices)) < len(devices):
+        return Code.DEVICE
+    for index in devices:
+        if f"device/{index}" not in capacity or not room.fits(
+            {f"device/{index}": template.gpu_milli}, capacity, firm=firm
+        ):
+            return Code.DEVICE
+        if template.gpu_models and node.said.devices[index].model not in template.gpu_models:
+            return Code.DEVICE
+    first, last = node.said.ports
+    wrong = any(not first <= port <= last or port in room.ports for port in ports)
+    if wrong or len(ports) != template.ports or len(set(ports)) < len(ports):
+        return Code.PORT
+    return None
+
+
+def _take(
+    model: Model, slot: Slot, placement: c.Placement, assignment: Assignment, sender: Sender, *, bind: bool
+) -> Code | None:
+    """Take it all; and give it all back if protected tenants would be crowded out or nobody pays."""
+    free, owed = model.free(), model.owed_to_others(assignment.tenant)
+    before, hold = copy.copy(slot), model.holds.get(placement.hold)
+    stopped = {key: model.slots[key] for key in placement.after}
+    slot.node, slot.devices, slot.ports = placement.node, placement.devices, placement.ports
+    slot.waits, slot.firm = placement.after, _firm(model, assignment)
+    slot.phase, slot.cause = (Phase.BOUND, "bound") if bind else (Phase.RESERVED, "placed")
+    if hold is not None:
+        del model.holds[hold.uid]
+    code: Code | None = None
+    if slot.firm and model.crowds_out(free, owed):
+        code = Code.PROTECTED
+    elif not slot.account:
+        slot.account = _payer(model, assignment, model.need(slot.template), sender.at)
+        code = None if slot.account else _unpaid(model, assignment, sender.at)
+    if code is not None:
+        model.slots[slot.key] = before
+        if hold is not None:
+            model.holds[hold.uid] = hold
+        return code
+    slot.changed, slot.reported = model.here, model.here if bind else 0
+    slot.ends = 0 if bind else sender.at + model.settings.reservation_life
+    model.touch_room(slot.node)
+    for victim in stopped.values():
+        if victim.phase is not Phase.TERMINATING:
+            borrowed = assignment.purpose is Purpose.RECOVERY and not victim.firm
+            terminate(model, victim, "reclaimed" if borrowed else "preempted", victim.following)
+    return None
+
+
+def _payer(model: Model, assignment: Assignment, need: Amounts, at: int) -> str:
+    return next((account for account in assignment.accounts if model.pays(account, need, at)), "")
+
+
+def _unpaid(model: Model, assignment: Assignment, at: int) -> Code:
+    grants = [model.grants.get(account) for account in assignment.accounts]
+    ended = bool(grants) and all(grant is not None and grant.ends <= at for grant in grants)
+    return Code.GRANT_ENDED if ended else Code.OVER_GRANT
+
+
+def terminate(model: Model, slot: Slot, cause: str, following: str) -> None:
+    slot.phase, slot.cause, slot.following, slot.changed = Phase.TERMINATING, cause, following, model.here
