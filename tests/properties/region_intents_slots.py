@@ -124,7 +124,7 @@ def advance(p: Program) -> Envelope[Any] | None:
         Phase.RUNNING: (Phase.READY, "probe-passed"),
         Phase.TERMINATING: (Phase.RELEASED, "stopped"),
         Phase.SUCCEEDED: (Phase.RELEASED, "collected"),
-        Phase.UNKNOWN: (Phase.RUNNING, "found-again"),
+        Phase.UNKNOWN: p.chance.pick(((Phase.RUNNING, "found-again"), (Phase.FAILED, "gone"))),
         Phase.FAILED: (Phase.STARTING, "restarted"),
     }
     ready = [slot for slot in p.model.standing() if slot.phase is Phase.READY]

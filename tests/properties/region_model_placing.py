@@ -106,7 +106,7 @@ def _place(
     node = model.nodes.get(placement.node)
     if node is None:
         return Code.NOT_FOUND
-    refused = _refuse_node(model, node, template, assignment, sender.at)
+    refused = refuse_node(model, node, template, assignment, sender.at)
     refused = refused or _refuse_crowd(model, node, template, assignment)
     refused = refused or _refuse_victims(model, placement, assignment, before)
     refused = refused or _refuse_hold(model, placement, assignment, sender.at)
@@ -118,7 +118,7 @@ def _firm(model: Model, assignment: Assignment) -> bool:
     return not model.classes[assignment.priority_class].spec.reclaimable
 
 
-def _refuse_node(model: Model, node: Node, template: Template, assignment: Assignment, at: int) -> Code | None:
+def refuse_node(model: Model, node: Node, template: Template, assignment: Assignment, at: int) -> Code | None:
     if not node.usable:
         return Code.NODE_UNAVAILABLE
     if not all(tolerated(template, taint) for taint in node.meant.taints):

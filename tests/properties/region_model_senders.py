@@ -183,7 +183,7 @@ def open_session(model: Model, command: OpenSession, sender: Sender) -> Code | N
     older = [uid for uid, session in model.sessions.items() if session.principal == sender.actor]
     for uid in older:
         end(model, uid, sender.at)
-    model.sessions[model.uid + len(older)] = Session(sender.actor, model.here)
+    model.sessions[model.uid + len(older)] = Session(sender.actor, model.here, sender.at)
     return None
 
 
@@ -199,10 +199,11 @@ def end_session(model: Model, command: EndSession, sender: Sender) -> Code | Non
 
 def end(model: Model, session: int, at: int) -> None:
     """From here on the fences of its node are counted."""
-    del model.sessions[session]
+    life = model.sessions.pop(session)
     for node in model.nodes.values():
-        if node.session == session:
-            node.session, node.ended, node.changed = 0, at, model.here
+        if life.principal == f"agent/{node.said.name}":
+            node.session = 0 if node.session == session else node.session
+            node.ended, node.changed = at, model.here
 
 
 def configure(model: Model, command: Configure, sender: Sender) -> Code | None:

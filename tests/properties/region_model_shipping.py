@@ -68,7 +68,7 @@ def ship(model: Model, command: c.Ship, sender: Sender) -> Code | None:
     missing = _missing(model, command) if command.full else []
     moved = model.jurisdiction
     for put in command.puts:
-        _put(model, put)
+        _put(model, put, anew=command.log_id != model.platform_log)
     for gone in (*command.gone, *missing):
         _gone(model, gone, sender.at)
     told = {put.assignment.uid for put in command.puts if isinstance(put, c.AssignmentShipped)}
@@ -127,7 +127,7 @@ def _missing(model: Model, command: c.Ship) -> list[c.Gone]:
     return [c.Gone(kind, key) for kind, key in known if (kind, key) not in named | own]
 
 
-def _put(model: Model, put: c.Shipped) -> None:
+def _put(model: Model, put: c.Shipped, *, anew: bool) -> None:
     match put:
         case c.RegionShipped():
             model.jurisdiction = put.jurisdiction
@@ -138,7 +138,7 @@ def _put(model: Model, put: c.Shipped) -> None:
             model.assignments[put.assignment.uid] = put.assignment
         case c.GrantShipped():
             old = model.grants.get(put.account)
-            if old is None or old.version < put.version:
+            if old is None or old.version < put.version or anew:
                 target = amounts(put.target)
                 limit = larger(target, model.charged(put.account))
                 model.grants[put.account] = Grant(put.version, target, limit, put.ends, amounts(put.protected))
@@ -160,7 +160,8 @@ def _gone(model: Model, gone: c.Gone, at: int) -> None:
     """It leaves at once, unless something here still stands on it: then it ends, and goes when that is gone."""
     table = table_of(model, gone.kind)
     key: Any = int(gone.key) if KINDS[gone.kind] else gone.key
-    if key not in table:
+    own = gone.kind == "principal" and key in table and table[key].meta.created_by == "ledger"
+    if key not in table or own:
         return
     if gone.kind == "template":
         model.leaving.add(key)

@@ -11,7 +11,14 @@ from holdfast.core.model.lifecycle import EDGE_BY_KEY, STOP_CAUSES, STOPPABLE, K
 from holdfast.core.model.shapes import SlotKey
 from holdfast.core.region import commands as c
 from tests.properties.region_model import Model
-from tests.properties.region_model_placing import Parts, refuse_assigned, terminate, valid_policy, wrong_count
+from tests.properties.region_model_placing import (
+    Parts,
+    refuse_assigned,
+    refuse_node,
+    terminate,
+    valid_policy,
+    wrong_count,
+)
 from tests.properties.region_model_senders import Sender
 from tests.properties.region_model_things import Node, Slot
 
@@ -46,9 +53,11 @@ def _refuse_binding(model: Model, slot: Slot, sender: Sender) -> Code | None:
     """What it was reserved for still holds."""
     if slot.ends <= sender.at:
         return Code.EXPIRED
-    if not model.nodes[slot.node].usable:
-        return Code.NODE_UNAVAILABLE
     assignment = model.assignments[slot.assignment]
+    template = model.templates[slot.template]
+    refused = refuse_node(model, model.nodes[slot.node], template, assignment, sender.at)
+    if refused is not None:
+        return refused
     refused = refuse_assigned(model, assignment, slot.template, sender.at)
     if refused is not None:
         return refused
@@ -144,9 +153,10 @@ def _refuse_move(model: Model, one: c.MoveSlot, sender: Sender) -> Code | None:
     if edge.cause == "session-ended" and in_session:
         return Code.TOO_EARLY
     if edge.cause == "fenced" and slot.cause != "fenced":
-        fallen = sender.at >= node.ended + model.settings.fence_time
-        spoken_for = in_session and slot.phase is not Phase.UNKNOWN
-        return None if fallen and not spoken_for else Code.FENCE
+        deadline = node.ended + model.settings.fence_time
+        lives = [life for life in model.sessions.values() if life.principal == f"agent/{node.said.name}"]
+        kept = any(life.since < deadline or slot.reported > life.opened for life in lives)
+        return None if sender.at >= deadline and not kept else Code.FENCE
     return None
 
 
@@ -189,6 +199,10 @@ def stop(model: Model, command: c.Stop, sender: Sender) -> Code | Parts:
             cause.kind is Kind.VOLUNTARY and slot.phase is Phase.SERVING and model.disruption_left(slot.assignment) <= 0
         ):
             lost[0, index] = Code.DISRUPTION
+        elif command.template and not any(
+            share.template == command.template and share.count for share in model.assignments[slot.assignment].shares
+        ):
+            lost[0, index] = Code.NOT_ASSIGNED
         else:
             wanted = cause.again and slot.following
             terminate(model, slot, cause.name, (command.template or slot.following) if wanted else "")

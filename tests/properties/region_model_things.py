@@ -132,6 +132,7 @@ class Session:
 
     principal: str
     opened: int
+    since: int
     high: int = 0
     answered: dict[int, tuple[int, bytes]] = field(default_factory=dict)
 

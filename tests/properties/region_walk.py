@@ -17,7 +17,6 @@ from tests.properties import region_links as links
 from tests.properties.region_judge import judge
 from tests.properties.region_mischief import MISCHIEF
 from tests.properties.region_program import Program, Tally
-from tests.properties.region_waivers import waived
 from tests.properties.region_world import (
     ACCOUNTS,
     DIGESTS,
@@ -88,7 +87,7 @@ def next_envelope(p: Program) -> Envelope[Any] | None:
 
 
 def welcome(p: Program, envelope: Envelope[Any]) -> bool:
-    return judge(p.model, envelope, p.at)[0].accepted and not waived(p.model, envelope)
+    return judge(p.model, envelope, p.at)[0].accepted
 
 
 def walk(p: Program, steps: Sequence[int]) -> None:
@@ -99,7 +98,7 @@ def walk(p: Program, steps: Sequence[int]) -> None:
                 p.chance = Chance(random.Random(seed))
                 p.bench.at += p.chance.weighed(WAITS)
                 envelope = next_envelope(p)
-                if envelope is not None and not waived(p.model, envelope):
+                if envelope is not None:
                     p.give(envelope)
     except Exception as error:
         error.add_note("\n".join(p.story[-STORY:]))

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.lifecycle import EDGE_BY_KEY
 from holdfast.core.region.commands import RegionCommand
-from tests.core.region import test_found_by_the_model
 from tests.properties.region_program import Tally
-from tests.properties.region_waivers import WAIVERS
 from tests.properties.region_walk import SEEDS, run, seeded
 
 #: Codes that only the platform gives, and why a region has no use for them.
@@ -85,12 +83,6 @@ def test_repeats_of_machines_and_of_people_occur(tally: Tally) -> None:
 def test_most_edges_of_the_table_are_taken_and_no_others(tally: Tally) -> None:
     assert set(tally.edges) <= set(EDGE_BY_KEY)
     assert len(tally.edges) >= EDGES_TAKEN_LEAST
-
-
-@pytest.mark.parametrize("name", list(WAIVERS))
-def test_every_waiver_names_a_fault_that_is_still_there(name: str) -> None:
-    marks = getattr(getattr(test_found_by_the_model, name), "pytestmark", ())
-    assert any(mark.name == "xfail" for mark in marks), f"it is mended: take the waiver of {name} away"
 
 
 def tables(tally: Tally) -> str:

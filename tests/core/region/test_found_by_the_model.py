@@ -1,8 +1,4 @@
-"""What the model of a region has found in its ledger: for each fault the smallest story that it made untrue.
-
-A marked test is expected to fail: the fault is still there. Once it passes, take the mark away, and take the waiver of
-its name out of `tests/properties/region_waivers.py`, so that random programs go there again.
-"""
+"""What the model of a region has found in its ledger: for each fault the smallest story that it made untrue."""
 
 from __future__ import annotations
 
@@ -289,3 +285,37 @@ def test_room_is_held_for_a_tenant_at_its_own_cost_only() -> None:
     own = held(bench, node, Resources(100))
     assert bench.refuse(ROOT, replace(own, account="quota/beta")).code is Code.WRONG_SCOPE
     bench.accept(ROOT, own)
+
+
+# Fences
+
+
+def test_what_an_agent_that_came_back_in_time_may_have_kept_is_not_fenced_behind_its_back() -> None:
+    bench, node = a_bench()
+    bench.place(bench.a_workload(count=1), c.Placement(0, node))
+    bench.walk(Phase.RUNNING)
+    bench.open_session(AGENT)
+    bench.at += 3_600_000
+    assert isinstance(bench.move("controller/node-health", Phase.UNKNOWN, "session-ended"), Landed)
+    refused = bench.move("controller/repair", Phase.FAILED, "fenced")
+    assert isinstance(refused, Refused)
+    assert refused.code is Code.FENCE
+    bench.a_node(gpus=("h100",))
+    assert isinstance(bench.move(AGENT, Phase.FAILED, "gone"), Landed)
+
+
+def test_a_session_in_which_the_node_was_never_registered_counts_for_the_fence() -> None:
+    bench, node = a_bench()
+    bench.place(bench.a_workload(count=1), c.Placement(0, node))
+    bench.walk(Phase.RUNNING)
+    bench.accept("controller/node-health", EndSession(bench.sessions[AGENT], "silent"))
+    bench.move("controller/node-health", Phase.UNKNOWN, "session-ended")
+    bench.at += 20_000
+    session = bench.open_session(AGENT)
+    bench.at += 20_000
+    bench.accept("controller/node-health", EndSession(session, "silent"))
+    bench.at += 20_000
+    refused = bench.move("controller/repair", Phase.FAILED, "fenced")
+    assert isinstance(refused, Refused)
+    bench.at += 5_000
+    assert isinstance(bench.move("controller/repair", Phase.FAILED, "fenced"), Landed)

@@ -113,6 +113,7 @@ _ROWS: tuple[tuple[tuple[Phase, ...], Phase, str, str, str], ...] = (
     ((_P.SUCCEEDED,), _P.RELEASED, "collected", "agent", "Its result is kept and its room is free."),
     (_AT_NODE, _P.UNKNOWN, "session-ended", "controller/node-health", "Its agent's session has ended."),
     ((_P.UNKNOWN,), _P.RUNNING, "found-again", "agent", "The agent came back and it still runs."),
+    ((_P.UNKNOWN,), _P.FAILED, "gone", "agent", "The agent came back and nothing of it runs."),
     ((_P.UNKNOWN,), _P.FAILED, "fenced", "controller/repair", "The fence time has passed: it cannot run any more."),
     ((_P.FAILED,), _P.RELEASED, "fenced", "controller/repair", "Its node is gone past the fence time."),
     ((_P.SUCCEEDED,), _P.RELEASED, "fenced", "controller/repair", "Its node is gone; the work was done."),

@@ -7,13 +7,13 @@ from holdfast.core.ledger.registry import Case
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Instant, SlotKey
-from holdfast.core.model.topology import usable
 from holdfast.core.region.assigned import not_assigned, valid_policy
 from holdfast.core.region.commands import Bind, Expire, Unreserve
 from holdfast.core.region.events import HoldEnded, Released, SlotsBound, SlotsReleased
-from holdfast.core.region.feasible import Misfit
+from holdfast.core.region.feasible import Misfit, admits
 from holdfast.core.region.releasing import released
 from holdfast.core.region.state import RegionState
+from holdfast.core.region.trial import Trial
 from holdfast.core.region.unmet import Unmet, answer, wrong_count
 
 
@@ -46,10 +46,12 @@ def _refuse_binding(state: RegionState, slot: Slot | None, case: Case) -> Misfit
     assert slot is not None
     if slot.ends <= case.at:
         return Misfit(Code.EXPIRED, f"its reservation ended at {slot.ends}")
-    node = state.nodes[slot.node]
-    if not usable(node):
-        return Misfit(Code.NODE_UNAVAILABLE, f"{node.name} takes no new work")
-    assignment = state.assignments[slot.assignment]
+    node, assignment = state.nodes[slot.node], state.assignments[slot.assignment]
+    misfit = admits(node, state.templates[slot.template], assignment.tenant)
+    if misfit is not None:
+        return misfit
+    if node.zone in Trial(state, case).avoided:
+        return Misfit(Code.NODE_UNAVAILABLE, f"zone {node.zone} is avoided by an override")
     misfit = not_assigned(state, assignment, slot.template, case.at)
     if misfit is not None:
         return misfit

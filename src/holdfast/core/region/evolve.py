@@ -31,8 +31,10 @@ def session_ended(state: RegionState, event: house.SessionEnded, stamp: Stamp) -
     house.session_ended(state, event, stamp)
     uid = state.node_names.get(event.principal.removeprefix("agent/")) if event.principal.startswith("agent/") else None
     node = state.nodes.get(uid) if uid is not None else None
-    if node is not None and node.session == event.session:
-        after = replace(node, session=0, session_ended=stamp.at, revision=stamp.revision)
+    if node is not None:
+        # An agent that never registered its node in this session may still have kept what ran there: count from here.
+        session = 0 if node.session == event.session else node.session
+        after = replace(node, session=session, session_ended=stamp.at, revision=stamp.revision)
         node_stored(state, e.NodeStored(after), stamp)
 
 

@@ -91,12 +91,16 @@ def _refuse_agent(state: RegionState, case: Case, edge: Edge, slot: Slot, node: 
 
 
 def _refuse_fence(state: RegionState, case: Case, slot: Slot, node: Node) -> Misfit | None:
-    """Repair acts on what the agent of an ended session held, once the fence time has passed since that end."""
+    """Repair acts on what the agent of an ended session held, once the fence time has passed since that end.
+
+    An agent that came back before that may have kept it: then it alone can say what became of it.
+    """
     if slot.phase is Phase.FAILED and slot.cause == "fenced":
         return None
-    if slot.phase is not Phase.UNKNOWN and node.session and slot.reported > node.session:
-        return Misfit(Code.FENCE, f"the agent of {node.name} lives: it must say so itself")
     deadline = node.session_ended + state.facts.settings.fence_time
     if case.at < deadline:
         return Misfit(Code.FENCE, f"its fence falls at {deadline}, now is {case.at}")
+    session = state.sessions.get(state.session_of.get(f"agent/{node.name}") or 0)
+    if session is not None and (session.opened < deadline or slot.reported > session.uid):
+        return Misfit(Code.FENCE, f"the agent of {node.name} lives and may have kept it: it must say so itself")
     return None

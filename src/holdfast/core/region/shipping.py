@@ -31,8 +31,9 @@ def ship(state: RegionState, command: c.Ship, case: Case) -> Accepted | Refused:
     if refused is not None:
         return refused
     events: list[Any] = []
+    anew = command.log_id != state.place.platform_log
     for put in command.puts:
-        events.extend(_put(state, put))
+        events.extend(_put(state, put, anew=anew))
     gone = (*command.gone, *_missing(state, command)) if command.full else command.gone
     for one in sorted(gone, key=lambda one: one.kind == "template"):  # a template goes after those who used it
         events.extend(_gone(state, one, case))
@@ -100,7 +101,8 @@ def _refuse_assignment(state: RegionState, new: Assignment, name: str, arriving:
     return None
 
 
-def _put(state: RegionState, put: c.Shipped) -> list[Any]:
+def _put(state: RegionState, put: c.Shipped, *, anew: bool) -> list[Any]:
+    """The events of one object. Versions of another log, as after a restore, say nothing about this one's."""
     match put:
         case c.RegionShipped():
             return [e.PlaceStored(put)]
@@ -111,7 +113,7 @@ def _put(state: RegionState, put: c.Shipped) -> list[Any]:
             return [e.AssignmentStored(put.assignment)]
         case c.GrantShipped():
             known = state.allowances.get(put.account)
-            if known is not None and known.version >= put.version:
+            if known is not None and known.version >= put.version and not anew:
                 return []
             limit = greatest(put.target, charged(state, put.account))
             return [e.AllowanceStored(Allowance(put.account, put.version, put.target, limit, put.ends, put.protected))]
@@ -136,7 +138,8 @@ def _gone(state: RegionState, one: c.Gone, case: Case) -> list[Any]:
         return [e.TemplateLeaving(one.key)] if stays else []
     table, numeric = GONE_FROM[one.kind]
     key: Any = int(one.key) if numeric else one.key
-    if state.table(table).get(key) is None:
+    stored = state.table(table).get(key)
+    if stored is None or _is_own(one.kind, stored):
         return []
     if one.kind == "grant" and charged(state, key) != NOTHING:
         known = state.allowances[key]
@@ -157,10 +160,14 @@ def _missing(state: RegionState, command: c.Ship) -> list[c.Gone]:
     for kind in sorted((*GONE_FROM, "template")):
         table = GONE_FROM[kind][0] if kind in GONE_FROM else "templates"
         for key, value in state.table(table).items():
-            own = kind == "principal" and value.meta.created_by == "ledger"
-            if not own and (kind, str(key)) not in named:
+            if not _is_own(kind, value) and (kind, str(key)) not in named:
                 found.append(c.Gone(kind, str(key)))
     return found
+
+
+def _is_own(kind: str, stored: Any) -> bool:
+    """The operator that this region's own log began with is not the platform's to take away."""
+    return kind == "principal" and bool(stored.meta.created_by == "ledger")
 
 
 def _named(put: c.Shipped) -> tuple[str, str]:

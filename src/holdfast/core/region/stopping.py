@@ -45,6 +45,7 @@ def stop(state: RegionState, command: Stop, case: Case) -> Accepted | Refused:
     for index, key in enumerate(command.slots):
         slot = state.slots.get(key)
         unmet = _refuse_slot(state, cause, slot, serving_lost, repeated=key in seen)
+        unmet = unmet or _refuse_template(state, slot, command.template)
         if unmet is not None or slot is None:
             code, detail = unmet or (Code.NOT_FOUND, "no such slot")
             lost.append(Unmet(0, index, code, f"slot {key}: {detail}"))
@@ -82,6 +83,14 @@ def _refuse_slot(
         if disruption_left(state, assignment, serving_lost.get(slot.assignment, 0)) <= 0:
             return Code.DISRUPTION, f"the disruption budget of {assignment.workload_name} is spent"
     return None
+
+
+def _refuse_template(state: RegionState, slot: Slot | None, template: str) -> tuple[Code, str] | None:
+    if slot is None or not template:
+        return None
+    if any(share.template == template and share.count for share in state.assignments[slot.assignment].shares):
+        return None
+    return Code.NOT_ASSIGNED, f"its assignment does not ask for template {template}"
 
 
 def _next_template(slot: Slot, cause: StopCause, template: str) -> str:
