@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, ClassVar, TypeVar
 
-from holdfast.core.ledger.table import MANY, Layer, Table, TableSpec
+from holdfast.core.ledger.table import MANY, SOME, Layer, Table, TableSpec
 from holdfast.core.model.control import Override
 from holdfast.core.model.settings import DEFAULTS, Settings
 from holdfast.core.model.shapes import Instant, Revision, Row
@@ -65,10 +65,10 @@ S = TypeVar("S", bound="LedgerState")
 
 COMMON_TABLES = (
     TableSpec("principals", str, Principal),
-    TableSpec("sessions", int, Session, MANY),
+    TableSpec("sessions", int, Session, SOME),
     TableSpec("session_of", str, int, derived=True),
     TableSpec("answered", tuple[int, int], Remembered, MANY),
-    TableSpec("keys", int, KeyKept, MANY),
+    TableSpec("keys", int, KeyKept, SOME),
     TableSpec("keys_of", str, bytes, derived=True),
     TableSpec("overrides", int, Override),
 )
@@ -120,7 +120,7 @@ class LedgerState:
         """A state on which a batch is decided; this one must not change until it is merged or dropped."""
         other = self._sibling()
         for spec in self.TABLES:
-            setattr(other, spec.name, self.table(spec.name).layer())
+            setattr(other, spec.name, self.table(spec.name).layer(kept=spec.kept))
         return other
 
     def merge(self: S, overlay: S) -> None:

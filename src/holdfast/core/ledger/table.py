@@ -18,18 +18,24 @@ from msgspec import Struct
 K = TypeVar("K")
 V = TypeVar("V")
 
-#: A prime, so that revisions, which end in many equal bits, spread over all shards.
+#: Primes, so that revisions, which end in many equal bits, spread over all shards: for tables of up to some ten
+#: thousand rows, and for those of millions. Fewer shards are found in the processor's caches more often.
+SOME = 509
 MANY = 4093
 
 
 class TableSpec(Struct, frozen=True):
-    """A table's name, types and size. A derived one can be rebuilt from the others and is not stored."""
+    """A table's name, types and size. A derived one can be rebuilt from the others and is not stored.
+
+    Rows that a batch reads once each, and seldom writes, are not kept in its layer (`kept` is false).
+    """
 
     name: str
     key: Any
     value: Any
     shards: int = 1
     derived: bool = False
+    kept: bool = True
 
 
 class Table(Generic[K, V]):
@@ -107,9 +113,9 @@ class Table(Generic[K, V]):
         self._owned = bytearray(self._count)
         return other
 
-    def layer(self) -> Layer[K, V]:
-        """An overlay on this table."""
-        return Layer(self)
+    def layer(self, *, kept: bool = True) -> Layer[K, V]:
+        """An overlay on this table, which keeps the rows it has read unless told otherwise."""
+        return Layer(self, kept=kept)
 
 
 class _Rows(dict[K, V | None]):
@@ -126,6 +132,15 @@ class _Rows(dict[K, V | None]):
         return value
 
 
+class _Writes(_Rows[K, V]):
+    """Rows as last written only."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: K) -> V | None:
+        return self.shards[hash(key) % self.count].get(key)
+
+
 class Layer(Table[K, V]):
     """Writes kept apart from the table below, which must not change while the layer lives.
 
@@ -136,9 +151,9 @@ class Layer(Table[K, V]):
 
     __slots__ = ("_base", "_rows", "get", "put")
 
-    def __init__(self, base: Table[K, V]) -> None:
+    def __init__(self, base: Table[K, V], *, kept: bool = True) -> None:
         self._base = base
-        self._rows: _Rows[K, V] = _Rows()
+        self._rows: _Rows[K, V] = _Rows() if kept else _Writes()
         self._rows.shards = base._shards
         self._rows.count = base._count
         self.get = self._rows.__getitem__  # type: ignore[assignment, method-assign]

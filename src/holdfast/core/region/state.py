@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from holdfast.core.ledger.state import COMMON_TABLES, LedgerState
-from holdfast.core.ledger.table import MANY, Table, TableSpec
+from holdfast.core.ledger.table import MANY, SOME, Table, TableSpec
 from holdfast.core.model.allotment import Allowance, Assignment
 from holdfast.core.model.control import Override, SchedulerPolicy
 from holdfast.core.model.placement import Breach, Reservation, Room, SchedulingRequest, Slot, Sums, Use
@@ -30,12 +30,12 @@ class RegionState(LedgerState):
 
     TABLES: ClassVar[tuple[TableSpec, ...]] = (
         *COMMON_TABLES,
-        TableSpec("nodes", int, Node, MANY),
+        TableSpec("nodes", int, Node, SOME, kept=False),
         TableSpec("slots", tuple[int, int], Slot, MANY),
-        TableSpec("rooms", int, Room, MANY),
-        TableSpec("requests", int, tuple[SchedulingRequest, ...], MANY),
-        TableSpec("holds", int, Reservation, MANY),
-        TableSpec("assignments", int, Assignment, MANY),
+        TableSpec("rooms", int, Room, SOME),
+        TableSpec("requests", int, tuple[SchedulingRequest, ...], SOME),
+        TableSpec("holds", int, Reservation, SOME),
+        TableSpec("assignments", int, Assignment, SOME),
         TableSpec("templates", str, Template),
         TableSpec("allowances", str, Allowance),
         TableSpec("classes", str, PriorityClass),
@@ -46,8 +46,8 @@ class RegionState(LedgerState):
         TableSpec("platform_overrides", int, Override),
         TableSpec("leaving", str, bool),
         TableSpec("node_names", str, int, derived=True),
-        TableSpec("ordinals", int, tuple[int, ...], MANY, derived=True),
-        TableSpec("tallies", int, tuple[int, ...], MANY, derived=True),
+        TableSpec("ordinals", int, tuple[int, ...], SOME, derived=True),
+        TableSpec("tallies", int, tuple[int, ...], SOME, derived=True),
         TableSpec("uses", str, Use, derived=True),
         TableSpec("template_uses", str, int, derived=True),
         TableSpec("domains", tuple[str, str], int, derived=True),
