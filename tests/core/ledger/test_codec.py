@@ -11,12 +11,22 @@ from hypothesis import strategies as st
 
 from holdfast.core.ledger import codec
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.codec import Corrupt, Header, Record, UpgradeNeeded, chain, encode, encode_batch
+from holdfast.core.ledger.codec import (
+    Corrupt,
+    Header,
+    Record,
+    UpgradeNeeded,
+    chain,
+    encode,
+    encode_batch,
+    read_evidence,
+)
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import LevelRaised
+from holdfast.core.model.evidence import AuditEvent, Candidate, Decision
 from holdfast.core.region.book import REGION
-from holdfast.core.region.commands import Placement, Propose
-from tests.support.region import RegionBench, a_template
+from holdfast.core.region.commands import AdministerNode, Placement, Propose
+from tests.support.region import ROOT, SCHEDULER, RegionBench, a_template
 
 HEADER = Header("log", 1, 1, 1, b"")
 
@@ -120,3 +130,23 @@ def test_events_hold_no_dicts_so_that_equal_events_have_equal_bytes() -> None:
     for raw, _ in bench.log:
         _, records, _ = msgspec.msgpack.decode(raw)
         assert encode(msgspec.msgpack.decode(encode(records))) == encode(records)
+
+
+def test_a_decision_and_what_a_person_did_are_kept_beside_the_log_and_not_folded() -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    node = bench.a_node()
+    bench.a_grant()
+    work = bench.a_workload()
+    rejected = (("taint", 3), ("capacity", 1))
+    chosen = (Candidate(node, 700, (("packing", 700),)),)
+    decision = Decision(
+        work.workload, 1, work.shares[0].template, bench.at, 5, 0, "bound", "agent", examined=5, rejected=rejected,
+        candidates=chosen,
+    )  # fmt: skip
+    bench.accept(SCHEDULER, bench.proposal(work, Placement(0, node)), evidence=encode(decision))
+    command = AdministerNode(node, cordoned=True, note="a fan is loud")
+    bench.accept(ROOT, command)
+    kept = [read_evidence(one.payload) for raw, _ in bench.log[-2:] for one in REGION.batches.evidence(raw)]
+    assert kept == [decision, AuditEvent(ROOT, bench.at, "administer-node", encode(command))]
+    assert bench.replay().nodes.items() == bench.state.nodes.items()

@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state import LEVEL
+from holdfast.core.model.evidence import AuditEvent, Decision
 from holdfast.core.model.shapes import Instant, Revision, Row
 from holdfast.core.model.workload import Template
 
@@ -58,7 +59,7 @@ class Header(Row, frozen=True):
 
 
 class Evidence(Row, frozen=True):
-    """What a decision was based on, beside the record with this index in its batch."""
+    """A decision or an audit event, encoded, beside the record with this index in its batch."""
 
     record: int
     payload: bytes
@@ -147,6 +148,14 @@ class EnvelopeReader:
             return self._decoder.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             return Refused(Code.MALFORMED, f"not a command: {error}", {"error": str(error)})
+
+
+_items: msgspec.msgpack.Decoder[Decision | AuditEvent] = msgspec.msgpack.Decoder(Decision | AuditEvent)
+
+
+def read_evidence(payload: bytes) -> Decision | AuditEvent:
+    """What an evidence's payload says; `msgspec.MsgspecError` when a scheduler sent something else."""
+    return _items.decode(payload)
 
 
 def body_digest(command: Any) -> bytes:

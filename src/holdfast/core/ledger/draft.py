@@ -39,6 +39,7 @@ from holdfast.core.ledger.registry import Case, InARow, Rule
 from holdfast.core.ledger.repeats import remember
 from holdfast.core.ledger.revision import INDEX_BITS, INDEX_MAX, revision
 from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.evidence import AuditEvent
 from holdfast.core.model.shapes import Instant, Revision
 
 S = TypeVar("S", bound=LedgerState)
@@ -114,6 +115,9 @@ class Draft(Generic[S]):
         self._next = first + len(events)
         if envelope.evidence:
             self._evidence.append(Evidence(len(self._records), envelope.evidence))
+        elif envelope.key:
+            audit = AuditEvent(case.actor, at, record.command, encode(envelope.command))
+            self._evidence.append(Evidence(len(self._records), encode(audit)))
         self._records.append(raw)
         self.size_bytes += len(raw)
         return Landed(first, answer.answer)

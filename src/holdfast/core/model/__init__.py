@@ -12,4 +12,5 @@
 - `control`     SchedulerPolicy, Override: how people steer
 - `lifecycle`   the slot's edge table
 - `placement`   Slot, SchedulingRequest, Reservation, Room: what a region holds
+- `evidence`    Decision, AuditEvent: what is kept beside the log and never folded
 """

@@ -1,0 +1,61 @@
+"""What a decision was based on, and what people did: the second section of a batch.
+
+Both are durable with their batch and never folded into state. Together with the record beside them they are what one
+needs to reconstruct one decision from one workload generation.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.model.resources import Resources
+from holdfast.core.model.shapes import Instant, Revision, Row
+
+
+class Candidate(Row, frozen=True):
+    """A node that could have been chosen, its score and the parts of it, in fixed point."""
+
+    node: Revision
+    score: int
+    parts: tuple[tuple[str, int], ...] = ()
+
+
+class QuotaSeen(Row, frozen=True):
+    """What an account was charged, and could be, when the scheduler looked."""
+
+    account: str
+    charged: Resources
+    target: Resources
+
+
+class Decision(Row, frozen=True, tag="decision"):
+    """One attempt of a scheduler: its inputs, what it rejected and why, what it found, and who acts next.
+
+    Its inputs are exactly: state at `view`, the proposals in flight, `policy`, `plugins` with their versions, `seed`
+    and the version of the hints.
+    """
+
+    workload: Revision
+    generation: int
+    template: str
+    queued_since: Instant
+    view: Revision
+    policy: Revision
+    outcome: str
+    next_owner: str
+    in_flight: tuple[int, ...] = ()
+    plugins: tuple[tuple[str, str], ...] = ()
+    seed: int = 0
+    hints: int = 0
+    quota: tuple[QuotaSeen, ...] = ()
+    examined: int = 0
+    rejected: tuple[tuple[str, int], ...] = ()
+    nearest: str = ""
+    candidates: tuple[Candidate, ...] = ()
+
+
+class AuditEvent(Row, frozen=True, tag="audit"):
+    """What a person did: the command as it was sent, so that nothing of it is lost."""
+
+    actor: str
+    at: Instant
+    command: str
+    body: bytes
