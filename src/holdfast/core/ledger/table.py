@@ -145,8 +145,8 @@ class Layer(Table[K, V]):
     """Writes kept apart from the table below, which must not change while the layer lives.
 
     Rows that were read are kept too: a batch reads the same few rows again and again. `get` and `put` are the dict's
-    own methods: no interpreted call stands between a decision and its rows. What was written is told from what was
-    only read by comparing with the table below, once, when the layer is merged.
+    own methods: no interpreted call stands between a decision and its rows. A merge also writes back what was only
+    read: that changes nothing, and costs less than telling the two apart.
     """
 
     __slots__ = ("_base", "_rows", "get", "put")
@@ -192,13 +192,10 @@ class Layer(Table[K, V]):
         shards, owned, count = table._shards, table._owned, table._count
         for key, value in self._rows.items():
             index = hash(key) % count
-            shard = shards[index]
-            if shard.get(key) is value:
-                continue
             if not owned[index]:
-                shard = shards[index] = shard.copy()
+                shards[index] = shards[index].copy()
                 owned[index] = 1
             if value is None:
-                del shard[key]
+                shards[index].pop(key, None)
             else:
-                shard[key] = value
+                shards[index][key] = value

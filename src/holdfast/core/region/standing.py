@@ -34,6 +34,9 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> dict[st
     cause, epoch = ("bound", stamp.revision) if event.bound else ("placed", 0)
     workload, firm = event.workload, event.firm
     slot_of, put = state.slots.get, state.slots.put
+    room_of, put_room_row = state.rooms.get, state.rooms.put
+    need = template.need
+    plain = not (template.gpus or template.ports or need.extended or template.spread or template.apart)
     at, actor, revision = stamp.at, stamp.actor, stamp.revision
     kept: dict[str, int] = {}
     for placement in event.placements:
@@ -51,12 +54,16 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> dict[st
             event.ends, 0, placement.after, None, firm, epoch,
         )  # fmt: skip
         put(key, slot)
-        _stand(state, slot, placement, template, revision)
+        if plain and not placement.after:
+            room = room_of(placement.node) or EMPTY_ROOM
+            put_room_row(placement.node, with_plain_slot(room, key, need, revision, firm=firm))
+        else:
+            _stand(state, slot, placement, template, revision)
     return kept
 
 
 def _stand(state: RegionState, slot: Slot, placement: Placement, template: Template, revision: Revision) -> None:
-    """Put one slot on its node; sums over nodes are settled by the caller unless it waits for others."""
+    """Put one slot that is not plain on its node; sums are settled by the caller unless it waits for others."""
     uid, need = placement.node, template.need
     room = state.rooms.get(uid) or EMPTY_ROOM
     key = (slot.workload, slot.ordinal)
@@ -68,10 +75,8 @@ def _stand(state: RegionState, slot: Slot, placement: Placement, template: Templ
         state.rooms.put(uid, room)
         put_room(state, uid, counted)
         _untake(state, slot, need)
-    elif placement.devices or placement.ports or need.extended:
-        state.rooms.put(uid, with_slot(room, slot, need, template.gpu_milli, revision))
     else:
-        state.rooms.put(uid, with_plain_slot(room, key, need, revision, firm=slot.firm))
+        state.rooms.put(uid, with_slot(room, slot, need, template.gpu_milli, revision))
     if template.spread or template.apart:
         count_member(state, slot, template, state.nodes[uid], 1)
 
