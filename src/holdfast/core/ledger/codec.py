@@ -26,7 +26,6 @@ E = TypeVar("E")
 DIGEST_BYTES = 32
 RECORD_BYTES_MAX = 1 << 20
 EVIDENCE_BYTES_MAX = 1 << 20
-BATCH_BYTES_AIM = 256 << 10
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 encode = _encoder.encode

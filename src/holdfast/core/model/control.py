@@ -63,7 +63,6 @@ class Action(StrEnum):
 
 #: Actions whose target is a tenant; the others aim at zones, regions or everything.
 OF_TENANTS = (Action.PAUSE_SCHEDULING, Action.EMERGENCY_QUOTA)
-PERMISSIVE = (Action.EMERGENCY_QUOTA, Action.DECLARE_LOST)
 
 
 class Override(Document, frozen=True):

@@ -132,5 +132,3 @@ assert len(EDGE_BY_KEY) == len(EDGES), "an edge is listed twice"
 
 #: Phases in which a slot stands on a node and takes room there.
 ON_NODE = frozenset((_P.RESERVED, *STOPPABLE, _P.SUCCEEDED, _P.TERMINATING))
-#: Phases in which a process may be alive.
-MAY_RUN = frozenset((*STOPPABLE, _P.TERMINATING))
