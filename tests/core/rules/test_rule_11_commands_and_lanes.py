@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.codec import EVIDENCE_BYTES_MAX
+from holdfast.core.ledger.codec import EVIDENCE_BYTES_MAX, read_evidence
 from holdfast.core.ledger.draft import Draft, Landed
 from holdfast.core.ledger.registry import Lane
+from holdfast.core.model.evidence import AuditEvent
 from holdfast.core.region.book import REGION, RULES
-from holdfast.core.region.commands import NAMED_MAX, OpenSlots, Placement, Stop
-from tests.support.region import REPLICA, SCHEDULER, RegionBench
+from holdfast.core.region.commands import NAMED_MAX, AdministerNode, OpenSlots, Placement, Stop
+from tests.support.region import REPLICA, ROOT, SCHEDULER, RegionBench
 
 
 def test_events_audit_and_request_key_of_a_command_lie_in_one_batch() -> None:
@@ -64,3 +65,18 @@ def test_proofs_and_reports_go_before_proposals() -> None:
     assert lanes["AdministerNode"] == lanes["OpenOverride"] == Lane.OPERATORS
     assert lanes["Ship"] == lanes["Stop"] == Lane.RECONCILERS
     assert lanes["Propose"] == Lane.PROPOSALS
+
+
+def test_what_a_person_did_is_kept_whatever_else_fills_the_batch_or_is_sent_along() -> None:
+    bench = RegionBench()
+    node = bench.a_node()
+    draft = Draft(REGION, bench.state)
+    for number in range(3):
+        command = AdministerNode(node, cordoned=True, note=f"fan {number}")
+        envelope = bench.envelope(ROOT, command, evidence=b"e" * (EVIDENCE_BYTES_MAX // 2))
+        assert isinstance(draft.consider(envelope, bench.at), Landed)
+    raw, _ = draft.seal()
+    payloads = [one.payload for one in REGION.batches.evidence(raw)]
+    audits = [read_evidence(payload) for payload in payloads if not payload.startswith(b"eee")]
+    assert [audit.command for audit in audits if isinstance(audit, AuditEvent)] == ["administer-node"] * 3
+    assert len(payloads) == 5

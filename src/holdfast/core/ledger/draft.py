@@ -34,7 +34,7 @@ from holdfast.core.ledger.codec import (
 )
 from holdfast.core.ledger.envelope import Envelope, Stamp
 from holdfast.core.ledger.invariants import Invariant
-from holdfast.core.ledger.judge import judge, receive
+from holdfast.core.ledger.judge import PEOPLE, judge, receive
 from holdfast.core.ledger.registry import Case, InARow, Rule
 from holdfast.core.ledger.repeats import remember
 from holdfast.core.ledger.revision import INDEX_BITS, INDEX_MAX, revision
@@ -85,7 +85,8 @@ class Draft(Generic[S]):
         self._next = revision(self._seq)
         self._last = revision(self._seq, INDEX_MAX)
         self._records: list[bytes] = []
-        self._evidence: list[Evidence] = []
+        self._decisions: list[Evidence] = []
+        self._audit: list[Evidence] = []
         self._at = state.facts.at
         self._row: InARow | None = None
         self.size_bytes = 0
@@ -113,14 +114,20 @@ class Draft(Generic[S]):
         self._apply(record, first)
         self._at = at
         self._next = first + len(events)
-        if envelope.evidence:
-            self._evidence.append(Evidence(len(self._records), envelope.evidence))
-        elif envelope.key:
-            audit = AuditEvent(case.actor, at, record.command, encode(envelope.command))
-            self._evidence.append(Evidence(len(self._records), encode(audit)))
+        self._keep_evidence(case, record.command)
         self._records.append(raw)
         self.size_bytes += len(raw)
         return Landed(first, answer.answer)
+
+    def _keep_evidence(self, case: Case, command: str) -> None:
+        """Keep what a sender based its command on; and what a person did, whatever that person sent along."""
+        number, envelope = len(self._records), case.envelope
+        if envelope.evidence:
+            self._decisions.append(Evidence(number, envelope.evidence))
+        if case.kind in PEOPLE:
+            audit = encode(AuditEvent(case.actor, case.at, command, encode(envelope.command)))
+            self._audit.append(Evidence(number, audit))
+            self.size_bytes += len(audit)
 
     def _judge(self, case: Case) -> Accepted | Refused:
         """Judge in a row with those before it where that can be done, alone otherwise."""
@@ -149,16 +156,23 @@ class Draft(Generic[S]):
             self._row = None
 
     def seal(self) -> tuple[bytes, bytes]:
-        """The batch's bytes and its digest. Evidence is cut, last first, to fit."""
+        """The batch's bytes and its digest. Decisions that do not fit are left out; what people did never is."""
         self._settle()
         facts = self._base.facts
         header = Header(facts.log_id, self._seq, self.state.facts.term, self.state.facts.level, facts.digest)
-        while sum(len(one.payload) for one in self._evidence) > EVIDENCE_BYTES_MAX:
-            self._evidence.pop()
-        raw = encode_batch(header, self._records, self._evidence)
+        raw = encode_batch(header, self._records, self._fitting_evidence())
         digest = chain(facts.digest, raw)
         self.state.facts = msgspec.structs.replace(self.state.facts, seq=self._seq, digest=digest, at=self._at)
         return raw, digest
+
+    def _fitting_evidence(self) -> list[Evidence]:
+        left = EVIDENCE_BYTES_MAX
+        kept = list(self._audit)
+        for one in self._decisions:
+            if len(one.payload) <= left:
+                kept.append(one)
+                left -= len(one.payload)
+        return sorted(kept, key=lambda one: one.record)
 
     def land(self) -> None:
         """The sealed batch is durable: make it the state."""

@@ -1,6 +1,7 @@
 """What must hold in every state of a region: one table that tests, simulator, documents and review read.
 
-Each predicate counts for itself, from the stored rows; none of them asks the code that it checks.
+Each predicate counts from the stored rows. Rooms and derived tables, which evolve keeps step by step, are compared with
+what a recount gives.
 """
 
 from __future__ import annotations
