@@ -1,0 +1,163 @@
+"""The port to where a log is kept: one head cell, batches, snapshots.
+
+    head (log id, seq, digest, trim floor)  <-- every append and every trim is one transaction on this cell
+
+An append names the head it follows. A deposed leader, however long it slept, names a head that is no more and is told
+so: nothing else guards what is in the log. Every answer that is not a plain yes or no is `Unknown`, and only another
+write settles it (RULES 1, 2).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+#: A batch is closed near this size: one blob, one commit.
+BATCH_BYTES = 256 << 10
+
+
+class Head(Struct, frozen=True):
+    """Where a log ends. Batches up to `floor` are trimmed; `touch` counts its leader's signs of life.
+
+    An empty store has an empty log id; its first batch gives it one.
+    """
+
+    log_id: str = ""
+    seq: int = 0
+    digest: bytes = b""
+    floor: int = 0
+    touch: int = 0
+
+    def same_place(self, other: Head) -> bool:
+        """Whether both end in the same batch with the same past."""
+        return (self.log_id, self.seq, self.digest) == (other.log_id, other.seq, other.digest)
+
+
+class Stored(Struct, frozen=True):
+    """A batch as it is kept. Its digest covers all batches before it."""
+
+    log_id: str
+    seq: int
+    digest: bytes
+    raw: bytes
+
+
+class Written(Struct, frozen=True):
+    """It is durable, and this is the head now."""
+
+    head: Head
+
+
+class Conflict(Struct, frozen=True):
+    """Nothing was written: the head is another one."""
+
+    head: Head
+
+
+class Full(Struct, frozen=True):
+    """Nothing was written, and will not appear later: there is no room."""
+
+    why: str
+
+
+class Unknown(Struct, frozen=True):
+    """It may have been written, or may yet be. Repeat the same bytes at the same place until the store answers."""
+
+    why: str
+
+
+Outcome = Written | Conflict | Full | Unknown
+
+
+class Usage(Struct, frozen=True):
+    """How much is used of how much there is, in bytes."""
+
+    used: int
+    limit: int
+
+    def share(self) -> float:
+        """The used part, between 0 and 1."""
+        return self.used / self.limit if self.limit else 1.0
+
+
+class StoreError(Exception):
+    """The store cannot do what was asked now; the message says what, to which store, and the way out."""
+
+
+class StoreInUse(StoreError):
+    """Another process has this store open."""
+
+
+class StoreCorrupt(StoreError):
+    """What is kept is not what was written."""
+
+
+class Trimmed(StoreError):
+    """The batch asked for lies behind the trim floor: load the newest snapshot instead."""
+
+
+class Log(Protocol):
+    """The log itself. `append` and `touch` answer with an outcome and never raise for what the world does."""
+
+    #: How the store is named in messages.
+    name: str
+    #: Whether a second server can open this store. Where none can, reading the head proves a term (RULES 5).
+    shared: bool
+
+    async def head(self) -> Head:
+        """The head, read after this call began and no earlier: linearizable. `StoreError` when it cannot be told."""
+
+    async def append(self, after: Head, batch: Stored) -> Outcome:
+        """Write the batch on condition that the head is at `after`, and move the head, in one transaction."""
+
+    async def touch(self, at: Head) -> Outcome:
+        """Count one more sign of life on condition that the head is at `at`. Adds no batch."""
+
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[Stored]:
+        """Batches from `first` on, in order: at least one if there is one, then as many as fit. May raise `Trimmed`."""
+
+    async def wait(self, seen: Head, timeout_ms: int) -> Head:
+        """The head once it differs from `seen` in place or touch, or as it is after the timeout."""
+
+
+class Snapshots(Protocol):
+    """Snapshots of the state after a batch: chunks first, each named by its content, the manifest last."""
+
+    async def put_chunk(self, seq: int, name: str, raw: bytes) -> None:
+        """Keep a chunk of the snapshot of batch `seq`. Durable only when its manifest is. `StoreError` if it cannot."""
+
+    async def get_chunk(self, seq: int, name: str) -> bytes:
+        """A chunk as it is on the disk. `StoreCorrupt` when it is not there."""
+
+    async def put_manifest(self, seq: int, raw: bytes) -> None:
+        """Make the snapshot count: every chunk put before is durable before the manifest is."""
+
+    async def manifests(self) -> list[tuple[int, bytes]]:
+        """All manifests, newest first."""
+
+    async def drop_snapshot(self, seq: int) -> None:
+        """Remove the snapshot of a batch, or what there is of one without a manifest: its manifest goes first."""
+
+    async def leftovers(self) -> list[int]:
+        """Batches for which there are chunks and no manifest: snapshots that were never finished."""
+
+
+class Room(Protocol):
+    """How full the store is, and what makes room."""
+
+    async def trim(self, log_id: str, floor: int) -> Outcome:
+        """Remove batches up to `floor`, through the head cell. A floor only grows and never passes the head."""
+
+    async def usage(self) -> Usage:
+        """What is used now. `StoreError` when it cannot be told."""
+
+    async def reclaim(self) -> None:
+        """Give back to the system what trimming freed. Works on a full disk too (RULES 20)."""
+
+
+class Store(Log, Snapshots, Room, Protocol):
+    """Everything a host asks of its store."""
+
+    async def close(self) -> None:
+        """Finish what is under way and let go of the store."""
