@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.core.ledger.codec import template_digest
@@ -11,6 +12,7 @@ from holdfast.core.ledger.house import OpenSession, StartLog, StartTerm
 from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.tenancy import Principal, PrincipalSpec, PriorityClass, PriorityClassSpec
 from holdfast.core.model.topology import Taint, Toleration
 from holdfast.core.model.workload import Template
@@ -26,11 +28,15 @@ PLENTY = Resources(2**39, 2**39, 2**39)
 
 
 class BenchRegion:
-    """A region under load. Ledger time stands still: what is measured does not depend on it."""
+    """A region under load. Ledger time stands still: what is measured does not depend on it.
 
-    def __init__(self, nodes: int) -> None:
+    `keep` is given every batch and its digest, as a store would be.
+    """
+
+    def __init__(self, nodes: int, at: int = AT, keep: Callable[[bytes, bytes], None] | None = None) -> None:
         self.state = RegionState()
-        self.bytes_written = 0
+        self.at = at
+        self._keep = keep
         self._sequence = 0
         self.run(("ledger", StartLog("bench", "region/bench", "person/bench")), ("ledger", StartTerm(1, "bench")))
         self._ship_terms()
@@ -53,17 +59,18 @@ class BenchRegion:
         """Commit commands of built-in and machine principals as one batch; each must be accepted."""
         draft = Draft(REGION, self.state)
         for actor, command in commands:
-            self._must(draft, Envelope(actor, command, AT))
+            self._must(draft, Envelope(actor, command, self.at))
         self._commit(draft)
 
     def _must(self, draft: Draft[RegionState], envelope: Envelope[Any]) -> None:
-        answer = draft.consider(envelope, AT)
+        answer = draft.consider(envelope, self.at)
         assert isinstance(answer, Landed), answer
 
     def _commit(self, draft: Draft[RegionState]) -> None:
-        raw, _ = draft.seal()
+        raw, digest = draft.seal()
         draft.land()
-        self.bytes_written += len(raw)
+        if self._keep is not None:
+            self._keep(raw, digest)
 
     def _cursor_to(self, *puts: c.Shipped) -> None:
         cursor = self.state.place.cursor
@@ -72,7 +79,7 @@ class BenchRegion:
     def _ship_terms(self) -> None:
         spec = PriorityClassSpec(priority=50)
         grants = [
-            c.GrantShipped(f"quota/{t}", 1, PLENTY, AT + 10**9, Resources(10_000, 10_000, 1_000)) for t in TENANTS
+            c.GrantShipped(f"quota/{t}", 1, PLENTY, self.at + 10**9, Resources(10_000, 10_000, 1_000)) for t in TENANTS
         ]
         principals = [Principal(meta=Meta(name=f"{kind}/*"), spec=PrincipalSpec()) for kind in ("agent", "scheduler")]
         self._cursor_to(
@@ -94,7 +101,7 @@ class BenchRegion:
                 labels = (("arch", "x86"), ("disk", "ssd"))
                 node = c.RegisterNode(name, f"pool-{number % 4}", f"zone-{number % 3}", capacity, labels=labels)
                 session = self.state.session_of.get(f"agent/{name}") or 0
-                self._must(draft, Envelope(f"agent/{name}", node, AT, session, 1))
+                self._must(draft, Envelope(f"agent/{name}", node, self.at, session, 1))
             self._commit(draft)
         uids = [uid for _, uid in self.state.node_names.items()]
         self._taint(uids[::5])
@@ -104,26 +111,35 @@ class BenchRegion:
         draft = Draft(REGION, self.state)
         for uid in uids:
             command = c.AdministerNode(uid, taints=(Taint("dedicated", "batch"),))
-            self._must(draft, Envelope("person/bench", command, AT, key=f"taint-{uid}"))
+            self._must(draft, Envelope("person/bench", command, self.at, key=f"taint-{uid}"))
         self._commit(draft)
 
     def open_workload(self) -> Assignment:
         """One more workload of a thousand slots, all waiting."""
+        assignment, shipped, opened = self.next_workload(self.state.place.cursor)
+        self.run(("controller/link", shipped))
+        self.run(("controller/replica", opened))
+        return assignment
+
+    def next_workload(self, cursor: int) -> tuple[Assignment, c.Ship, c.OpenSlots]:
+        """One more workload, and the two commands that bring it here after this point of the platform's log."""
         number = len(self.assignments) + 1
         tenant = TENANTS[number % len(TENANTS)]
         assignment = Assignment(
             1_000_000 + number, 1, number, f"w{number}", tenant, "bench", Purpose.SERVING, Stage.ACTIVE, 1,
             (Share(self.digest, SLOTS_EACH),), (f"quota/{tenant}",), "normal", jurisdictions=("eu",),
         )  # fmt: skip
-        self._cursor_to(c.AssignmentShipped(assignment))
-        self.run(("controller/replica", c.OpenSlots(assignment.uid, self.digest, tuple(range(SLOTS_EACH)))))
         self.assignments.append(assignment)
-        return assignment
+        shipped = c.Ship("platform", 1, cursor, cursor + 1, (c.AssignmentShipped(assignment),))
+        return assignment, shipped, c.OpenSlots(assignment.uid, self.digest, tuple(range(SLOTS_EACH)))
 
-    def proposals(self, assignment: Assignment, each: int) -> list[Envelope[Any]]:
-        """Proposals for all slots of a workload, `each` placements at a time, over all nodes in a scattered order."""
+    def proposals(self, assignment: Assignment, each: int, seq: int = 0) -> list[Envelope[Any]]:
+        """Proposals for all slots of a workload, `each` placements at a time, over all nodes in a scattered order.
+
+        They are based on the state after batch `seq`, or on the newest.
+        """
         nodes, count = self.node_uids, len(self.node_uids)
-        view = self.state.facts.seq << 20
+        view = (seq or self.state.facts.seq) << 20
         envelopes: list[Envelope[Any]] = []
         for first in range(0, SLOTS_EACH, each):
             placements = tuple(
@@ -132,8 +148,8 @@ class BenchRegion:
             )
             self._sequence += 1
             group = c.Group(assignment.uid, self.digest, placements)
-            command = c.Propose((group,), AT + 1000)
-            envelopes.append(Envelope(SCHEDULER, command, AT, self.session, self._sequence, view=view))
+            command = c.Propose((group,), self.at + DEFAULTS.proposal_life)
+            envelopes.append(Envelope(SCHEDULER, command, self.at, self.session, self._sequence, view=view))
         return envelopes
 
     def commit(self, envelopes: list[Envelope[Any]]) -> None:
@@ -141,7 +157,7 @@ class BenchRegion:
         draft = Draft(REGION, self.state)
         consider = draft.consider
         for envelope in envelopes:
-            answer = consider(envelope, AT)
+            answer = consider(envelope, self.at)
             assert isinstance(answer, Landed), answer
             assert not answer.answer, "a placement was refused"
         self._commit(draft)

@@ -1,0 +1,213 @@
+"""A region's ledger as a server runs it, on SQLite with every commit synced: rate, restart, memory, snapshots.
+
+One region goes through it all: 5,000 nodes; single placements with 64 writers in flight; proposals of a hundred with
+eight, until the slots stand; a snapshot while commits go on; a tail of 10,000 batches; and a restart in a new process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast.bench.region import SLOTS_EACH, BenchRegion
+from holdfast.bench.report import Report, Result, at_least, at_most, machine
+from holdfast.bench.restart import measure_restart
+from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.region.book import REGION
+from holdfast.core.region.state import RegionState
+from holdfast.host.clock import SystemClock
+from holdfast.host.ledger import Identity, Ledger, Role
+from holdfast.host.proof import Renewal
+from holdfast.host.snapshots import Keeping
+from holdfast.host.store import Head, Stored, Written
+from holdfast.stores.sqlite import SqliteStore
+
+NODES = 5_000
+SLOTS = 1_000_000
+TAIL = 10_000
+TAIL_EACH = 10
+SINGLE_WORKLOADS = 60
+#: How many workloads are opened before their proposals, which are valid for seconds, are sent.
+AT_ONCE = 20
+#: Snapshots are taken when the benchmark says so.
+BY_HAND = Keeping(log_bytes=1 << 50, log_batches=1 << 50)
+
+
+def run(*, nodes: int = NODES, slots: int = SLOTS, tail: int = TAIL) -> Report:
+    """All figures of a ledger on SQLite."""
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder:
+        results = asyncio.run(_measure(Path(folder), nodes, slots, tail))
+        results += measure_restart(Path(folder) / "ledger", slots)
+    return Report(machine(), tuple(results))
+
+
+class Load:
+    """A ledger under load, and the region's own view of what to send it."""
+
+    def __init__(self, ledger: Ledger[RegionState], region: BenchRegion) -> None:
+        self.ledger = ledger
+        self.region = region
+
+    async def send(self, envelope: Envelope[Any]) -> None:
+        """One command, which must be accepted whole."""
+        answer = await self.ledger.submit(envelope)
+        assert isinstance(answer, Landed), answer
+        assert not answer.answer, "a placement was refused"
+
+    async def open(self, each: int, workloads: int) -> list[Envelope[Any]]:
+        """Workloads whose slots wait, and the proposals for all of them."""
+        assignments = []
+        for _ in range(workloads):
+            state = self.ledger.durable.state
+            assignment, shipped, opened = self.region.next_workload(state.place.cursor)
+            now = self.region.at
+            await self.send(Envelope("controller/link", shipped, now))
+            await self.send(Envelope("controller/replica", opened, now))
+            assignments.append(assignment)
+        self.region.at = self.ledger.clock.wall()
+        seq = self.ledger.durable.state.facts.seq
+        return [envelope for one in assignments for envelope in self.region.proposals(one, each, seq)]
+
+    async def heartbeats(self) -> None:
+        """Every agent and the scheduler renew their sessions, as they would over their streams."""
+        while True:
+            for number, (uid, session) in enumerate(self.ledger.durable.state.sessions.items()):
+                renewed = self.ledger.renew(session.principal, uid)
+                assert isinstance(renewed, Renewal), renewed
+                if number % 100 == 0:
+                    await asyncio.sleep(0.02)
+
+    async def write(self, envelopes: list[Envelope[Any]], writers: int) -> list[float]:
+        """Send everything with so many in flight; the seconds that each took."""
+        waiting = iter(envelopes)
+        took: list[float] = []
+
+        async def writer() -> None:
+            for envelope in waiting:
+                start = time.perf_counter()
+                await self.send(envelope)
+                took.append(time.perf_counter() - start)
+
+        await asyncio.gather(*(writer() for _ in range(writers)))
+        return took
+
+
+async def _measure(folder: Path, nodes: int, slots: int, tail: int) -> list[Result]:
+    clock = SystemClock()
+    store = await SqliteStore.open(folder / "ledger")
+    try:
+        region = await _prepared(store, nodes, clock)
+        ledger = Ledger(REGION, store, clock, Identity("bench"), keeping=BY_HAND)
+        serving = asyncio.create_task(ledger.run())
+        while ledger.role is not Role.LEADING:
+            assert not serving.done(), serving.exception()
+            await asyncio.sleep(0.01)
+        load = Load(ledger, region)
+        beating = asyncio.create_task(load.heartbeats())
+        raw = RawLoop(folder / "raw")
+        workloads = slots // SLOTS_EACH
+        in_tail = -(-tail * TAIL_EACH // SLOTS_EACH)
+        singles = min(SINGLE_WORKLOADS, workloads // 4)
+        in_snapshot = max(1, min(20, workloads // 10))
+        single64 = await _rate(load, raw, "ledger.single64.sqlite", singles, 1, 64, 30_000)
+        batch100 = await _rate(
+            load, raw, "ledger.batch100.sqlite", workloads - singles - in_tail - in_snapshot, 100, 8, 60_000
+        )
+        during = await _snapshot(load, raw, in_snapshot)
+        for _ in range(in_tail):
+            for envelope in await load.open(TAIL_EACH, 1):
+                await load.send(envelope)
+        beating.cancel()
+        serving.cancel()
+        await asyncio.wait({serving, beating})
+        return [batch100, single64, *during]
+    finally:
+        await store.close()
+
+
+async def _prepared(store: SqliteStore, nodes: int, clock: SystemClock) -> BenchRegion:
+    """A region with its nodes, in the store."""
+    batches: list[tuple[bytes, bytes]] = []
+    region = BenchRegion(nodes, clock.wall(), lambda raw, digest: batches.append((raw, digest)))
+    head = Head()
+    for number, (raw, digest) in enumerate(batches, 1):
+        outcome = await store.append(head, Stored("bench", number, digest, raw))
+        assert isinstance(outcome, Written), outcome
+        head = outcome.head
+    return region
+
+
+class RawLoop:
+    """The baseline of everything durable: the same bytes written to a plain file and synced."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+
+    def times(self, size_bytes: int, times: int) -> list[float]:
+        """The seconds that each write and sync of so many bytes took."""
+        blob = os.urandom(size_bytes)
+        took = []
+        for _ in range(times):
+            start = time.perf_counter()
+            os.write(self._file, blob)
+            os.fdatasync(self._file)
+            took.append(time.perf_counter() - start)
+        return took
+
+
+async def _rate(
+    load: Load, raw: RawLoop, name: str, workloads: int, each: int, writers: int, least: float
+) -> Result:
+    """Durable placements per second; opening slots and writing proposals is not counted.
+
+    The run is cut into tenths. Of the later half the one counts that was disturbed least. The baseline is how many
+    placements a second the raw loop writes, in batches of the same size, beside the same tenth.
+    """
+    tenth = max(1, workloads // 10)
+    rates: list[tuple[float, float]] = []
+    durable = load.ledger.durable
+    for first in range(0, workloads, tenth):
+        spent, batches, size, count = 0.0, 0, 0, min(tenth, workloads - first)
+        for done in range(0, count, AT_ONCE):
+            envelopes = await load.open(each, min(AT_ONCE, count - done))
+            seq, before, start = durable.state.facts.seq, durable.log_bytes, time.perf_counter()
+            await load.write(envelopes, writers)
+            spent += time.perf_counter() - start
+            batches += durable.state.facts.seq - seq
+            size += durable.log_bytes - before
+        plain = raw.times(size // batches, 50)
+        placed = count * SLOTS_EACH
+        rates.append((placed / spent, placed / batches * 50 / sum(plain)))
+    rate, baseline = max(rates[len(rates) // 2 :])
+    return at_least(name, rate, "placements/s", baseline, least)
+
+
+async def _snapshot(load: Load, raw: RawLoop, workloads: int) -> list[Result]:
+    """Commits of single placements by eight writers while a snapshot of everything is written."""
+    plain = sorted(raw.times(1_000, 500))
+    taking = asyncio.create_task(load.ledger.snapshots.take())
+    took: list[float] = []
+    for _ in range(workloads):
+        for batch in _cut(await load.open(1, 1), 100):
+            part = await load.write(batch, 8)
+            if not taking.done():
+                took += part
+    await taking
+    took.sort()
+    assert len(took) >= 1_000, "the snapshot was over too soon to measure commits beside it"
+    p99, longest = took[len(took) * 99 // 100] * 1000, took[-1] * 1000
+    return [
+        at_most("ledger.commit_p99.during_snapshot", p99, "ms", plain[495] * 1000, 25),
+        at_most("ledger.commit_max.during_snapshot", longest, "ms", plain[-1] * 1000, 60),
+    ]
+
+
+def _cut(items: list[Any], size: int) -> Iterator[list[Any]]:
+    for first in range(0, len(items), size):
+        yield items[first : first + size]

@@ -1,0 +1,117 @@
+"""One append, taken to its end: landed, lost, no room, or given up (RULES 2).
+
+    append --> Written                                              landed
+           --> Conflict, the head is our own batch                  landed: an earlier try had arrived
+           --> Conflict, ours lies under the head                   landed, and somebody else leads now
+           --> Conflict otherwise                                   lost: nothing of it is in the log
+           --> Full, and no earlier try is open                     nothing written
+           --> Unknown                                              the same bytes again, at the same place
+
+The append runs in a task of its own that nobody cancels. Whoever waits for it may stop waiting; it goes on to its end,
+and nothing else is appended before that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec import Struct
+
+from holdfast.host.clock import Clock
+from holdfast.host.meters import Meters
+from holdfast.host.store import Conflict, Full, Head, Outcome, Store, Stored, StoreError, Trimmed, Unknown, Written
+
+RETRY_FIRST_MS = 20
+RETRY_MOST_MS = 1_000
+
+
+class BatchLanded(Struct, frozen=True):
+    """The batch is in the log. `overtaken`: the head is another leader's by now."""
+
+    began: int
+    overtaken: Head | None = None
+
+
+class BatchLost(Struct, frozen=True):
+    """The batch is not in the log and never will be: the head is this one."""
+
+    head: Head
+
+
+class GivenUp(Struct, frozen=True):
+    """Whether the batch is in the log cannot be told."""
+
+    why: str
+
+
+Settled = BatchLanded | BatchLost | Full | GivenUp
+
+
+class Append:
+    """An append under way. `trouble` says what the store answered last when it did not answer plainly."""
+
+    def __init__(self, store: Store, clock: Clock, meters: Meters, after: Head, batch: Stored) -> None:
+        self._store = store
+        self._clock = clock
+        self._meters = meters
+        self._after = after
+        self._batch = batch
+        self.digest = batch.digest
+        self.began = clock.boot()
+        self.trouble = ""
+        self._stop = False
+        self._task = asyncio.create_task(self._settle(), name=f"append {batch.seq}")
+
+    async def settled(self, within_ms: int) -> Settled:
+        """How it ended. After `within_ms` without an end: given up, and no further try is begun."""
+        await asyncio.wait({self._task}, timeout=within_ms / 1000)
+        if not self._task.done():
+            self._stop = True
+            return GivenUp(self.trouble or f"{self._store.name} has not answered for {within_ms} ms")
+        return self._task.result()
+
+    async def finished(self) -> None:
+        """Return when nothing of it is under way any more, whatever the outcome."""
+        self._stop = True
+        await asyncio.wait({self._task})
+
+    async def _settle(self) -> Settled:
+        wait, open_before = RETRY_FIRST_MS, False
+        while True:
+            outcome = await self._try()
+            match outcome:
+                case Written():
+                    return BatchLanded(self.began)
+                case Conflict(head):
+                    return await self._judge_conflict(head)
+                case Full(why) if not open_before:
+                    return Full(why)
+                case Full(why) | Unknown(why):
+                    open_before = open_before or isinstance(outcome, Unknown)
+                    self.trouble = why
+                    self._meters.count("append_unknown")
+            if self._stop:
+                return GivenUp(self.trouble)
+            await self._clock.sleep(wait)
+            wait = min(wait * 2, RETRY_MOST_MS)
+            self.began = self._clock.boot()
+
+    async def _try(self) -> Outcome:
+        try:
+            return await self._store.append(self._after, self._batch)
+        except Exception as error:  # the port promises an outcome; whatever breaks that promise leaves it open too
+            return Unknown(f"{type(error).__name__}: {error}")
+
+    async def _judge_conflict(self, head: Head) -> Settled:
+        ours = self._batch
+        if (head.seq, head.digest) == (ours.seq, ours.digest):
+            return BatchLanded(self.began)
+        if head.seq <= ours.seq:
+            return BatchLost(head)
+        try:
+            under = await self._store.read(ours.seq, 1)
+        except Trimmed:
+            return GivenUp(f"batch {ours.seq} is trimmed by now; the head is at {head.seq}")
+        except StoreError as error:
+            return GivenUp(str(error))
+        return BatchLanded(self.began, head) if under and under[0].digest == ours.digest else BatchLost(head)

@@ -1,0 +1,121 @@
+"""The durable state of one server, and who waits for it.
+
+Everything that reads, watches, forks or snapshots sees this state, which holds landed batches only: a batch is decided
+on an overlay and merged in the loop turn in which it is answered and published (RULES 10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from holdfast.core.ledger.codec import Batch
+from holdfast.core.ledger.draft import Book, Draft, fold
+from holdfast.core.ledger.revision import Token, token
+from holdfast.core.ledger.state import LedgerState
+from holdfast.host.errors import Diverged, NotReached, show_token
+from holdfast.host.store import Head, Log
+
+S = TypeVar("S", bound=LedgerState)
+
+#: Of how many batches the digests are kept in memory, to check tokens against.
+DIGESTS_KEPT = 4_096
+
+Listener = Callable[[Batch[Any]], None]
+
+
+class Durable(Generic[S]):
+    """A state that only moves on by whole, landed batches."""
+
+    def __init__(self, book: Book[S], state: S) -> None:
+        self.book = book
+        self.state = state
+        #: Told of every batch, in order, in the turn in which it becomes the state. They must not wait or raise.
+        self.listeners: list[Listener] = []
+        #: How many bytes of the log went into this state since it was loaded.
+        self.log_bytes = 0
+        self._recent: deque[tuple[int, int, bytes]] = deque(maxlen=DIGESTS_KEPT)
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._asked = 0
+        self._remember()
+
+    def replace(self, state: S) -> None:
+        """A state that was loaded takes the place of this one, which it must not lie behind."""
+        assert state.facts.seq >= self.state.facts.seq, (state.facts.seq, self.state.facts.seq)
+        self.state = state
+        self._recent.clear()
+        self._remember()
+        self._wake(state.facts.seq)
+
+    def head(self, floor: int = 0) -> Head:
+        """Where this state is, as a store would say it."""
+        facts = self.state.facts
+        return Head(facts.log_id, facts.seq, facts.digest, floor)
+
+    def token(self) -> Token:
+        """Where this state is, for a reader to come back to."""
+        facts = self.state.facts
+        return token(facts.log_id, facts.term, facts.seq, facts.digest)
+
+    def land(self, draft: Draft[S], size_bytes: int) -> None:
+        """The draft's batch is durable: it becomes the state, and everybody is told."""
+        batch = draft.batch()
+        draft.land()
+        self._moved_on(batch, size_bytes)
+
+    def fold(self, batch: Batch[Any], size_bytes: int) -> None:
+        """The next batch from the log becomes the state."""
+        fold(self.book, self.state, batch)
+        self._moved_on(batch, size_bytes)
+
+    def _moved_on(self, batch: Batch[Any], size_bytes: int) -> None:
+        self.log_bytes += size_bytes
+        self._remember()
+        for listener in self.listeners:
+            listener(batch)
+        self._wake(batch.header.seq)
+
+    def _wake(self, seq: int) -> None:
+        while self._waiting and self._waiting[0][0] <= seq:
+            waiter = heapq.heappop(self._waiting)[2]
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _remember(self) -> None:
+        facts = self.state.facts
+        if facts.seq:
+            self._recent.append((facts.seq, facts.term, facts.digest))
+
+    async def reach(self, seq: int, timeout_ms: int) -> None:
+        """Return once batch `seq` is part of the state. `NotReached` when that takes longer."""
+        if self.state.facts.seq >= seq:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._asked += 1
+        heapq.heappush(self._waiting, (seq, self._asked, waiter))
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await waiter
+        except TimeoutError:
+            here = self.state.facts.seq
+            raise NotReached(f"batch {seq} was not reached within {timeout_ms} ms; this server is at {here}") from None
+
+    async def check(self, held: Token, log: Log) -> None:
+        """`Diverged` unless the token's batch is part of this log; `Trimmed` where that can no longer be told."""
+        facts = self.state.facts
+        if held.log_id != facts.log_id or held.seq > facts.seq:
+            raise Diverged(f"{show_token(held)} is not in this log, which is at {show_token(self.token())}: list again")
+        digest = self._digest_of(held.seq)
+        if digest is None:
+            digest = (await log.read(held.seq, 1))[0].digest if held.seq else b""
+        if digest[: len(held.digest_start)] != held.digest_start:
+            here = f"batch {held.seq} of this log has digest {digest[:8].hex()}"
+            raise Diverged(f"{show_token(held)} is not in this log ({here}): list again")
+
+    def _digest_of(self, seq: int) -> bytes | None:
+        if not self._recent or seq < self._recent[0][0]:
+            return None
+        return self._recent[seq - self._recent[0][0]][2]

@@ -1,0 +1,204 @@
+"""A leader: the term it stands for, the proofs that it still does, and what others ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Generic, TypeVar
+
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.draft import Draft, Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import EndSession, RecordDigest
+from holdfast.core.ledger.registry import Lane
+from holdfast.core.ledger.state import LedgerState
+from holdfast.host.errors import NotLeading, NotProven, Overloaded, ReadOnly, Unavailable
+from holdfast.host.group_commit import Answered, GroupCommit
+from holdfast.host.lanes import Waiting, refuse
+from holdfast.host.proof import Renewal
+from holdfast.host.store import Conflict, Head, StoreError, Written
+from holdfast.host.term import SteppedDown, Term
+
+S = TypeVar("S", bound=LedgerState)
+
+
+class Leader(Generic[S]):
+    """One term of this server. It ends when `run` raises `SteppedDown`, and is never taken up again."""
+
+    def __init__(self, term: Term[S]) -> None:
+        self.term = term
+        self._commits = GroupCommit(term)
+        self._proving: asyncio.Task[None] | None = None
+
+    async def submit(self, envelope: Envelope[Any]) -> Answered:
+        """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
+        term = self.term
+        rule = term.durable.book.rules.get(type(envelope.command))
+        if rule is None:
+            return Refused(Code.MALFORMED, f"no such command: {type(envelope.command).__name__}", {})
+        term.must_be_proven()
+        if term.room.is_closed_to(rule.lane):
+            raise ReadOnly(term.room.why())
+        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        term.lanes.add(Waiting(envelope, rule.lane, answer))
+        return await answer
+
+    def renew(self, actor: str, session: int) -> Renewal | Refused:
+        """A heartbeat: what the session's life is worth from when the heartbeat was sent."""
+        term = self.term
+        term.must_be_proven()
+        state = term.durable.state
+        known = state.sessions.get(session)
+        if known is None or known.principal != actor or not term.sessions.heard(session):
+            current = state.session_of.get(actor) or 0
+            return Refused(Code.NO_SESSION, f"{actor} has no session {session}; open one", {"current": current})
+        return Renewal(state.facts.log_id, state.facts.term, term.proof.worth(state.facts.settings))
+
+    async def record(self, digest: RecordDigest) -> None:
+        """Put a digest of the state into the log. A refusal is no harm: the next one is recorded."""
+        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        self.term.lanes.add(Waiting(Envelope("ledger", digest, self.term.now()), Lane.PROOFS, answer))
+        try:
+            await answer
+        except Unavailable as error:
+            self.term.journal.warning("digest-not-recorded", seq=digest.seq, why=error)
+
+    def trouble(self) -> str:
+        """What keeps this leader from taking commands; empty when nothing does."""
+        return self._commits.trouble() or self.term.trouble or self.term.room.why()
+
+    async def stand(self, commands: list[Any]) -> None:
+        """Begin the term with these commands of the ledger itself. `SteppedDown` when somebody else was faster."""
+        draft = Draft(self.term.durable.book, self.term.durable.state)
+        at = self.term.now()
+        for command in commands:
+            answer = draft.consider(Envelope("ledger", command, at), at)
+            if not isinstance(answer, Landed):
+                raise SteppedDown(f"cannot stand: {answer}")
+        await self._commits.commit(draft, [], [])
+        if self.term.proof.age() is None:
+            raise SteppedDown(f"cannot stand: {self.term.room.why()}")
+        self.term.sessions.restart("new-term")
+
+    async def run(self) -> None:
+        """Lead until the term is over."""
+        tasks = {
+            asyncio.create_task(self._keep_proven(), name="proofs"),
+            asyncio.create_task(self._commits.run(), name="commits"),
+        }
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            self.term.is_over = True
+            await self._commits.quiet()
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            for waiting in self.term.lanes.drain():
+                refuse(waiting, NotLeading("this server stepped down before it looked at the command"))
+
+    async def finish(self) -> None:
+        """Return when no append of this term is under way any more: only then may anything else be appended."""
+        self.term.is_over = True
+        await self._commits.finish()
+
+    # Proofs
+
+    async def _keep_proven(self) -> None:
+        term, stalled = self.term, False
+        while True:
+            settings = term.durable.state.facts.settings
+            slept_at = term.clock.boot()
+            await term.clock.sleep(settings.proof_interval)
+            if (term.clock.boot() - slept_at - settings.proof_interval) * 4 > settings.session_lease:
+                term.sessions.restart("paused")
+            if (term.proof.age() or 0) >= settings.proof_interval:
+                await self.prove()
+            age = term.proof.age() or 0
+            if age > settings.session_lease:
+                raise SteppedDown(f"nothing was proven for {age} ms: {term.trouble or term.store.name}")
+            if not term.proof.is_young(settings):
+                stalled = True
+                continue
+            if stalled:
+                term.sessions.restart("store-stalled")
+                stalled = False
+            await self._end_silent_sessions()
+
+    async def prove(self) -> None:
+        """Ask the store whether this term still stands; askers at the same time share one question."""
+        if self._proving is None or self._proving.done():
+            self._proving = asyncio.create_task(self._ask_store(), name="proof")
+            self._proving.add_done_callback(_seen)
+        await asyncio.shield(self._proving)
+
+    async def prove_since(self, asked: int, timeout_ms: int) -> None:
+        """Return when a proof that began at or after `asked` stands. `NotProven` when none comes in time."""
+        term = self.term
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while not term.proof.covers(asked):
+                    await self.prove()
+                    if not term.proof.covers(asked):
+                        await term.clock.sleep(1)
+        except TimeoutError:
+            raise NotProven(f"no proof within {timeout_ms} ms: {term.trouble or term.store.name}") from None
+
+    async def _ask_store(self) -> None:
+        term = self.term
+        settings, began, ours = term.durable.state.facts.settings, term.clock.boot(), term.durable.head()
+        if self._commits.is_stuck(settings.proof_interval):
+            return
+        try:
+            async with asyncio.timeout(settings.session_lease / 5000):
+                head = await self._look(ours)
+        except (StoreError, TimeoutError) as error:
+            term.trouble = str(error) or f"{term.store.name} does not answer"
+            term.meters.count("proofs_failed")
+            return
+        term.trouble = ""
+        if head.same_place(ours):
+            term.proof.proven(began)
+        elif term.durable.head().same_place(ours) and head.digest != self._commits.in_flight():
+            raise term.depose(ours, head)
+
+    async def _look(self, ours: Head) -> Head:
+        """The head, read or touched after now."""
+        if not self.term.store.shared:
+            return await self.term.store.head()
+        match await self.term.store.touch(ours):
+            case Written(head) | Conflict(head):
+                return head
+            case other:
+                raise StoreError(other.why)
+
+    # Sessions
+
+    async def _end_silent_sessions(self) -> None:
+        """Judge after the heartbeats that have arrived were read: one more turn of the loop."""
+        await asyncio.sleep(0)
+        term = self.term
+        for session in term.sessions.silent(term.durable.state):
+            self._end(session)
+
+    def _end(self, session: int) -> None:
+        term = self.term
+        envelope = Envelope("ledger", EndSession(session, "silent"), term.now())
+        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+
+        def look(done: asyncio.Future[Answered]) -> None:
+            if done.cancelled() or done.exception() is not None or isinstance(done.result(), Refused):
+                term.sessions.not_ended(session)
+
+        answer.add_done_callback(look)
+        try:
+            term.lanes.add(Waiting(envelope, Lane.PROOFS, answer))
+        except Overloaded as error:
+            answer.set_exception(error)
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    """Whoever asked may be gone by now: the next question finds the same."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,268 @@
+"""A ledger as a server runs it: load, follow, stand, lead, step down, follow again.
+
+    loading --> following --(nobody leads, and the head can be read)--> standing --> leading
+                    ^                                                                   |
+                    +--------------- deposed, not proven, store does not answer --------+
+    stopped: the store went backwards, the log cannot be read, the state differs: somebody has to look
+
+None of this is needed for safety: whoever appends to another head than the store's is told so. What it keeps is order:
+one server tries at a time, and each says what it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.codec import UpgradeNeeded
+from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import StartLog, StartTerm
+from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.state import LedgerState
+from holdfast.host.clock import Clock
+from holdfast.host.digests import Digests
+from holdfast.host.durable import Durable
+from holdfast.host.errors import NotLeading, Stopped
+from holdfast.host.follower import Follower, LeftBehind
+from holdfast.host.group_commit import Answered
+from holdfast.host.journal import Journal
+from holdfast.host.leader import Leader
+from holdfast.host.load import Damaged, Loaded, load
+from holdfast.host.meters import Meters
+from holdfast.host.proof import Renewal
+from holdfast.host.reads import Level, View
+from holdfast.host.snapshots import Keeping, Snapshots
+from holdfast.host.store import Store, StoreCorrupt, StoreError
+from holdfast.host.supervise import Supervisor
+from holdfast.host.term import SteppedDown, Term
+from holdfast.host.terms import Terms
+
+S = TypeVar("S", bound=LedgerState)
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+#: How long a read waits for what it asks for, unless it says otherwise.
+READ_WITHIN_MS = 5_000
+RETRY_MS = 500
+
+
+class Role(StrEnum):
+    """What a server is to its ledger."""
+
+    LOADING = "loading"
+    FOLLOWING = "following"
+    STANDING = "standing"
+    LEADING = "leading"
+    STOPPED = "stopped"
+
+
+class Identity(Struct, frozen=True):
+    """This server's name, and the log that it may start where there is none."""
+
+    server: str
+    start: StartLog | None = None
+    may_lead: bool = True
+
+
+class Ledger(Generic[S]):
+    """One server's part in one ledger. `run` it; ask it anything at any time."""
+
+    def __init__(
+        self, book: Book[S], store: Store, clock: Clock, identity: Identity, *, keeping: Keeping | None = None
+    ) -> None:
+        self.book = book
+        self.store = store
+        self.clock = clock
+        self.identity = identity
+        self.meters = Meters()
+        self.journal = Journal("ledger", server=identity.server, store=store.name)
+        self.durable: Durable[S] = Durable(book, book.empty())
+        self.role = Role.LOADING
+        #: Work done beside a leader for as long as it leads, by name: controllers, for one.
+        self.beside: dict[str, Callable[[Leader[S]], Coroutine[Any, Any, None]]] = {}
+        self._trouble = ""
+        self._terms = Terms(clock, alone=not store.shared)
+        self._digests = Digests(self.durable, clock, self.meters)
+        self.snapshots = Snapshots(self.durable, store, clock, self.meters, self.journal, keeping or Keeping())
+        self._follower = Follower(self.durable, store, clock, self.meters, self._terms)
+        self.leader: Leader[S] | None = None
+
+    # What others ask of it
+
+    async def submit(self, envelope: Envelope[Any]) -> Answered:
+        """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
+        return await self._leading().submit(envelope)
+
+    def renew(self, actor: str, session: int) -> Renewal | Refused:
+        """A heartbeat: what the session's life is worth from when the heartbeat was sent."""
+        return self._leading().renew(actor, session)
+
+    async def read(
+        self, level: Level = Level.ANY, token: Token | None = None, timeout_ms: int = READ_WITHIN_MS
+    ) -> View[S]:
+        """The durable state, as fresh as asked for."""
+        if token is not None and level is not Level.LINEAR:
+            await self.durable.reach(token.seq, timeout_ms)
+            await self.durable.check(token, self.store)
+        if level is Level.LINEAR:
+            await self._read_linear(timeout_ms)
+        return View(self.durable.state, self.durable.token(), self._age())
+
+    async def _read_linear(self, timeout_ms: int) -> None:
+        if self.leader is not None:
+            try:
+                await self.leader.prove_since(self.clock.boot(), timeout_ms)
+            except SteppedDown as error:
+                raise NotLeading(str(error)) from error
+            return
+        await self.durable.reach((await self.store.head()).seq, timeout_ms)
+
+    def _age(self) -> int | None:
+        if self.leader is not None:
+            return self.leader.term.proof.age()
+        seen = self._follower.caught_up
+        return None if seen is None else self.clock.boot() - seen
+
+    def trouble(self) -> str:
+        """What keeps this server from doing what it should; empty when all is well."""
+        if self.leader is not None:
+            return self.leader.trouble()
+        return self._trouble or self._follower.trouble
+
+    def _leading(self) -> Leader[S]:
+        if self.leader is None:
+            raise NotLeading(f"{self.identity.server} is {self.role.value}")
+        return self.leader
+
+    # Its life
+
+    async def run(self) -> None:
+        """Serve until cancelled. `Stopped` or `UpgradeNeeded` when somebody has to look."""
+        try:
+            await self._load()
+            while True:
+                try:
+                    await self._follow()
+                    await self._lead()
+                except LeftBehind as error:
+                    self.journal.warning("left-behind", why=error)
+                    await self._load()
+        except (Stopped, UpgradeNeeded) as error:
+            self.role, self._trouble = Role.STOPPED, str(error)
+            self.journal.error("stopped", why=error)
+            raise
+
+    async def _load(self) -> None:
+        self.role = Role.LOADING
+        loaded = await self._try_to_load()
+        while loaded is None:
+            await self.clock.sleep(RETRY_MS)
+            loaded = await self._try_to_load()
+        self.durable.replace(loaded.state)
+        self.snapshots.begin_from(loaded.snapshot, loaded.size_bytes, loaded.tail_bytes)
+
+    async def _try_to_load(self) -> Loaded[S] | None:
+        try:
+            loaded = await load(self.book, self.store, self.journal)
+        except StoreCorrupt as error:
+            raise Damaged(str(error)) from error
+        except StoreError as error:
+            self._trouble = str(error)
+            self.journal.warning("cannot-load", why=error)
+            return None
+        self._trouble = ""
+        return loaded
+
+    async def _follow(self) -> None:
+        self.role = Role.FOLLOWING
+        seq = self.durable.state.facts.seq
+        may_stand = self.identity.may_lead and (seq > 0 or self.identity.start is not None)
+        await self._beside(self._follower.run(may_stand=may_stand), {"digests": self._digests.watch})
+
+    async def _lead(self) -> None:
+        term = Term(self.durable, self.store, self.clock, self.meters, self.journal)
+        leader = Leader(term)
+        deposed = False
+        try:
+            self.role = Role.STANDING
+            await leader.stand(self._opening())
+            self.role, self.leader = Role.LEADING, leader
+            number = self.durable.state.facts.term
+            self.meters.gauge("leading_term", number)
+            self.journal.info("leading", term=number, seq=self.durable.state.facts.seq)
+            await self._beside(leader.run(), self._work_of(leader))
+        except SteppedDown as error:
+            deposed = error.deposed
+            self.meters.count("stepped_down")
+            self.journal.warning("stepped-down", why=error)
+        finally:
+            if self.leader is not None:
+                self._terms.proven()
+            self.leader = None
+            self._terms.stepped_down(deposed=deposed)
+            await leader.finish()
+
+    def _opening(self) -> list[Any]:
+        """What a term begins with."""
+        facts = self.durable.state.facts
+        first = [self.identity.start] if facts.seq == 0 and self.identity.start is not None else []
+        return [*first, StartTerm(facts.term + 1, self.identity.server)]
+
+    def _work_of(self, leader: Leader[S]) -> dict[str, Work]:
+        async def record_digests() -> None:
+            await self._digests.watch(leader.record)
+
+        def beside(work: Callable[[Leader[S]], Coroutine[Any, Any, None]]) -> Work:
+            return lambda: work(leader)
+
+        own: dict[str, Work] = {
+            "digests": record_digests,
+            "room": leader.term.room.watch,
+            "snapshots": lambda: self.snapshots.watch(leader.term.room),
+        }
+        return own | {name: beside(work) for name, work in self.beside.items()}
+
+    async def _beside(self, main: Coroutine[Any, Any, None], work: dict[str, Work]) -> None:
+        """Run `main` to its end, with supervised work beside it; fail when that has to be given up."""
+        failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        supervisor = Supervisor(
+            self.clock, self.meters, self.journal, on_give_up=lambda name, error: _fail(failed, name, error)
+        )
+        task = asyncio.create_task(main, name=f"{self.identity.server} {self.role.value}")
+        try:
+            for name, factory in work.items():
+                supervisor.start(name, _guarded(name, factory, failed))
+            either: set[asyncio.Future[Any]] = {task, failed}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if failed.done():
+                raise failed.result()
+            task.result()
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            failed.cancel()
+            await supervisor.stop()
+
+
+def _fail(failed: asyncio.Future[BaseException], name: str, error: BaseException) -> None:
+    if not failed.done():
+        known = isinstance(error, Stopped | UpgradeNeeded)
+        failed.set_result(error if known else Stopped(f"{name} failed again and again: {error!r}"))
+
+
+def _guarded(name: str, work: Work, failed: asyncio.Future[BaseException]) -> Work:
+    """The work, which is not tried again when it finds that this server must stop."""
+
+    async def run() -> None:
+        try:
+            await work()
+        except (Stopped, UpgradeNeeded) as error:
+            _fail(failed, name, error)
+            await asyncio.Event().wait()
+
+    return run

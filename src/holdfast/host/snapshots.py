@@ -1,0 +1,161 @@
+"""Snapshots: written from a fork in small steps, read back before they count, three kept, and the log trimmed behind.
+
+    fork --> chunks --> read each back, compare --> manifest --> drop the fourth --> trim behind the second newest
+
+A snapshot that was not finished is removed at the next start. While it is written, commits go on: a step takes a
+millisecond or two, and between steps everybody else gets a turn (RULES 20, 22).
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.ledger.codec import Corrupt
+from holdfast.core.ledger.snapshot import Manifest, Part, encode_manifest, manifest_of, part_of, steps, verify
+from holdfast.core.ledger.state import LedgerState
+from holdfast.host import collector
+from holdfast.host.clock import Clock
+from holdfast.host.durable import Durable
+from holdfast.host.journal import Journal
+from holdfast.host.meters import Meters
+from holdfast.host.room import Fill, Room
+from holdfast.host.store import Head, Store, StoreCorrupt, Unknown
+
+S = TypeVar("S", bound=LedgerState)
+
+KEPT = 3
+LOOK_EVERY_MS = 1_000
+#: Between two steps everybody else gets at least this long.
+REST_MS = 2
+
+
+class Keeping(Struct, frozen=True):
+    """When a snapshot is due, and how long the log is kept for explanations."""
+
+    #: After so much log, or as much as the last snapshot had, whichever is more.
+    log_bytes: int = 64 << 20
+    log_batches: int = 50_000
+    retention_ms: int = 7 * 86_400_000
+
+
+class Snapshots(Generic[S]):
+    """The snapshots of one leader. `has_pressure`: history is kept only as far as safety needs it."""
+
+    def __init__(
+        self, durable: Durable[S], store: Store, clock: Clock, meters: Meters, journal: Journal, keeping: Keeping
+    ) -> None:
+        self._durable = durable
+        self._store = store
+        self._clock = clock
+        self._meters = meters
+        self._journal = journal
+        self._keeping = keeping
+        self._last = 0
+        self._last_bytes = 0
+        self._log_bytes = 0
+        self.has_pressure = False
+
+    def begin_from(self, seq: int, size_bytes: int, log_bytes: int) -> None:
+        """The newest snapshot is of batch `seq`; so much log came after it."""
+        self._last, self._last_bytes = seq, size_bytes
+        self._log_bytes = self._durable.log_bytes - log_bytes
+
+    def is_due(self) -> bool:
+        """Whether enough log has come together since the last one."""
+        grown = self._durable.log_bytes - self._log_bytes
+        batches = self._durable.state.facts.seq - self._last
+        return grown >= max(self._keeping.log_bytes, self._last_bytes) or batches >= self._keeping.log_batches
+
+    async def watch(self, room: Room) -> None:
+        """Take a snapshot whenever one is due; where room is short, keep no more history than safety needs."""
+        await self.clean()
+        while True:
+            if room.fill is not Fill.OPEN and not self.has_pressure:
+                self.has_pressure = True
+                await self.trim()
+            self.has_pressure = room.fill is not Fill.OPEN
+            if self.is_due() and room.fill is not Fill.FULL:
+                await self.take()
+            await self._clock.sleep(LOOK_EVERY_MS)
+
+    async def clean(self) -> None:
+        """Remove what was begun and never finished."""
+        for seq in await self._store.leftovers():
+            await self._store.drop_snapshot(seq)
+            self._journal.info("snapshot-leftover-removed", snapshot=seq)
+
+    async def take(self) -> Manifest:
+        """Write a snapshot of the state as it is now, verify it, and drop and trim what it makes superfluous."""
+        began, log_bytes = self._clock.boot(), self._durable.log_bytes
+        fork = self._durable.state.fork()
+        seq = fork.facts.seq
+        parts: list[Part] = []
+        for chunk in steps(fork):
+            if chunk is not None:
+                await self._store.put_chunk(seq, chunk.name, chunk.raw)
+                parts.append(part_of(chunk))
+            await self._clock.sleep(REST_MS)
+        manifest = manifest_of(fork, parts)
+        del fork
+        await self._read_back(manifest)
+        await self._store.put_manifest(seq, encode_manifest(manifest))
+        self._last, self._last_bytes, self._log_bytes = seq, manifest.size_bytes, log_bytes
+        self._meters.count("snapshots")
+        self._meters.gauge("snapshot_bytes", manifest.size_bytes)
+        self._meters.time("snapshot_ms", self._clock.boot() - began)
+        self._journal.info("snapshot", seq=seq, bytes=manifest.size_bytes, rows=manifest.rows, chunks=len(parts))
+        collector.freeze()
+        await self._drop_old()
+        await self.trim()
+        return manifest
+
+    async def _read_back(self, manifest: Manifest) -> None:
+        for place, part in enumerate(manifest.parts):
+            raw = await self._store.get_chunk(manifest.seq, part.name)
+            try:
+                verify(manifest, place, raw)
+            except Corrupt as error:
+                await self._store.drop_snapshot(manifest.seq)
+                raise StoreCorrupt(f"{self._store.name} gave back other bytes than it was given: {error}") from error
+
+    async def _drop_old(self) -> None:
+        for seq, _ in (await self._store.manifests())[KEPT:]:
+            await self._store.drop_snapshot(seq)
+
+    async def trim(self) -> None:
+        """Trim the log behind the second newest snapshot, and no later than history is kept for."""
+        head = await self._store.head()
+        manifests = await self._store.manifests()
+        if len(manifests) < 2:
+            return
+        floor = manifests[1][0]
+        if not self.has_pressure:
+            floor = min(floor, await self._kept_from(head, floor))
+        if floor <= head.floor:
+            return
+        outcome = await self._store.trim(head.log_id, floor)
+        if isinstance(outcome, Unknown):
+            self._journal.warning("trim-unknown", why=outcome.why)
+        self._meters.gauge("trim_floor", floor)
+        self._journal.info("trimmed", floor=floor, was=head.floor)
+
+    async def _kept_from(self, head: Head, newest: int) -> int:
+        """The last batch that is older than history is kept for, searched for in the log."""
+        oldest_kept = self._durable.state.facts.at - self._keeping.retention_ms
+        low, high = head.floor, newest
+        while low < high:
+            middle = (low + high + 1) // 2
+            if _stamp((await self._store.read(middle, 1))[0].raw) < oldest_kept:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+def _stamp(raw: bytes) -> int:
+    """The ledger time of a batch's first record."""
+    records = msgspec.msgpack.decode(raw)[1]
+    return int(records[0][0])

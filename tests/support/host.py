@@ -1,0 +1,160 @@
+"""A small world for host tests: servers on one store, on virtual time, and people and machines who send commands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from holdfast.core.ledger.answers import Refused, Repeated
+from holdfast.core.ledger.codec import Batch
+from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import OpenSession, StartLog
+from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.model.control import Action
+from holdfast.core.model.settings import DEFAULTS, Settings
+from holdfast.core.region import commands as c
+from holdfast.core.region.book import REGION
+from holdfast.core.region.state import RegionState
+from holdfast.host.ledger import Identity, Ledger, Role
+from holdfast.host.snapshots import Keeping
+from holdfast.host.store import Store
+from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
+from holdfast.stores.memory import MemoryStore
+from tests.support.region import CLASSES, LINK, ROOT, a_principal
+
+T = TypeVar("T")
+
+
+def start_log(settings: Settings = DEFAULTS) -> StartLog:
+    return StartLog("log-eu", "region/eu", ROOT, settings)
+
+
+class Server:
+    """A server with one ledger: started, stopped, killed."""
+
+    def __init__(self, store: Store, clock: VirtualClock, name: str, **fields: Any) -> None:
+        start = fields.pop("start", start_log())
+        self.name = name
+        self.clock = clock
+        self.ledger: Ledger[RegionState] = Ledger(REGION, store, clock, Identity(name, start), **fields)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> RegionState:
+        return self.ledger.durable.state
+
+    def start(self) -> Server:
+        self._task = asyncio.create_task(self.ledger.run(), name=self.name)
+        return self
+
+    async def leads(self, within_ms: int = 60_000) -> Server:
+        await until(lambda: self.ledger.role is Role.LEADING, self.clock, within_ms)
+        return self
+
+    async def stop(self) -> None:
+        """End it in good order."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def failure(self) -> BaseException | None:
+        """How it ended by itself."""
+        assert self._task is not None
+        await asyncio.wait({self._task})
+        return self._task.exception()
+
+    async def send(self, actor: str, command: Any, **fields: Any) -> Landed | Refused | Repeated:
+        fields.setdefault("sent", self.clock.wall())
+        return await self.ledger.submit(Envelope(actor, command, **fields))
+
+    async def accept(self, actor: str, command: Any, **fields: Any) -> Landed:
+        answer = await self.send(actor, command, **fields)
+        assert isinstance(answer, Landed), answer
+        return answer
+
+    async def override(self, key: str, **fields: Any) -> Landed | Refused | Repeated:
+        """A small command of a person: what most tests of hosts send."""
+        return await self.send(ROOT, an_override(self.clock.wall(), key), key=key, **fields)
+
+    async def prepare(self) -> Server:
+        """A region to which agents and schedulers may speak."""
+        principals = [c.PrincipalShipped(a_principal(name)) for name in ("agent/*", "scheduler/*")]
+        classes = [c.ClassShipped(cls) for cls in CLASSES]
+        await self.accept(LINK, c.Ship("log-platform", 1, 0, 1, (c.RegionShipped("eu", "eu"), *classes, *principals)))
+        return self
+
+    async def open_session(self, actor: str) -> int:
+        await self.accept(actor, OpenSession())
+        session = self.state.session_of.get(actor)
+        assert session is not None
+        return session
+
+
+def an_override(now: int, reason: str) -> OpenOverride:
+    return OpenOverride(Action.PAUSE_AUTOSCALER, "eu", "", reason, now + 3_600_000)
+
+
+class World:
+    """Servers on stores, on one virtual loop."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.loop = loop
+        self.servers: list[Server] = []
+
+    def clock(self, **fields: Any) -> VirtualClock:
+        return VirtualClock(self.loop, **fields)
+
+    def server(self, store: Store, name: str = "s1", *, clock: VirtualClock | None = None, **fields: Any) -> Server:
+        server = Server(store, clock or self.clock(), name, **fields)
+        self.servers.append(server)
+        return server
+
+    async def end(self) -> None:
+        for server in self.servers:
+            await server.stop()
+
+
+def in_world(story: Callable[[World], Coroutine[Any, Any, T]]) -> T:
+    """Run a story on virtual time, and end every server that it started."""
+
+    async def told() -> T:
+        world = World()
+        try:
+            return await story(world)
+        finally:
+            await world.end()
+
+    return run_virtual(told())
+
+
+async def until(true: Callable[[], object], clock: VirtualClock, within_ms: int = 60_000) -> None:
+    """Wait until something is true; fail when that takes longer."""
+    deadline = clock.boot() + within_ms
+    while not true():
+        assert clock.boot() < deadline, f"not within {within_ms} ms"
+        await clock.sleep(10)
+
+
+async def batches_in(store: Store) -> list[Batch[Any]]:
+    """Every batch that is in the log, decoded and with its chain verified."""
+    head = await store.head()
+    found: list[Batch[Any]] = []
+    previous = b""
+    while len(found) < head.seq:
+        for stored in await store.read(len(found) + 1):
+            found.append(REGION.batches.read(stored.raw, previous, stored.digest))
+            previous = stored.digest
+    assert previous == head.digest
+    return found
+
+
+async def keys_in(store: Store) -> list[int]:
+    """The idempotency keys of every record in the log, in order."""
+    return [record.key for batch in await batches_in(store) for record in batch.records if record.key]
+
+
+__all__ = ["Keeping", "MemoryStore", "Server", "World", "batches_in", "in_world", "keys_in", "start_log", "until"]
