@@ -3,9 +3,11 @@
 import pytest
 
 from holdfast.core.ledger.codec import Corrupt
-from holdfast.core.ledger.digest import restore, snapshot, state_digest
+from holdfast.core.ledger.digest import state_digest
+from holdfast.core.ledger.snapshot import restore
 from holdfast.core.platform.state import PlatformState, charge_key
 from tests.support.platform import a_full_platform, a_workload
+from tests.support.snapshots import a_snapshot, restored
 
 
 def same_tables(left: PlatformState, right: PlatformState) -> None:
@@ -23,16 +25,16 @@ def test_a_replay_of_the_log_gives_the_same_state() -> None:
 
 def test_a_restored_snapshot_is_the_same_state_with_its_derived_tables() -> None:
     bench = a_full_platform()
-    restored = PlatformState()
-    restore(restored, list(snapshot(bench.state)), state_digest(bench.state))
-    same_tables(restored, bench.state)
+    same_tables(restored(bench.state, PlatformState()), bench.state)
 
 
 def test_a_snapshot_with_a_changed_row_is_corrupt() -> None:
     bench = a_full_platform()
-    chunks = [chunk.replace(b"log-us2", b"log-us3") for chunk in snapshot(bench.state)]
+    manifest, chunks = a_snapshot(bench.state)
+    changed = [chunk.replace(b"log-us2", b"log-us3") for chunk in chunks]
+    assert changed != chunks
     with pytest.raises(Corrupt):
-        restore(PlatformState(), chunks, state_digest(bench.state))
+        restore(PlatformState(), manifest, changed)
 
 
 def test_the_full_platform_has_a_row_in_every_table() -> None:

@@ -103,6 +103,10 @@ class LedgerState:
         found: Table[Any, Any] = getattr(self, name)
         return found
 
+    def row_count(self) -> int:
+        """How many rows are stored."""
+        return sum(len(self.table(spec.name)) for spec in self.TABLES if not spec.derived)
+
     def _sibling(self: S) -> S:
         other = type(self).__new__(type(self))
         for name in (*self.SCALARS, *self.DERIVED_SCALARS):

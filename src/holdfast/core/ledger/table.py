@@ -5,7 +5,8 @@ shard it writes. A million rows fork in microseconds, and a write after that cos
 `Layer` is the overlay on which a batch is decided: it writes to a dict of its own and reads through to the table.
 
 Shards are chosen by `hash`, which is the same in every process for integers and tuples of integers, and for these
-alone: tables with other keys have one shard. No order ever comes from a shard: `items` sorts.
+alone: tables with other keys have one shard. No order ever comes from a shard: `items` sorts. Only the chunks of a
+snapshot, and with them the digest of a state, show which rows lie together (see `chunks`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 #: Primes, so that revisions, which end in many equal bits, spread over all shards: for tables of up to some ten
-#: thousand rows, and for those of millions. Fewer shards are found in the processor's caches more often.
+#: thousand rows, and for those of millions. Fewer shards are found in the processor's caches more often. Another number
+#: gives other digests to the same rows, and needs a level of its own (RULES 16).
 SOME = 509
 MANY = 4093
 
@@ -103,6 +105,22 @@ class Table(Generic[K, V]):
     def shard_rows(self) -> Iterator[dict[K, V]]:
         """The shards one by one, to be read only: what snapshots and digests walk over."""
         yield from self._shards
+
+    def fill(self, shard: int, shards: int, rows: dict[K, V]) -> None:
+        """Add rows that a table of so many shards had in this one; they are this table's from now on.
+
+        Where both choose shards alike they go in as a whole; otherwise, as under another Python, one by one.
+        """
+        count = self._count
+        if count != shards or any(hash(key) % count != shard for key in rows):
+            for key, value in rows.items():
+                self.put(key, value)
+            return
+        assert self._owned[shard], f"shard {shard} is shared with a fork"
+        if self._shards[shard]:
+            self._shards[shard].update(rows)
+        else:
+            self._shards[shard] = rows
 
     def fork(self) -> Table[K, V]:
         """A table with the same rows; from now on neither sees the other's writes."""

@@ -116,8 +116,11 @@ class PlatformState(LedgerState):
             index_assignment(self, uid, assignment)
         for grant in self.grants.values():
             index_offer(self, charge_key(grant.account, grant.region), grant.offered)
-        for workload_uid, ordinal in sorted(key for key, _ in self.rights.unordered()):
-            self.rights_of.put(workload_uid, (*(self.rights_of.get(workload_uid) or ()), ordinal))
+        ordinals: dict[Revision, list[int]] = {}
+        for (uid, ordinal), _ in self.rights.unordered():
+            ordinals.setdefault(uid, []).append(ordinal)
+        for uid, found in ordinals.items():
+            self.rights_of.put(uid, tuple(sorted(found)))
 
 
 def index_workload(state: PlatformState, uid: Revision, workload: Workload) -> None:

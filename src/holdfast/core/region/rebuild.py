@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
+from operator import attrgetter
 
 from holdfast.core.ledger.table import Table
 from holdfast.core.model.lifecycle import ON_NODE, Phase
 from holdfast.core.model.placement import Sums
 from holdfast.core.model.resources import NOTHING, times
 from holdfast.core.model.shapes import Revision
+from holdfast.core.model.topology import domain
 from holdfast.core.region.index import (
     change_use,
     count_phases,
@@ -16,7 +19,7 @@ from holdfast.core.region.index import (
     put_node,
     shift_shield,
 )
-from holdfast.core.region.members import count_member
+from holdfast.core.region.members import scopes
 from holdfast.core.region.state import RegionState
 
 
@@ -32,32 +35,58 @@ def rebuild(state: RegionState) -> None:
     _rebuild_counts(state)
 
 
+#: What slots have in common as far as counts go. A phase is told by its text: a member of an enum is hashed in Python.
+_kind = attrgetter("assignment", "phase._value_", "template", "next_template", "account", "firm")
+
+
 def _rebuild_counts(state: RegionState) -> None:
-    """One pass over the slots that only counts; what the counts mean is settled once for each kind of slot."""
-    ordinals: dict[Revision, list[int]] = {}
-    phases: Counter[tuple[Revision, Phase]] = Counter()
-    charges: Counter[tuple[str, str, bool]] = Counter()
-    templates: Counter[str] = Counter()
-    scattered = {digest for digest, t in state.templates.unordered() if t.spread or t.apart}
-    for (_, ordinal), slot in state.slots.unordered():
-        ordinals.setdefault(slot.assignment, []).append(ordinal)
-        phase, template = slot.phase, slot.template
-        phases[slot.assignment, phase] += 1
-        stands = phase in ON_NODE
-        if slot.account:
-            charges[slot.account, template, stands and slot.firm] += 1
-        templates[template] += 1
-        templates[slot.next_template] += 1
-        if stands and template in scattered:
-            count_member(state, slot, state.templates[template], state.nodes[slot.node], 1)
-    for (assignment, phase), count in phases.items():
+    """Slots are counted by kind, of which there are few; what a kind means is settled once for each."""
+    shards = list(state.slots.shard_rows())
+    kinds = Counter(map(_kind, chain.from_iterable(map(dict.values, shards))))
+    charges: dict[tuple[str, str, bool], int] = {}
+    templates: dict[str, int] = {}
+    for (assignment, text, template, next_template, account, firm), count in kinds.items():
+        phase = Phase(text)
         count_phases(state, assignment, {phase: count})
+        if account:
+            charge = account, template, firm and phase in ON_NODE
+            charges[charge] = charges.get(charge, 0) + count
+        templates[template] = templates.get(template, 0) + count
+        templates[next_template] = templates.get(next_template, 0) + count
     _settle(state, charges, templates)
+    ordinals: dict[Revision, list[int]] = {kind[0]: [] for kind in kinds}
+    for shard in shards:
+        for slot in shard.values():
+            ordinals[slot.assignment].append(slot.ordinal)
     for assignment, found in ordinals.items():
         state.ordinals.put(assignment, tuple(sorted(found)))
+    scattered = {digest for digest, template in state.templates.unordered() if template.spread or template.apart}
+    if not scattered.isdisjoint(templates):
+        _rebuild_members(state, scattered)
 
 
-def _settle(state: RegionState, charges: Counter[tuple[str, str, bool]], templates: Counter[str]) -> None:
+def _rebuild_members(state: RegionState, scattered: set[str]) -> None:
+    """Slots with spread or apart rules, counted where they stand: the nodes of each kind first, then their domains."""
+    on_node = {phase.value for phase in ON_NODE}
+    standing: dict[tuple[Revision, Revision, str], list[Revision]] = {}
+    for shard in state.slots.shard_rows():
+        for slot in shard.values():
+            if slot.template in scattered and slot.phase._value_ in on_node:
+                standing.setdefault((slot.workload, slot.assignment, slot.template), []).append(slot.node)
+    domains: dict[str, dict[Revision, str]] = {}
+    members: dict[tuple[str, str, str], int] = {}
+    for (workload, assignment, template), nodes in standing.items():
+        for scope, key in scopes(state.templates[template], workload, state.assignments[assignment].tenant):
+            if key not in domains:
+                domains[key] = {uid: domain(node, key) for uid, node in state.nodes.unordered()}
+            for place, count in Counter(map(domains[key].__getitem__, nodes)).items():
+                where = scope, key, place
+                members[where] = members.get(where, 0) + count
+    for where, count in members.items():
+        state.members.put(where, count)
+
+
+def _settle(state: RegionState, charges: dict[tuple[str, str, bool], int], templates: dict[str, int]) -> None:
     for _, allowance in state.allowances.unordered():
         shift_shield(state, NOTHING, allowance.protected)
     for (account, template, stands), count in charges.items():
@@ -66,6 +95,7 @@ def _settle(state: RegionState, charges: Counter[tuple[str, str, bool]], templat
     for _, hold in state.holds.unordered():
         change_use(state, hold.account, hold.need, NOTHING)
     for _, asked in state.assignments.unordered():
-        templates.update(share.template for share in asked.shares)
+        for share in asked.shares:
+            templates[share.template] = templates.get(share.template, 0) + 1
     for digest, count in templates.items():
         count_template(state, digest, count)
