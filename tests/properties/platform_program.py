@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused, Repeated
-from holdfast.core.ledger.digest import restore, snapshot, state_digest
+from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Landed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession, StartLog, StartTerm
@@ -21,6 +21,7 @@ from holdfast.core.platform.state import PlatformState
 from tests.properties.platform_judge import Verdict, differences, judge
 from tests.properties.platform_model import World
 from tests.support.platform import ROOT, PlatformBench
+from tests.support.snapshots import restored
 
 #: How many of the last accepted envelopes may be sent once more.
 KEPT = 40
@@ -148,8 +149,7 @@ class Program:
         again = folded(self.bench.log)
         assert state_digest(again) == digest, "a replay of the log gives another digest"
         same_rows(state, again, "replay")
-        restored = SmallState()
-        restore(restored, list(snapshot(state.fork())), digest)
-        assert state_digest(restored) == digest, "a restored snapshot has another digest"
-        assert check(restored, PLATFORM.invariants) == []
-        same_rows(state, restored, "snapshot")
+        back = restored(state.fork(), SmallState())
+        assert state_digest(back) == digest, "a restored snapshot has another digest"
+        assert check(back, PLATFORM.invariants) == []
+        same_rows(state, back, "snapshot")

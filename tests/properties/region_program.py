@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.digest import restore, snapshot, state_digest
+from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Landed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession
@@ -31,6 +31,7 @@ from tests.properties.region_judge import Verdict, judge, remember
 from tests.properties.region_model import Model
 from tests.properties.region_world import Chance
 from tests.support.region import CLASSES, ROOT, RegionBench, a_principal
+from tests.support.snapshots import restored
 
 #: How many of the last accepted envelopes may be sent once more.
 KEPT = 40
@@ -169,11 +170,10 @@ class Program:
         again = folded(self.bench.log, SmallState())
         assert state_digest(again) == digest, "a replay of the log gives another digest"
         same_rows(state, again, "replay")
-        restored = SmallState()
-        restore(restored, list(snapshot(state.fork())), digest)
-        assert state_digest(restored) == digest, "a restored snapshot has another digest"
-        assert not violations(restored)
-        same_rows(state, restored, "snapshot")
+        back = restored(state.fork(), SmallState())
+        assert state_digest(back) == digest, "a restored snapshot has another digest"
+        assert not violations(back)
+        same_rows(state, back, "snapshot")
 
 
 def model_of_a_new_bench(bench: RegionBench) -> Model:

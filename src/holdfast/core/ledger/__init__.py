@@ -13,8 +13,12 @@
 - `repeats`     why a repeat gets the first answer back
 - `house`       commands and events of every ledger: log, terms, sessions, settings
 - `overrides`   human decisions with an end, in both ledgers
+- `keys`        what an event touches, told from the event alone: what watches are filtered by
 - `codec`       canonical bytes, the strict decoder, the hash chain
-- `digest`      the digest of a whole state, and snapshots in chunks
+- `columns`     rows of one table as bytes, column by column
+- `chunks`      a state as chunks of bytes, each named by its content
+- `digest`      the digest of a whole state
+- `snapshot`    the manifest that makes chunks count, and how a state is restored from them
 - `draft`       a batch being decided on an overlay
 - `invariants`  the shape of an invariant and how a list of them is checked
 """

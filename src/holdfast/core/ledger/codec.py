@@ -100,6 +100,13 @@ _frames = msgspec.msgpack.Decoder(_Frame)
 _evidence = msgspec.msgpack.Decoder(tuple[Evidence, ...])
 
 
+def _frame(raw: bytes) -> _Frame:
+    try:
+        return _frames.decode(raw)
+    except msgspec.MsgspecError as error:
+        raise UpgradeNeeded(f"a batch of {len(raw)} bytes has a frame this version cannot read: {error}") from error
+
+
 class BatchReader(Generic[E]):
     """Decodes batches of one ledger's events."""
 
@@ -112,10 +119,7 @@ class BatchReader(Generic[E]):
         found = chain(previous, raw)
         if found != digest:
             raise Corrupt(f"batch of {len(raw)} bytes has digest {found.hex()}, the log says {digest.hex()}")
-        try:
-            frame = _frames.decode(raw)
-        except msgspec.MsgspecError as error:
-            raise UpgradeNeeded(f"batch {digest.hex()[:16]} has a frame this version cannot read: {error}") from error
+        frame = _frame(raw)
         header = frame.header
         if header.previous != previous:
             raise Corrupt(f"batch {header.seq} follows {header.previous.hex()}, not {previous.hex()}")
@@ -125,6 +129,10 @@ class BatchReader(Generic[E]):
             return Batch(header, self._records.decode(frame.records), found)
         except msgspec.MsgspecError as error:
             raise UpgradeNeeded(f"batch {header.seq} cannot be read by this version: {error}") from error
+
+    def header(self, raw: bytes) -> Header:
+        """What a batch says of itself; its records are not read, and its digest is not checked."""
+        return _frame(raw).header
 
     def evidence(self, raw: bytes) -> tuple[Evidence, ...]:
         """The second section of a batch, which folding never reads."""

@@ -35,6 +35,7 @@ from holdfast.core.ledger.codec import (
 from holdfast.core.ledger.envelope import Envelope, Stamp
 from holdfast.core.ledger.invariants import Invariant
 from holdfast.core.ledger.judge import PEOPLE, judge, receive
+from holdfast.core.ledger.keys import KeysOf
 from holdfast.core.ledger.registry import Case, InARow, Rule
 from holdfast.core.ledger.repeats import remember
 from holdfast.core.ledger.revision import INDEX_BITS, INDEX_MAX, revision
@@ -46,12 +47,14 @@ S = TypeVar("S", bound=LedgerState)
 
 
 class Book(Struct, Generic[S], frozen=True):
-    """One ledger's code: its empty state, its rules, what its events do, its invariants, its readers."""
+    """One ledger's code: its empty state, its rules, what its events do and touch, its invariants, its readers."""
 
     name: str
     empty: Callable[[], S]
     rules: Mapping[type, Rule[S]]
     apply: Mapping[type, Callable[[S, Any, Stamp], None]]
+    keys: Mapping[type, KeysOf]
+    kinds: Mapping[str, str]
     invariants: tuple[Invariant[S], ...]
     batches: BatchReader[Any]
     envelopes: EnvelopeReader
@@ -85,6 +88,7 @@ class Draft(Generic[S]):
         self._next = revision(self._seq)
         self._last = revision(self._seq, INDEX_MAX)
         self._records: list[bytes] = []
+        self._accepted: list[Record[Any]] = []
         self._decisions: list[Evidence] = []
         self._audit: list[Evidence] = []
         self._at = state.facts.at
@@ -116,6 +120,7 @@ class Draft(Generic[S]):
         self._next = first + len(events)
         self._keep_evidence(case, record.command)
         self._records.append(raw)
+        self._accepted.append(record)
         self.size_bytes += len(raw)
         return Landed(first, answer.answer)
 
@@ -159,11 +164,21 @@ class Draft(Generic[S]):
         """The batch's bytes and its digest. Decisions that do not fit are left out; what people did never is."""
         self._settle()
         facts = self._base.facts
-        header = Header(facts.log_id, self._seq, self.state.facts.term, self.state.facts.level, facts.digest)
+        header = self._header()
         raw = encode_batch(header, self._records, self._fitting_evidence())
         digest = chain(facts.digest, raw)
         self.state.facts = msgspec.structs.replace(self.state.facts, seq=self._seq, digest=digest, at=self._at)
         return raw, digest
+
+    def _header(self) -> Header:
+        facts, term = self._base.facts, self.state.facts
+        # The first batch of a log is the one that names it.
+        return Header(facts.log_id or term.log_id, self._seq, term.term, term.level, facts.digest)
+
+    def batch(self) -> Batch[Any]:
+        """The sealed batch, as whoever reads it from the log decodes it. To be asked before it lands."""
+        assert self.state.facts.seq == self._seq, "a draft is a batch only after it was sealed"
+        return Batch(self._header(), tuple(self._accepted), self.state.facts.digest)
 
     def _fitting_evidence(self) -> list[Evidence]:
         left = EVIDENCE_BYTES_MAX

@@ -74,6 +74,11 @@ class Reason(StrEnum):
     DRAINING = "draining"
     OVERRIDDEN = "overridden"
     DEADLINE_MISSED = "deadline-missed"
+    STORE_FULL = "store-full"
+    STORE_FILLING = "store-filling"
+    STORE_SILENT = "store-silent"
+    NOT_LEADING = "not-leading"
+    STOPPED = "stopped"
 
 
 class Truth(StrEnum):

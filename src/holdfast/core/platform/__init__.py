@@ -26,6 +26,7 @@ complete on evidence only.
 - `reports`            ReportStatus
 - `breaches`           promises that somebody's right has broken: open, with an owner and a deadline
 - `evolve`             what each event does: the only code that changes the platform's state
+- `keys`               what each event touches, for watches
 - `invariants`         what must hold in every state; `invariants_escrow` of grants
 - `book`               all of it put together
 """

@@ -17,6 +17,7 @@ from holdfast.core.platform.escrow import acknowledge_grant, offer_grant
 from holdfast.core.platform.events import PlatformEvent
 from holdfast.core.platform.evolve import APPLY
 from holdfast.core.platform.invariants import INVARIANTS
+from holdfast.core.platform.keys import KEYS, KINDS
 from holdfast.core.platform.objects import delete, put
 from holdfast.core.platform.policies import activate_policy, publish_policy, roll_back_policy
 from holdfast.core.platform.regions import acknowledge, declare_lost, join_region, judge_region
@@ -117,6 +118,8 @@ PLATFORM: Book[PlatformState] = Book(
     empty=PlatformState,
     rules=RULES,
     apply=APPLY,
+    keys=KEYS,
+    kinds=KINDS,
     invariants=INVARIANTS,
     batches=BatchReader(PlatformEvent),
     envelopes=EnvelopeReader(c.PlatformCommand),

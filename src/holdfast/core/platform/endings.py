@@ -24,10 +24,13 @@ from holdfast.core.platform.breaches import close_workload
 from holdfast.core.platform.checks import in_use
 from holdfast.core.platform.commands import DeleteWorkload, ReleaseFinalizer
 from holdfast.core.platform.events import (
+    AssignmentOf,
+    AssignmentsRemoved,
     AssignmentStored,
     DeletionBegun,
     FinalizersReleased,
     RightsReleased,
+    WorkloadOf,
     WorkloadsRemoved,
 )
 from holdfast.core.platform.objects import already, refuse_other_uid
@@ -65,7 +68,7 @@ def _ending(
     uid = workload.meta.uid
     live = [assignment for assignment in assignments if assignment.stage is not Stage.ENDED]
     return (
-        DeletionBegun(uid, tuple(finalizer_of(region, deadline) for region in regions)),
+        DeletionBegun(uid, workload.meta.tenant, tuple(finalizer_of(region, deadline) for region in regions)),
         *(AssignmentStored(ended(assignment)) for assignment in live),
         *close_workload(state, uid, case),
     )
@@ -74,6 +77,11 @@ def _ending(
 def ended(assignment: Assignment) -> Assignment:
     """Nothing of it is wanted. The ordinals stay: the region holds their rights until it has released them."""
     return replace(assignment, stage=Stage.ENDED, shares=(), disruption=0)
+
+
+def removed(assignments: Sequence[Assignment]) -> AssignmentsRemoved:
+    """Assignments of which no region has anything left."""
+    return AssignmentsRemoved(tuple(AssignmentOf(a.uid, a.workload, a.tenant, a.region) for a in assignments))
 
 
 def finalizer_of(region: str, deadline: Instant) -> Finalizer:
@@ -99,7 +107,7 @@ def release_finalizer(state: PlatformState, command: ReleaseFinalizer, case: Cas
     if held:
         return in_use(f"region {command.region} still has assignments of it", assignments=held)
     if len(workload.meta.finalizers) > 1:
-        return Accepted((FinalizersReleased(owner, (command.workload,)),))
+        return Accepted((FinalizersReleased(owner, (WorkloadOf(command.workload, workload.meta.tenant),)),))
     return Accepted(removal(state, [command.workload], case))
 
 
@@ -107,8 +115,9 @@ def removal(state: PlatformState, uids: Sequence[Revision], case: Case) -> tuple
     """What removes workloads that no region holds any more."""
     keys = [(uid, ordinal) for uid in uids for ordinal in state.rights_of.get(uid) or ()]
     rights = tuple(state.rights[key] for key in keys)
+    gone = tuple(WorkloadOf(uid, state.workloads[uid].meta.tenant) for uid in uids)
     return (
-        *((WorkloadsRemoved(tuple(uids)),) if uids else ()),
+        *((WorkloadsRemoved(gone),) if gone else ()),
         *((RightsReleased(rights, "the workload is gone"),) if rights else ()),
         *forgotten(state, uids),
         *(event for uid in uids for event in close_workload(state, uid, case)),

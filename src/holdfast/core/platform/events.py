@@ -34,10 +34,18 @@ class WorkloadStored(Row, frozen=True, tag="workload-stored"):
     workload: Workload
 
 
+class WorkloadOf(Row, frozen=True):
+    """A workload and whose it is. With it an event says by itself whom it concerns."""
+
+    workload: Revision
+    tenant: str
+
+
 class DeletionBegun(Row, frozen=True, tag="deletion-begun"):
     """Asked for by the sender of the command, at its time."""
 
     workload: Revision
+    tenant: str
     finalizers: tuple[Finalizer, ...]
 
 
@@ -45,11 +53,11 @@ class FinalizersReleased(Row, frozen=True, tag="finalizers-released"):
     """One owner's finalizers on these workloads, which have others left."""
 
     owner: str
-    workloads: tuple[Revision, ...]
+    workloads: tuple[WorkloadOf, ...]
 
 
 class WorkloadsRemoved(Row, frozen=True, tag="workloads-removed"):
-    workloads: tuple[Revision, ...]
+    workloads: tuple[WorkloadOf, ...]
 
 
 class TemplateStored(Row, frozen=True, tag="template-stored"):
@@ -65,6 +73,7 @@ class TemplatesForgotten(Row, frozen=True, tag="templates-forgotten"):
 
 class StatusReported(Row, frozen=True, tag="status-reported"):
     workload: Revision
+    tenant: str
     status: WorkloadStatus
 
 
@@ -75,8 +84,17 @@ class AssignmentStored(Row, frozen=True, tag="assignment-stored"):
     assignment: Assignment
 
 
+class AssignmentOf(Row, frozen=True):
+    """An assignment that is no more: of what it was, whose, and where."""
+
+    assignment: Revision
+    workload: Revision
+    tenant: str
+    region: str
+
+
 class AssignmentsRemoved(Row, frozen=True, tag="assignments-removed"):
-    assignments: tuple[Revision, ...]
+    assignments: tuple[AssignmentOf, ...]
 
 
 class GrantStored(Row, frozen=True, tag="grant-stored"):

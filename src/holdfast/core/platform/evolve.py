@@ -78,21 +78,20 @@ def deletion_begun(state: PlatformState, event: e.DeletionBegun, stamp: Stamp) -
 
 
 def finalizers_released(state: PlatformState, event: e.FinalizersReleased, stamp: Stamp) -> None:
-    for uid in event.workloads:
-        workload = state.workloads[uid]
+    for one in event.workloads:
+        workload = state.workloads[one.workload]
         left = tuple(f for f in workload.meta.finalizers if f.owner != event.owner)
         meta = replace(workload.meta, revision=stamp.revision, finalizers=left)
-        state.workloads.put(uid, replace(workload, meta=meta))
+        state.workloads.put(one.workload, replace(workload, meta=meta))
 
 
 def workloads_removed(state: PlatformState, event: e.WorkloadsRemoved, stamp: Stamp) -> None:
-    for uid in event.workloads:
-        tenant = state.workloads[uid].meta.tenant
-        for digest in state.templates_of.get(uid) or ():
-            count_use(state, tenant, digest, -1)
-        state.templates_of.drop(uid)
-        _unindex_workload(state, uid)
-        state.workloads.drop(uid)
+    for one in event.workloads:
+        for digest in state.templates_of.get(one.workload) or ():
+            count_use(state, one.tenant, digest, -1)
+        state.templates_of.drop(one.workload)
+        _unindex_workload(state, one.workload)
+        state.workloads.drop(one.workload)
 
 
 def _unindex_workload(state: PlatformState, uid: Revision) -> None:
@@ -141,9 +140,9 @@ def assignment_stored(state: PlatformState, event: e.AssignmentStored, stamp: St
 
 
 def assignments_removed(state: PlatformState, event: e.AssignmentsRemoved, stamp: Stamp) -> None:
-    for uid in event.assignments:
-        _unindex_assignment(state, uid)
-        state.assignments.drop(uid)
+    for one in event.assignments:
+        _unindex_assignment(state, one.assignment)
+        state.assignments.drop(one.assignment)
 
 
 def _unindex_assignment(state: PlatformState, uid: Revision) -> None:

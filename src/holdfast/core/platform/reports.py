@@ -39,7 +39,7 @@ def report_status(state: PlatformState, command: ReportStatus, case: Case) -> Ac
     )
     if reported == workload.status:
         return already(f"Workload/{workload.meta.name}", workload.meta.revision)
-    return Accepted((StatusReported(command.workload, reported),))
+    return Accepted((StatusReported(command.workload, workload.meta.tenant, reported),))
 
 
 def _refuse_counts(command: ReportStatus) -> Refused | None:

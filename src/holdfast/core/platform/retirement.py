@@ -17,14 +17,14 @@ from holdfast.core.model.workload import Workload
 from holdfast.core.platform.breaches import recount_workload
 from holdfast.core.platform.checks import refuse_unknown
 from holdfast.core.platform.commands import RetireRegion
-from holdfast.core.platform.endings import removal
+from holdfast.core.platform.endings import removal, removed
 from holdfast.core.platform.escrow import charged_to, recount_quota
 from holdfast.core.platform.events import (
-    AssignmentsRemoved,
     FinalizersReleased,
     GrantsRemoved,
     RegionRetired,
     RightsReleased,
+    WorkloadOf,
 )
 from holdfast.core.platform.names import refuse_reason
 from holdfast.core.platform.objects import already
@@ -78,7 +78,7 @@ def _release_assignments(
     if not assignments:
         return ()
     gone = {assignment.uid for assignment in assignments}
-    events: list[object] = [AssignmentsRemoved(tuple(sorted(gone)))]
+    events: list[object] = [removed(assignments)]
     ending = {workload.meta.uid for workload in workloads}
     for uid in sorted({assignment.workload for assignment in assignments} - ending):
         left = [assignment for assignment in assignments_of(state, uid) if assignment.uid not in gone]
@@ -100,7 +100,11 @@ def _release_rights(state: PlatformState, command: RetireRegion, workloads: list
 def _release_finalizers(state: PlatformState, region: str, workloads: list[Workload], case: Case) -> tuple[object, ...]:
     """Deletions that waited for this region alone are complete."""
     going = [workload.meta.uid for workload in _ready_to_go(workloads)]
-    others = tuple(workload.meta.uid for workload in workloads if len(workload.meta.finalizers) > 1)
+    others = tuple(
+        WorkloadOf(workload.meta.uid, workload.meta.tenant)
+        for workload in workloads
+        if len(workload.meta.finalizers) > 1
+    )
     return (
         *((FinalizersReleased(f"region/{region}", others),) if others else ()),
         *removal(state, going, case),

@@ -19,8 +19,8 @@ from holdfast.core.platform.accounts import paying
 from holdfast.core.platform.assignments import assignment_in, refuse_ending, refuse_without_loss, replacing
 from holdfast.core.platform.breaches import disruption_shared
 from holdfast.core.platform.commands import Activate, Adopt, EndAssignment, RemoveAssignment
-from holdfast.core.platform.endings import ended
-from holdfast.core.platform.events import AssignmentsRemoved, RightsReleased
+from holdfast.core.platform.endings import ended, removed
+from holdfast.core.platform.events import RightsReleased
 from holdfast.core.platform.identities import lease_until, refuse_uncovered
 from holdfast.core.platform.objects import already
 from holdfast.core.platform.senders import refuse_unjoined
@@ -69,7 +69,7 @@ def remove_assignment(state: PlatformState, command: RemoveAssignment, case: Cas
         return refused
     rights = tuple(state.rights[(assignment.workload, ordinal)] for ordinal in assignment.ordinals)
     released = (RightsReleased(rights, "released by its region"),) if rights else ()
-    return Accepted((AssignmentsRemoved((assignment.uid,)), *released))
+    return Accepted((removed([assignment]), *released))
 
 
 def adopt(state: PlatformState, command: Adopt, case: Case) -> Accepted | Refused:

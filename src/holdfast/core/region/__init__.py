@@ -23,11 +23,13 @@
 - `shipping`    what the platform ships, applied with its cursor in one step
 - `shipped`     what those events do
 - `releasing`   the end of a binding epoch
+- `sessions`    what the end of an agent's session means for its node
 - `evolve`      what each event does: the only code that changes a region's state
 - `standing`    its hot part: slots come to stand on nodes
 - `index`       the derived tables, kept in step by evolve
 - `members`     who stands where, for spread and apart
 - `rebuild`     the derived tables built anew
+- `keys`        what each event touches, for watches
 - `invariants`  what must hold in every state
 - `book`        all of it put together
 """

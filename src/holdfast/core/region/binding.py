@@ -9,7 +9,7 @@ from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Instant, SlotKey
 from holdfast.core.region.assigned import not_assigned, valid_policy
 from holdfast.core.region.commands import Bind, Expire, Unreserve
-from holdfast.core.region.events import HoldEnded, Released, SlotsBound, SlotsReleased
+from holdfast.core.region.events import HoldEnded, Released, SlotsBound, SlotsReleased, Standing
 from holdfast.core.region.feasible import Misfit, admits
 from holdfast.core.region.releasing import released
 from holdfast.core.region.state import RegionState
@@ -22,16 +22,17 @@ def bind(state: RegionState, command: Bind, case: Case) -> Accepted | Refused:
     refused = wrong_count(len(command.slots))
     if refused is not None:
         return refused
-    bound: list[SlotKey] = []
+    bound: dict[SlotKey, Standing] = {}
     lost: list[Unmet] = []
     for index, key in enumerate(command.slots):
         slot = state.slots.get(key)
         misfit = _refuse_reserved(slot, key in bound) or _refuse_binding(state, slot, case)
-        if misfit is None:
-            bound.append(key)
+        if misfit is not None or slot is None:
+            code, detail = misfit or (Code.NOT_FOUND, "no such slot")
+            lost.append(Unmet(0, index, code, f"slot {key}: {detail}"))
         else:
-            lost.append(Unmet(0, index, misfit.code, f"slot {key}: {misfit.detail}"))
-    return answer((SlotsBound(tuple(bound)),) if bound else (), lost, case.envelope.view)
+            bound[key] = Standing(key, slot.node)
+    return answer((SlotsBound(tuple(bound.values())),) if bound else (), lost, case.envelope.view)
 
 
 def _refuse_reserved(slot: Slot | None, repeated: bool) -> Misfit | None:
@@ -101,15 +102,12 @@ def expire(state: RegionState, command: Expire, case: Case) -> Accepted | Refuse
     holds: dict[int, HoldEnded] = {}
     for index, uid in enumerate(command.holds):
         hold = state.holds.get(uid)
-        misfit = (
-            Misfit(Code.NOT_FOUND, "no such hold")
-            if hold is None or uid in holds
-            else _refuse_early(hold.ends, case.at)
-        )
-        if misfit is None:
-            holds[uid] = HoldEnded(uid, "expired")
+        misfit = _refuse_early(hold.ends if hold else 0, case.at)
+        if misfit is not None or hold is None or uid in holds:
+            code, detail = misfit or (Code.NOT_FOUND, "no such hold")
+            lost.append(Unmet(1, index, code, f"hold {uid}: {detail}"))
         else:
-            lost.append(Unmet(1, index, misfit.code, f"hold {uid}: {misfit.detail}"))
+            holds[uid] = HoldEnded(uid, hold.node, hold.assignment, "expired")
     slots_event = (SlotsReleased(tuple(releases.values())),) if releases else ()
     return answer((*slots_event, *holds.values()), lost, case.envelope.view)
 

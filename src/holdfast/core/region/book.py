@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.core.ledger import house, overrides
 from holdfast.core.ledger.codec import BatchReader, EnvelopeReader
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.registry import Lane, Rule
-from holdfast.core.region import binding, breaches, holds, moving, nodes, placing, shipping, slots, stopping
+from holdfast.core.region import binding, breaches, holds, moving, nodes, placing, sessions, shipping, slots, stopping
 from holdfast.core.region import commands as c
 from holdfast.core.region.events import RegionEvent
 from holdfast.core.region.evolve import APPLY
 from holdfast.core.region.invariants import INVARIANTS
+from holdfast.core.region.keys import KEYS, KINDS
 from holdfast.core.region.running import ProposalsInARow
 from holdfast.core.region.state import RegionState
 
@@ -46,13 +49,19 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.Ship, shipping.ship, ("controller/link",), Lane.RECONCILERS, "the platform's word holds here", "the platform's next word; a full list replaces everything"),
 )  # fmt: skip
 
-RULES: dict[type, Rule[Any]] = {rule.command: rule for rule in (*house.RULES, *overrides.RULES, *_OWN)}
+#: Commands of every ledger that mean more in a region: an agent's session is also its node's.
+_HERE: dict[type, Any] = {house.OpenSession: sessions.open_session, house.EndSession: sessions.end_session}
+_HOUSE = tuple(replace(rule, handler=_HERE.get(rule.command, rule.handler)) for rule in house.RULES)
+
+RULES: dict[type, Rule[Any]] = {rule.command: rule for rule in (*_HOUSE, *overrides.RULES, *_OWN)}
 
 REGION: Book[RegionState] = Book(
     name="region",
     empty=RegionState,
     rules=RULES,
     apply=APPLY,
+    keys=KEYS,
+    kinds=KINDS,
     invariants=INVARIANTS,
     batches=BatchReader(RegionEvent),
     envelopes=EnvelopeReader(c.RegionCommand),

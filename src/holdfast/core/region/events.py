@@ -34,10 +34,17 @@ class SlotsOpened(Row, frozen=True, tag="slots-opened"):
     ordinals: tuple[int, ...]
 
 
+class Standing(Row, frozen=True):
+    """A slot and the node it stands on; 0: none. With it an event says by itself whose node it touches."""
+
+    slot: SlotKey
+    node: Revision
+
+
 class SlotsRetargeted(Row, frozen=True, tag="slots-retargeted"):
     """What these ordinals become once they are released; an empty template: nothing."""
 
-    slots: tuple[SlotKey, ...]
+    slots: tuple[Standing, ...]
     template: str
 
 
@@ -56,11 +63,12 @@ class SlotsPlaced(Row, frozen=True, tag="slots-placed"):
 
 
 class SlotsBound(Row, frozen=True, tag="slots-bound"):
-    slots: tuple[SlotKey, ...]
+    slots: tuple[Standing, ...]
 
 
 class Moved(Row, frozen=True):
     slot: SlotKey
+    node: Revision
     phase: Phase
     cause: str
 
@@ -73,6 +81,7 @@ class SlotsMoved(Row, frozen=True, tag="slots-moved"):
 
 class Stopping(Row, frozen=True):
     slot: SlotKey
+    node: Revision
     next_template: str
 
 
@@ -84,9 +93,13 @@ class SlotsStopping(Row, frozen=True, tag="slots-stopping"):
 
 
 class Released(Row, frozen=True):
-    """The end of a binding epoch. With a template the ordinal waits again, charged to `account`; else it is removed."""
+    """The end of a binding epoch. With a template the ordinal waits again, charged to `account`; else it is removed.
+
+    `node` is what it stood on, 0 where it waited.
+    """
 
     slot: SlotKey
+    node: Revision
     cause: str
     next_template: str
     account: str
@@ -100,15 +113,17 @@ class SlotsAdopted(Row, frozen=True, tag="slots-adopted"):
     """These slots are charged to another account from now on."""
 
     account: str
-    slots: tuple[SlotKey, ...]
+    slots: tuple[Standing, ...]
 
 
 class AssignmentForgotten(Row, frozen=True, tag="assignment-forgotten"):
     assignment: Revision
+    workload: Revision
 
 
 class PendingReported(Row, frozen=True, tag="pending-reported"):
     assignment: Revision
+    workload: Revision
     template: str
     examined: Revision
     reasons: tuple[PendingReason, ...]
@@ -119,7 +134,11 @@ class HoldStored(Row, frozen=True, tag="hold-stored"):
 
 
 class HoldEnded(Row, frozen=True, tag="hold-ended"):
+    """A reservation that stood alone is over; `assignment` is whose standby it was for, 0: nobody's."""
+
     hold: Revision
+    node: Revision
+    assignment: Revision
     cause: str
 
 

@@ -26,18 +26,6 @@ from holdfast.core.region.standing import drop_hold, put_hold, slots_placed
 from holdfast.core.region.state import RegionState
 
 
-def session_ended(state: RegionState, event: house.SessionEnded, stamp: Stamp) -> None:
-    """The node of an agent whose session ended takes no new work; its fences are counted from here."""
-    house.session_ended(state, event, stamp)
-    uid = state.node_names.get(event.principal.removeprefix("agent/")) if event.principal.startswith("agent/") else None
-    node = state.nodes.get(uid) if uid is not None else None
-    if node is not None:
-        # An agent that never registered its node in this session may still have kept what ran there: count from here.
-        session = 0 if node.session == event.session else node.session
-        after = replace(node, session=session, session_ended=stamp.at, revision=stamp.revision)
-        node_stored(state, e.NodeStored(after), stamp)
-
-
 def node_stored(state: RegionState, event: e.NodeStored, stamp: Stamp) -> None:
     node = event.node
     before = state.nodes.get(node.uid)
@@ -68,16 +56,16 @@ def slots_opened(state: RegionState, event: e.SlotsOpened, stamp: Stamp) -> None
 
 
 def slots_retargeted(state: RegionState, event: e.SlotsRetargeted, stamp: Stamp) -> None:
-    for key in event.slots:
-        old = state.slots[key]
-        state.slots.put(key, replace(old, next_template=event.template, revision=stamp.revision))
+    for one in event.slots:
+        old = state.slots[one.slot]
+        state.slots.put(one.slot, replace(old, next_template=event.template, revision=stamp.revision))
         count_template(state, event.template, 1)
         count_template(state, old.next_template, -1)
 
 
 def slots_bound(state: RegionState, event: e.SlotsBound, stamp: Stamp) -> None:
-    for key in event.slots:
-        old = state.slots[key]
+    for one in event.slots:
+        old = state.slots[one.slot]
         new = replace(
             old, phase=BOUND, epoch=stamp.revision, reported=stamp.revision, ends=0, revision=stamp.revision,
             since=stamp.at, by=stamp.actor, cause="bound",
@@ -121,8 +109,8 @@ def slots_released(state: RegionState, event: e.SlotsReleased, stamp: Stamp) -> 
 
 
 def slots_adopted(state: RegionState, event: e.SlotsAdopted, stamp: Stamp) -> None:
-    for key in event.slots:
-        old = state.slots[key]
+    for one in event.slots:
+        old = state.slots[one.slot]
         replace_slot(state, old, replace(old, account=event.account, revision=stamp.revision), stamp.revision, stamp.at)
 
 
@@ -163,7 +151,6 @@ APPLY: dict[type, Any] = {
     **house.APPLY,
     **overrides.APPLY,
     **APPLY_SHIPPED,
-    house.SessionEnded: session_ended,
     e.NodeStored: node_stored,
     e.NodeRemoved: node_removed,
     e.SlotsOpened: slots_opened,

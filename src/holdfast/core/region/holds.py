@@ -117,4 +117,4 @@ def drop_hold(state: RegionState, command: DropHold, case: Case) -> Accepted | R
     known = _mine(state, command.hold, case)
     if isinstance(known, Refused):
         return known
-    return Accepted((HoldEnded(known.uid, "dropped"),))
+    return Accepted((HoldEnded(known.uid, known.node, known.assignment, "dropped"),))

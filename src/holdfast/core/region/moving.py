@@ -44,7 +44,7 @@ def move(state: RegionState, command: Move, case: Case) -> Accepted | Refused:
         if one.target is Phase.RELEASED:
             releases.append(released(state, slot, one.cause))
         else:
-            moves.append(Moved(one.slot, one.target, one.cause))
+            moves.append(Moved(one.slot, slot.node, one.target, one.cause))
     events: list[SlotsMoved | SlotsReleased] = []
     if moves:
         events.append(SlotsMoved(tuple(moves)))

@@ -17,8 +17,8 @@ def released(state: RegionState, slot: Slot, cause: str) -> Released:
     key = (slot.workload, slot.ordinal)
     following = "" if slot.phase is Phase.SUCCEEDED else slot.next_template
     if not following:
-        return Released(key, cause, "", "")
+        return Released(key, slot.node, cause, "", "")
     kept = slot.account
     if following != slot.template and exceeded(state.templates[following].need, state.templates[slot.template].need):
         kept = ""
-    return Released(key, cause, following, kept)
+    return Released(key, slot.node, cause, following, kept)

@@ -80,9 +80,7 @@ def shipped_gone(state: RegionState, event: e.ShippedGone, stamp: Stamp) -> None
     kind, key = event.gone.kind, event.gone.key
     if kind == "grant":
         shift_shield(state, owed(state, key), NOTHING)
-    if kind == "assignment":
-        for share in state.assignments[int(key)].shares:
-            count_template(state, share.template, -1)
+    assert kind != "assignment", "an assignment is forgotten, which also names its workload"
     table, numeric = GONE_FROM[kind]
     state.table(table).drop(int(key) if numeric else key)
 

@@ -150,6 +150,7 @@ def _gone(state: RegionState, one: c.Gone, case: Case) -> list[Any]:
         held = any(hold.assignment == key for _, hold in state.holds.unordered())
         if held or state.ordinals.get(key):
             return [e.AssignmentStored(replace(assignment, stage=Stage.ENDED, shares=(), ordinals=()))]
+        return [e.AssignmentForgotten(assignment.uid, assignment.workload)]
     return [e.ShippedGone(one)]
 
 

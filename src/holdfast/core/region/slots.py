@@ -8,7 +8,6 @@ from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.resources import NOTHING, add
-from holdfast.core.model.shapes import SlotKey
 from holdfast.core.region.charging import affordable
 from holdfast.core.region.commands import AdoptSlots, ForgetAssignment, OpenSlots, ReportPending, WithdrawSlots
 from holdfast.core.region.events import (
@@ -19,6 +18,7 @@ from holdfast.core.region.events import (
     SlotsOpened,
     SlotsReleased,
     SlotsRetargeted,
+    Standing,
 )
 from holdfast.core.region.state import RegionState
 from holdfast.core.region.unmet import wrong_count
@@ -41,7 +41,7 @@ def open_slots(state: RegionState, command: OpenSlots, case: Case) -> Accepted |
     if assignment.exclusive and not set(command.ordinals) <= set(assignment.ordinals):
         return Refused(Code.NOT_ASSIGNED, "this region has no right to all of these ordinals", {})
     new: list[int] = []
-    again: list[SlotKey] = []
+    again: list[Standing] = []
     for ordinal in command.ordinals:
         key = (assignment.workload, ordinal)
         slot = state.slots.get(key)
@@ -52,7 +52,7 @@ def open_slots(state: RegionState, command: OpenSlots, case: Case) -> Accepted |
         elif slot.phase is Phase.PENDING:
             return Refused(Code.EXISTS, f"slot {key} waits already", {"slot": key})
         elif slot.next_template != command.template:
-            again.append(key)
+            again.append(Standing(key, slot.node))
     if not new and not again:
         return Refused(Code.ALREADY, "all of these are wanted already", {})
     opened = (SlotsOpened(assignment.uid, assignment.workload, command.template, tuple(new)),) if new else ()
@@ -75,16 +75,16 @@ def withdraw_slots(state: RegionState, command: WithdrawSlots, case: Case) -> Ac
     if refused is not None or assignment is None:
         return refused or not_found("assignment", command.assignment)
     releases: list[Released] = []
-    unwanted: list[SlotKey] = []
+    unwanted: list[Standing] = []
     for ordinal in command.ordinals:
         key = (assignment.workload, ordinal)
         slot = state.slots.get(key)
         if slot is None or slot.assignment != assignment.uid:
             return not_found("slot", key)
         if slot.phase in (Phase.PENDING, Phase.RESERVED):
-            releases.append(Released(key, "withdrawn", "", ""))
+            releases.append(Released(key, slot.node, "withdrawn", "", ""))
         elif slot.next_template:
-            unwanted.append(key)
+            unwanted.append(Standing(key, slot.node))
     if not releases and not unwanted:
         return Refused(Code.ALREADY, "none of these is wanted", {})
     gone = (SlotsReleased(tuple(releases)),) if releases else ()
@@ -102,7 +102,7 @@ def forget_assignment(state: RegionState, command: ForgetAssignment, case: Case)
     left = len(state.ordinals.get(assignment.uid) or ())
     if left or any(hold.assignment == assignment.uid for _, hold in state.holds.unordered()):
         return Refused(Code.IN_USE, f"it has {left} slots, or holds, left", {"slots": left})
-    return Accepted((AssignmentForgotten(assignment.uid),))
+    return Accepted((AssignmentForgotten(assignment.uid, assignment.workload),))
 
 
 def adopt_slots(state: RegionState, command: AdoptSlots, case: Case) -> Accepted | Refused:
@@ -112,7 +112,7 @@ def adopt_slots(state: RegionState, command: AdoptSlots, case: Case) -> Accepted
     if refused is not None or assignment is None:
         return refused or not_found("assignment", command.assignment)
     needed = NOTHING
-    keys = []
+    charged: list[Standing] = []
     for ordinal in command.ordinals:
         key = (assignment.workload, ordinal)
         slot = state.slots.get(key)
@@ -121,10 +121,10 @@ def adopt_slots(state: RegionState, command: AdoptSlots, case: Case) -> Accepted
         if slot.account in assignment.accounts:
             return Refused(Code.ALREADY, f"slot {key} is charged to {slot.account}", {"slot": key})
         needed = add(needed, state.templates[slot.template].need)
-        keys.append(key)
+        charged.append(Standing(key, slot.node))
     for account in assignment.accounts:
         if affordable(state, account, case.at, needed) > 0:
-            return Accepted((SlotsAdopted(account, tuple(keys)),))
+            return Accepted((SlotsAdopted(account, tuple(charged)),))
     return Refused(Code.OVER_GRANT, f"{', '.join(assignment.accounts)} cannot pay for them", {})
 
 
@@ -142,7 +142,9 @@ def report_pending(state: RegionState, command: ReportPending, case: Case) -> Ac
         )
     if command.examined <= request.examined:
         return Refused(Code.ALREADY, f"it was examined at {request.examined}", {"examined": request.examined})
-    return Accepted((PendingReported(command.assignment, command.template, command.examined, command.reasons),))
+    workload = state.assignments[command.assignment].workload
+    reported = PendingReported(command.assignment, workload, command.template, command.examined, command.reasons)
+    return Accepted((reported,))
 
 
 def _size(reasons: tuple[PendingReason, ...]) -> int:

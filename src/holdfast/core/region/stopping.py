@@ -53,7 +53,7 @@ def stop(state: RegionState, command: Stop, case: Case) -> Accepted | Refused:
         seen.add(key)
         if slot.phase is Phase.SERVING:
             serving_lost[slot.assignment] = serving_lost.get(slot.assignment, 0) + 1
-        stops.append(Stopping(key, _next_template(slot, cause, command.template)))
+        stops.append(Stopping(key, slot.node, _next_template(slot, cause, command.template)))
     events = (SlotsStopping(command.cause, tuple(stops)),) if stops else ()
     return answer(events, lost, case.envelope.view)
 

@@ -158,7 +158,7 @@ def _take(
         terms.stood(trial, extra)
     if hold is not None:
         trial.succession.holds.add(hold.uid)
-        trial.succession.events.append(HoldEnded(hold.uid, "used"))
+        trial.succession.events.append(HoldEnded(hold.uid, hold.node, hold.assignment, "used"))
     stops: dict[str, list[Stopping]] = {}
     for victim in victims:
         trial.succession.victims.add((victim.workload, victim.ordinal))
@@ -167,7 +167,7 @@ def _take(
             trial.succession.serving_lost[victim.assignment] = lost + 1
         if victim.phase is not Phase.TERMINATING:
             cause = "reclaimed" if terms.recovery and not victim.firm else "preempted"
-            again = Stopping((victim.workload, victim.ordinal), victim.next_template)
+            again = Stopping((victim.workload, victim.ordinal), victim.node, victim.next_template)
             stops.setdefault(cause, []).append(again)
     trial.succession.events.extend(SlotsStopping(cause, tuple(stopped)) for cause, stopped in sorted(stops.items()))
     standing = replace(slot, devices=placement.devices, ports=placement.ports, firm=terms.firm)

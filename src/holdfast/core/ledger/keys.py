@@ -1,0 +1,50 @@
+"""What an event touches, told from the event alone.
+
+A key is a kind and an id, in the model's own words: `("node", uid)`, `("tenant", name)`. Since no state is asked, a
+watch that is filtered while events happen and one that is resumed from the log years later see the same. Kinds are a
+closed list for each ledger. A kind promises: whoever watches it is told of every event that changes what its sentence
+names; it may be told of more.
+
+Here are the kinds that both ledgers have. What a repeat is answered (`answered`, `keys`, a session's highest number)
+is bookkeeping of the records, which no event names and nobody watches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast.core.ledger import house, overrides
+from holdfast.core.model.shapes import Revision
+
+Key = tuple[str, str | int]
+#: The keys of one event, which has this revision: each once, in the order in which the event names them.
+KeysOf = Callable[[Any, Revision], tuple[Key, ...]]
+
+LOG, SESSION, PRINCIPAL, OVERRIDE, BREACH = "log", "session", "principal", "override", "breach"
+
+KINDS: dict[str, str] = {
+    LOG: "The log itself, by what of it changes: `started`, `term`, `level`, `digest`, `settings`.",
+    SESSION: "One life of a machine, by uid: its beginning and its end.",
+    PRINCIPAL: "An actor by name: its rights, and its sessions' beginnings and ends.",
+    OVERRIDE: "A person's decision by uid: opened, ended.",
+    BREACH: "A broken promise, by `invariant/key`: opened, grown, shrunk, closed.",
+}
+
+
+def breach(invariant: str, key: str) -> Key:
+    """The key of a breach. No invariant has a slash in its name, so it reads back in one way only."""
+    return BREACH, f"{invariant}/{key}"
+
+
+KEYS: Mapping[type, KeysOf] = {
+    house.LogStarted: lambda event, _: ((LOG, "started"), (PRINCIPAL, event.operator)),
+    house.TermStarted: lambda _event, _: ((LOG, "term"),),
+    house.LevelRaised: lambda _event, _: ((LOG, "level"),),
+    house.StateDigested: lambda _event, _: ((LOG, "digest"),),
+    house.Configured: lambda _event, _: ((LOG, "settings"),),
+    house.SessionOpened: lambda event, revision: ((SESSION, revision), (PRINCIPAL, event.principal)),
+    house.SessionEnded: lambda event, _: ((SESSION, event.session), (PRINCIPAL, event.principal)),
+    overrides.OverrideOpened: lambda event, _: ((OVERRIDE, event.override.uid),),
+    overrides.OverrideEnded: lambda event, _: ((OVERRIDE, event.uid),),
+}

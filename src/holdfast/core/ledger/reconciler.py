@@ -1,0 +1,63 @@
+"""The contract of a reconciler: `reconcile(state, key, now)` gives commands, and when to look again.
+
+    touched object --wake--> keys --reconcile--> commands to the ledger, which judges them as it judges everybody's
+
+It works from what is, not from what happened: looked at too often it is silent, and looked at too late it does the same
+as in time. It holds nothing between two calls. Who calls it, how often, and what becomes of a refusal is the runner's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
+
+from holdfast.core.model.shapes import Instant, Revision
+
+#: What a reconciler looks at in one call: plain values with a stable repr, such as a uid, a name, or a tuple of them.
+Key = Hashable
+#: What an event touched: the kind of the object and its id.
+WatchKey = tuple[str, Hashable]
+
+S_contra = TypeVar("S_contra", contravariant=True)
+
+
+class Wanted(Struct, frozen=True):
+    """A command to send, and the revision that made it necessary."""
+
+    command: Any
+    cause: Revision = 0
+
+
+class Outcome(Struct, frozen=True):
+    """What to send now, and when to look again even if nothing changes. The commands do not rely on one another:
+    each may be refused by itself."""
+
+    send: tuple[Wanted, ...] = ()
+    again_at: Instant | None = None
+
+
+NOTHING = Outcome()
+
+
+class Reconciler(Protocol[S_contra]):
+    """One controller. Its principal is `controller/NAME`, and it sends only what that one may."""
+
+    name: str
+    #: The kinds of objects whose changes it listens to.
+    watches: tuple[str, ...]
+
+    def keys(self, state: S_contra) -> Iterable[Key]:
+        """Everything it might have to do something about, in a chosen order: what a resync looks at."""
+
+    def wake(self, state: S_contra, touched: WatchKey) -> Iterable[Key]:
+        """Its keys that a change of this object may concern. The object may be gone from the state by now."""
+
+    def reconcile(self, state: S_contra, key: Key, now: Instant) -> Outcome:
+        """What to do about this key. Nothing, if the key is gone or all is as it should be."""
+
+
+def principal(name: str) -> str:
+    """Who a reconciler of this name acts as."""
+    return f"controller/{name}"
