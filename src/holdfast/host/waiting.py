@@ -1,0 +1,88 @@
+"""Waiting with an end, waiting longer each time, and waiting for one's turn: on the clock of the host, and no other.
+
+Chance has no part in it. A wait that must not be the same for everybody is drawn from the waiter's identity, so that
+two keys part and two runs do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from hashlib import blake2b
+from typing import TypeVar
+
+from holdfast.host.clock import Clock
+
+T = TypeVar("T")
+
+
+class DeadlinePassed(Exception):
+    """It was not done in time. Whether it will be done all the same is for the caller to know."""
+
+
+class Abandoned(Exception):
+    """Somebody else cancelled what was waited for: it has no result."""
+
+
+async def within(clock: Clock, limit_ms: int, awaitable: Awaitable[T]) -> T:
+    """What the awaitable gives, if it does so in time.
+
+    Otherwise it is cancelled, and `DeadlinePassed` raised once it has ended: nothing is left running. That it cancelled
+    itself is `Abandoned`, and not taken for a cancellation of the caller.
+    """
+    work = asyncio.ensure_future(awaitable)
+    alarm = asyncio.ensure_future(clock.sleep(limit_ms))
+    try:
+        await asyncio.wait((work, alarm), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise DeadlinePassed(f"not done within {limit_ms} ms")
+        if work.cancelled():
+            raise Abandoned("cancelled by somebody else")
+        return work.result()
+    finally:
+        await _end(work)
+        await _end(alarm)
+
+
+async def _end(future: asyncio.Future[T]) -> None:
+    """Cancel what is not done, and see its exception, if it has one, so that nobody complains of it later."""
+    if not future.done():
+        future.cancel()
+        await asyncio.wait((future,))
+    if not future.cancelled():
+        future.exception()
+
+
+def jittered(most_ms: int, *identity: object) -> int:
+    """Between half of it and all of it, always the same for the same identity, whose parts need a stable repr."""
+    name = "\x1f".join(repr(part) for part in identity).encode()
+    drawn = int.from_bytes(blake2b(name, digest_size=8).digest())
+    half = most_ms // 2
+    return most_ms - drawn % (half + 1)
+
+
+def doubled(first_ms: int, most_ms: int, attempt: int) -> int:
+    """The wait before this attempt, counted from 1: twice as long each time, up to the most."""
+    return min(most_ms, first_ms << min(attempt - 1, 40))
+
+
+class Turns:
+    """A token bucket: `burst` turns at once, `per_second` on average."""
+
+    def __init__(self, clock: Clock, per_second: int, burst: int) -> None:
+        assert min(per_second, burst) > 0, (per_second, burst)
+        self._clock = clock
+        self._cost_us = max(1, 1_000_000 // per_second)
+        self._burst_us = burst * self._cost_us
+        #: When the bucket will be full again: one number says how much is in it at any time.
+        self._full_at_us = 0
+
+    def take(self) -> int:
+        """Zero, and a turn is taken; or how many milliseconds until there is one."""
+        now_us = self._clock.boot() * 1000
+        full_at = max(self._full_at_us, now_us) + self._cost_us
+        early_us = full_at - self._burst_us - now_us
+        if early_us > 0:
+            return -(-early_us // 1000)
+        self._full_at_us = full_at
+        return 0
