@@ -40,8 +40,10 @@ format: $(READY) ## Sort imports, fix what can be fixed, format
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(READY) ## Run the benchmark of the core
+bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store
 	$(BIN)/holdfast bench core $(ARGS)
+	$(BIN)/holdfast bench ledger $(ARGS)
+	$(BIN)/holdfast bench store $(ARGS)
 
 reference: $(READY) ## Write docs/reference.md anew from the tables in the code
 	$(BIN)/python -m tests.support.reference

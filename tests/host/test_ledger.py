@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.answers import Repeated
+from holdfast.core.ledger.draft import Landed
 from holdfast.host.errors import NotLeading
 from holdfast.host.ledger import Role
 from tests.support.host import MemoryStore, World, batches_in, in_world, keys_in, until

@@ -136,7 +136,7 @@ async def until(true: Callable[[], object], clock: VirtualClock, within_ms: int 
     deadline = clock.boot() + within_ms
     while not true():
         assert clock.boot() < deadline, f"not within {within_ms} ms"
-        await clock.sleep(10)
+        await clock.sleep(max(10, within_ms // 1_000))
 
 
 async def batches_in(store: Store) -> list[Batch[Any]]:

@@ -13,6 +13,8 @@ from holdfast.core.model.meta import Reason
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region.book import REGION
+from holdfast.host.errors import Unavailable
+from holdfast.host.metrics import METRICS
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference.md"
 BOOKS: tuple[Book[Any], ...] = (PLATFORM, REGION)
@@ -64,6 +66,22 @@ def edges() -> list[str]:
     ]
 
 
+def kinds(book: Book[Any]) -> list[str]:
+    rows = [(f"`{kind}`", sentence) for kind, sentence in book.kinds.items()]
+    return [f"## What can be watched in the {book.name} ledger", "", *table(("kind", "told of"), rows)]
+
+
+def unavailable() -> list[str]:
+    classes = sorted(Unavailable.__subclasses__(), key=lambda one: one.code)
+    rows = [(f"`{one.code}`", (one.__doc__ or "").splitlines()[0]) for one in classes]
+    return ["## When there is no answer", "", *table(("code", "meaning"), rows)]
+
+
+def metrics() -> list[str]:
+    rows = [(f"`{name}`", m.kind.value, ", ".join(m.labels), m.sentence) for name, m in METRICS.items()]
+    return ["## Metrics of a host", "", *table(("metric", "kind", "labels", "meaning"), rows)]
+
+
 def page() -> str:
     lines = ["# Reference", "", "Written from the tables that the code runs on; `make reference` writes it anew.", ""]
     lines += edges()
@@ -72,6 +90,10 @@ def page() -> str:
     for book in BOOKS:
         lines += invariants(book)
     lines += ["## Refusal codes", "", ", ".join(f"`{code.value}`" for code in Code), ""]
+    lines += unavailable()
+    for book in BOOKS:
+        lines += kinds(book)
+    lines += metrics()
     lines += ["## Reasons of conditions", "", ", ".join(f"`{reason.value}`" for reason in Reason), ""]
     settings = [(f"`{name}`", str(getattr(DEFAULTS, name))) for name in DEFAULTS.__struct_fields__]
     lines += ["## Settings", "", "Milliseconds, unless the name says otherwise.", ""]

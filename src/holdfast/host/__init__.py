@@ -1,8 +1,27 @@
 """The shells around the pure core: asyncio, and ports to everything outside.
 
-- `store`      the port to where a log is kept: head, append, snapshots, room
-- `clock`      the port to time, and this machine's clocks
-- `transport`  the port to other processes
-- `meters`     counters, gauges and timings of a host
-- `journal`    structured logs
+Ports
+- `store`         where a log is kept: head, append, snapshots, room
+- `clock`         time, and this machine's clocks
+- `transport`     other processes; `local` is the one within a process
+
+A ledger's life
+- `ledger`        load, follow, stand, lead, step down: one server's part
+- `load`          from a store to a state
+- `follower`      reads the log as it grows; `terms` says when it stands
+- `leader`        the term it stands for, its proofs, what others ask of it
+- `term`          everything that lives as long as one term
+- `group_commit`  decide what waits, append once, then answer; `commit` sees one append to its end
+- `lanes`         what waits, with guaranteed shares; `refusals` are not judged twice
+- `proof`, `sessions`, `ledger_time`, `room`   what a leader's word is worth, who lives, what time it is, how full
+- `durable`       the state that readers see; `reads` names the levels, `health` the condition
+- `snapshots`, `digests`                       what is kept beside the log, and what is compared with it
+
+Watching and acting
+- `watch`         the hub: changes by key; `subscription`, `backlog` and `changes` are its parts
+- `reconcile`     the runner of controllers; `controllers` runs it beside a leader
+- `controller`, `proposing`, `workqueue`       one controller at work, what it sends, what waits for it
+- `supervise`, `beside`                        long-lived tasks, restarted and given up; `waiting` for deadlines
+- `errors`        what a host says instead of an answer, and what stops it
+- `meters`, `journal`, `collector`             numbers, structured logs, the garbage collector at size; `metrics` lists them
 """

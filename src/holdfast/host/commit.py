@@ -93,6 +93,8 @@ class Append:
             if self._stop:
                 return GivenUp(self.trouble)
             await self._clock.sleep(wait)
+            if self._stop:
+                return GivenUp(self.trouble)
             wait = min(wait * 2, RETRY_MOST_MS)
             self.began = self._clock.boot()
 
@@ -101,6 +103,10 @@ class Append:
             return await self._store.append(self._after, self._batch)
         except Exception as error:  # the port promises an outcome; whatever breaks that promise leaves it open too
             return Unknown(f"{type(error).__name__}: {error}")
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            return Unknown(f"{self._store.name} cancelled the append itself")
 
     async def _judge_conflict(self, head: Head) -> Settled:
         ours = self._batch
@@ -115,3 +121,9 @@ class Append:
         except StoreError as error:
             return GivenUp(str(error))
         return BatchLanded(self.began, head) if under and under[0].digest == ours.digest else BatchLost(head)
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody wants this task to end; otherwise what it waited for was cancelled, not it."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

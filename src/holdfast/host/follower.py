@@ -16,6 +16,9 @@ from holdfast.host.terms import Terms
 
 S = TypeVar("S", bound=LedgerState)
 
+#: How long one reading of batches may take before it is tried again.
+READ_WITHIN_MS = 10_000
+
 
 class LeftBehind(Exception):
     """The log was trimmed past this state: it must be loaded anew, from a snapshot."""
@@ -56,19 +59,20 @@ class Follower(Generic[S]):
         check_forward(self._store.name, self._durable.head(), head)
         try:
             await self._catch_up(head)
-        except StoreError as error:
-            self.trouble = str(error)
+        except (StoreError, TimeoutError) as error:
+            self.trouble = str(error) or f"{self._store.name} does not answer"
             await self._clock.sleep(interval)
             return
         self.trouble = ""
         self._seen, self.caught_up = head, began
-        self._terms.saw(head, self._durable.state.facts.term, self._durable.state.facts.settings)
+        self._terms.saw(head, self._durable.state.facts.term, self._durable.state.facts.settings, began)
 
     async def _catch_up(self, head: Head) -> None:
         durable = self._durable
         while (after := durable.state.facts.seq) < head.seq:
             try:
-                batches = await self._store.read(after + 1, READ_BYTES)
+                async with asyncio.timeout(READ_WITHIN_MS / 1000):
+                    batches = await self._store.read(after + 1, READ_BYTES)
             except Trimmed as error:
                 raise LeftBehind(str(error)) from error
             for number, stored in enumerate(batches):

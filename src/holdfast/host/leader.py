@@ -94,7 +94,7 @@ class Leader(Generic[S]):
             await self._commits.quiet()
             for task in tasks:
                 task.cancel()
-            await asyncio.wait(tasks)
+            await asyncio.gather(*tasks, return_exceptions=True)
             for waiting in self.term.lanes.drain():
                 refuse(waiting, NotLeading("this server stepped down before it looked at the command"))
 

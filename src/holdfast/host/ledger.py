@@ -11,7 +11,6 @@ one server tries at a time, and each says what it is.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -25,10 +24,13 @@ from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import StartLog, StartTerm
 from holdfast.core.ledger.revision import Token
 from holdfast.core.ledger.state import LedgerState
+from holdfast.host import collector
+from holdfast.host.beside import Work, run_beside
+from holdfast.host.changes import Interest
 from holdfast.host.clock import Clock
 from holdfast.host.digests import Digests
 from holdfast.host.durable import Durable
-from holdfast.host.errors import NotLeading, Stopped
+from holdfast.host.errors import NotLeading, NotReached, Stopped
 from holdfast.host.follower import Follower, LeftBehind
 from holdfast.host.group_commit import Answered
 from holdfast.host.journal import Journal
@@ -39,12 +41,12 @@ from holdfast.host.proof import Renewal
 from holdfast.host.reads import Level, View
 from holdfast.host.snapshots import Keeping, Snapshots
 from holdfast.host.store import Store, StoreCorrupt, StoreError
-from holdfast.host.supervise import Supervisor
+from holdfast.host.subscription import Subscription
 from holdfast.host.term import SteppedDown, Term
 from holdfast.host.terms import Terms
+from holdfast.host.watch import Hub
 
 S = TypeVar("S", bound=LedgerState)
-Work = Callable[[], Coroutine[Any, Any, None]]
 
 #: How long a read waits for what it asks for, unless it says otherwise.
 READ_WITHIN_MS = 5_000
@@ -86,11 +88,15 @@ class Ledger(Generic[S]):
         #: Work done beside a leader for as long as it leads, by name: controllers, for one.
         self.beside: dict[str, Callable[[Leader[S]], Coroutine[Any, Any, None]]] = {}
         self._trouble = ""
+        self.hub = Hub(book, store, self.durable.token(), self.meters)
+        self.durable.listeners.append(self.hub.publish)
         self._terms = Terms(clock, alone=not store.shared)
         self._digests = Digests(self.durable, clock, self.meters)
         self.snapshots = Snapshots(self.durable, store, clock, self.meters, self.journal, keeping or Keeping())
         self._follower = Follower(self.durable, store, clock, self.meters, self._terms)
         self.leader: Leader[S] | None = None
+        #: The leader of the last term, whose append may still be under way: nothing is appended before that has ended.
+        self._last: Leader[S] | None = None
 
     # What others ask of it
 
@@ -112,6 +118,16 @@ class Ledger(Generic[S]):
         if level is Level.LINEAR:
             await self._read_linear(timeout_ms)
         return View(self.durable.state, self.durable.token(), self._age())
+
+    async def watch(
+        self, interest: Interest, since: Token | None = None, timeout_ms: int = READ_WITHIN_MS
+    ) -> Subscription:
+        """What is of interest after `since`, or from now on. `ListAgain` when the log no longer tells."""
+        if self.role is Role.LOADING:
+            raise NotReached(f"{self.identity.server} is loading its state")
+        if since is not None and since.log_id == self.durable.state.facts.log_id:
+            await self.durable.reach(since.seq, timeout_ms)
+        return await self.hub.subscribe(interest, since)
 
     async def _read_linear(self, timeout_ms: int) -> None:
         if self.leader is not None:
@@ -164,6 +180,7 @@ class Ledger(Generic[S]):
             await self.clock.sleep(RETRY_MS)
             loaded = await self._try_to_load()
         self.durable.replace(loaded.state)
+        self.hub.reset(self.durable.token())
         self.snapshots.begin_from(loaded.snapshot, loaded.size_bytes, loaded.tail_bytes)
 
     async def _try_to_load(self) -> Loaded[S] | None:
@@ -182,30 +199,31 @@ class Ledger(Generic[S]):
         self.role = Role.FOLLOWING
         seq = self.durable.state.facts.seq
         may_stand = self.identity.may_lead and (seq > 0 or self.identity.start is not None)
-        await self._beside(self._follower.run(may_stand=may_stand), {"digests": self._digests.watch})
+        await self._run(self._follower.run(may_stand=may_stand), {"digests": self._digests.watch})
 
     async def _lead(self) -> None:
-        term = Term(self.durable, self.store, self.clock, self.meters, self.journal)
-        leader = Leader(term)
+        if self._last is not None:
+            await self._last.finish()
+        self._last = leader = Leader(Term(self.durable, self.store, self.clock, self.meters, self.journal))
         deposed = False
         try:
             self.role = Role.STANDING
             await leader.stand(self._opening())
-            self.role, self.leader = Role.LEADING, leader
+            self.role, self.leader, self._trouble = Role.LEADING, leader, ""
+            collector.no_full_passes()
             number = self.durable.state.facts.term
             self.meters.gauge("leading_term", number)
             self.journal.info("leading", term=number, seq=self.durable.state.facts.seq)
-            await self._beside(leader.run(), self._work_of(leader))
+            await self._run(leader.run(), self._work_of(leader))
         except SteppedDown as error:
-            deposed = error.deposed
+            deposed, self._trouble = error.deposed, "" if error.deposed else str(error)
             self.meters.count("stepped_down")
             self.journal.warning("stepped-down", why=error)
         finally:
             if self.leader is not None:
                 self._terms.proven()
-            self.leader = None
+            self.role, self.leader = Role.FOLLOWING, None
             self._terms.stepped_down(deposed=deposed)
-            await leader.finish()
 
     def _opening(self) -> list[Any]:
         """What a term begins with."""
@@ -227,42 +245,5 @@ class Ledger(Generic[S]):
         }
         return own | {name: beside(work) for name, work in self.beside.items()}
 
-    async def _beside(self, main: Coroutine[Any, Any, None], work: dict[str, Work]) -> None:
-        """Run `main` to its end, with supervised work beside it; fail when that has to be given up."""
-        failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        supervisor = Supervisor(
-            self.clock, self.meters, self.journal, on_give_up=lambda name, error: _fail(failed, name, error)
-        )
-        task = asyncio.create_task(main, name=f"{self.identity.server} {self.role.value}")
-        try:
-            for name, factory in work.items():
-                supervisor.start(name, _guarded(name, factory, failed))
-            either: set[asyncio.Future[Any]] = {task, failed}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if failed.done():
-                raise failed.result()
-            task.result()
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
-            failed.cancel()
-            await supervisor.stop()
-
-
-def _fail(failed: asyncio.Future[BaseException], name: str, error: BaseException) -> None:
-    if not failed.done():
-        known = isinstance(error, Stopped | UpgradeNeeded)
-        failed.set_result(error if known else Stopped(f"{name} failed again and again: {error!r}"))
-
-
-def _guarded(name: str, work: Work, failed: asyncio.Future[BaseException]) -> Work:
-    """The work, which is not tried again when it finds that this server must stop."""
-
-    async def run() -> None:
-        try:
-            await work()
-        except (Stopped, UpgradeNeeded) as error:
-            _fail(failed, name, error)
-            await asyncio.Event().wait()
-
-    return run
+    async def _run(self, main: Coroutine[Any, Any, None], work: dict[str, Work]) -> None:
+        await run_beside(main, work, self.clock, self.meters, self.journal)

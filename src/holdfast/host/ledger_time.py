@@ -11,6 +11,8 @@ from __future__ import annotations
 from holdfast.core.model.shapes import Instant
 from holdfast.host.clock import Clock
 
+#: In a millisecond. A millionth of it is a nanosecond, so a slew in parts per million needs no division.
+NANOS = 1_000_000
 SLEW_PER_MILLION = 500
 #: A wall clock that moves by more than this against the even clock was set by somebody.
 STEP_MS = 60_000
@@ -23,7 +25,8 @@ class LedgerTime:
         self._clock = clock
         self._boot = clock.boot()
         self._wall = clock.wall()
-        self._micros = max(last, self._wall) * 1000
+        #: In nanoseconds: a busy leader asks every millisecond, and would lose every slew of a fraction of a microsecond.
+        self._nanos = max(last, self._wall) * NANOS
         self.steps = 0
 
     def now(self) -> Instant:
@@ -33,11 +36,11 @@ class LedgerTime:
         if abs(wall - self._wall - elapsed) > STEP_MS:
             self.steps += 1
         self._boot, self._wall = boot, wall
-        ahead = self._micros + elapsed * 1000
-        most = elapsed * 1000 * SLEW_PER_MILLION // 1_000_000
-        self._micros = ahead + max(-most, min(most, wall * 1000 - ahead))
-        return self._micros // 1000
+        ahead = self._nanos + elapsed * NANOS
+        most = elapsed * SLEW_PER_MILLION
+        self._nanos = ahead + max(-most, min(most, wall * NANOS - ahead))
+        return self._nanos // NANOS
 
     def offset(self) -> int:
         """How far ledger time is ahead of this machine's wall clock, in milliseconds."""
-        return self._micros // 1000 - self._wall
+        return self._nanos // NANOS - self._wall

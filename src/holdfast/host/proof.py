@@ -28,14 +28,20 @@ class Proof:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began: int | None = None
+        self._first: int | None = None
 
     def proven(self, began: int) -> None:
         """The store confirmed the term by something that began at `began`."""
         self._began = began if self._began is None else max(self._began, began)
+        self._first = began if self._first is None else self._first
 
     def age(self) -> int | None:
         """Milliseconds since the last proof began; None before the first."""
         return None if self._began is None else self._clock.boot() - self._began
+
+    def span(self) -> int:
+        """How long this term has proven itself: from its first proof to its last."""
+        return 0 if self._began is None or self._first is None else self._began - self._first
 
     def is_young(self, settings: Settings) -> bool:
         """Whether answers may be given: the last proof is at most half a lease old."""

@@ -31,12 +31,14 @@ class Sessions:
         self._journal = journal
         self._heard: dict[int, int] = {}
         self._ending: set[int] = set()
-        self._since = clock.boot()
+        #: When each session of the last period was judged: they count as silent with those that follow.
+        self._judged: dict[int, int] = {}
+        self._since = self._looked = clock.boot()
         self._doubted = False
 
     def restart(self, why: str) -> None:
         """Watch anew: nobody is judged by a silence that began before now."""
-        self._since = self._clock.boot()
+        self._since = self._looked = self._clock.boot()
         self._doubted = False
         self._meters.count("observation_restarts", why=why)
         self._journal.info("observing-anew", why=why)
@@ -49,37 +51,49 @@ class Sessions:
         return True
 
     def silent(self, state: LedgerState) -> list[int]:
-        """The sessions to be ended now, oldest first; from here on they are never renewed."""
-        now = self._clock.boot()
-        patience = _patience(state.facts.settings)
+        """The sessions to be ended now, oldest first; from here on they are never renewed.
+
+        To be asked at each proof. Whoever asks late was itself away, and begins to watch anew.
+        """
+        now, settings = self._clock.boot(), state.facts.settings
+        late, self._looked = now - self._looked - settings.proof_interval, now
+        self._notice(state, now)
+        if late * 4 > settings.session_lease:
+            self.restart("late")
+        patience = _patience(settings)
         if now - self._since < patience:
             return []
-        live = [uid for uid, _ in state.sessions.items()]
-        silent = [
-            uid for uid in live if uid not in self._ending and now - self._heard.get(uid, self._since) >= patience
-        ]
-        self._forget_others(live)
-        if self._is_doubtful(len(silent), len(live)):
+        silent = sorted(self._quiet_for(patience, now))
+        self._judged = {uid: at for uid, at in self._judged.items() if now - at < patience}
+        if silent and not self._doubted and self._is_mass(patience, now):
             self.restart("mass-silence")
             self._doubted = True
             return []
-        if silent:
-            self._doubted = False
+        self._doubted = False
         self._ending.update(silent)
+        self._judged |= dict.fromkeys(silent, now)
         return silent
-
-    def _is_doubtful(self, silent: int, live: int) -> bool:
-        is_mass = silent >= MASS_LEAST and silent * 100 > live * MASS_PERCENT
-        return is_mass and not self._doubted
-
-    def _forget_others(self, live: list[int]) -> None:
-        kept = set(live)
-        self._heard = {uid: at for uid, at in self._heard.items() if uid in kept}
-        self._ending &= kept
 
     def not_ended(self, session: int) -> None:
         """The end of this session was not logged after all: it may be renewed and judged again."""
         self._ending.discard(session)
+        self._judged.pop(session, None)
+
+    def _notice(self, state: LedgerState, now: int) -> None:
+        """A session is watched from when it is first seen: one that was just opened has had no time to be silent."""
+        heard = self._heard
+        self._heard = {uid: heard.get(uid, now) for uid, _ in state.sessions.unordered()}
+        self._ending &= self._heard.keys()
+
+    def _quiet_for(self, duration: int, now: int) -> list[int]:
+        return [uid for uid, at in self._heard.items() if now - at >= duration and uid not in self._ending]
+
+    def _is_mass(self, patience: int, now: int) -> bool:
+        """Heartbeats are spread over time, and so is the silence after a cut: whoever missed two of them, and whoever
+        was judged in the last period, is counted with those who are due."""
+        quiet = self._judged.keys() | set(self._quiet_for(patience // 2, now))
+        known = self._judged.keys() | self._heard.keys()
+        return len(quiet) >= MASS_LEAST and len(quiet) * 100 > len(known) * MASS_PERCENT
 
 
 def _patience(settings: Settings) -> int:

@@ -22,12 +22,13 @@ from holdfast.host.durable import Durable
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
 from holdfast.host.room import Fill, Room
-from holdfast.host.store import Head, Store, StoreCorrupt, Unknown
+from holdfast.host.store import Head, Store, StoreCorrupt, StoreError, Unknown
 
 S = TypeVar("S", bound=LedgerState)
 
 KEPT = 3
 LOOK_EVERY_MS = 1_000
+AFTER_FAILURE_MS = 30_000
 #: Between two steps everybody else gets at least this long.
 REST_MS = 2
 
@@ -77,9 +78,19 @@ class Snapshots(Generic[S]):
                 self.has_pressure = True
                 await self.trim()
             self.has_pressure = room.fill is not Fill.OPEN
-            if self.is_due() and room.fill is not Fill.FULL:
-                await self.take()
+            if self.is_due() and room.fill is not Fill.FULL and not await self._try_to_take():
+                await self._clock.sleep(AFTER_FAILURE_MS)
             await self._clock.sleep(LOOK_EVERY_MS)
+
+    async def _try_to_take(self) -> bool:
+        """A store that cannot keep a snapshot now may still keep the log: it is tried again later."""
+        try:
+            await self.take()
+        except StoreError as error:
+            self._meters.count("snapshots_failed")
+            self._journal.warning("snapshot-failed", why=error)
+            return False
+        return True
 
     async def clean(self) -> None:
         """Remove what was begun and never finished."""

@@ -147,7 +147,10 @@ class Room(Protocol):
     """How full the store is, and what makes room."""
 
     async def trim(self, log_id: str, floor: int) -> Outcome:
-        """Remove batches up to `floor`, through the head cell. A floor only grows and never passes the head."""
+        """Remove batches up to `floor`, through the head cell. A floor only grows and never passes the head.
+
+        A repeat is `Written` again; a lower floor, one past the head, or another log's is `Conflict`.
+        """
 
     async def usage(self) -> Usage:
         """What is used now. `StoreError` when it cannot be told."""

@@ -25,24 +25,34 @@ class Terms:
         self._clock = clock
         self._alone = alone
         self._head = Head()
-        self._since = clock.boot()
-        self._reads = 0
+        #: Since when there was no sign of a leader, and when the newest reading that showed none began. What happened
+        #: after that is not known, however late it is: whoever was paused holds an old answer.
+        self._since = self._silent_until = clock.boot()
         self._term = 0
         self._began = self._since
         self._sign = self._since
         self._short: deque[int] = deque()
         self._deposed = False
 
-    def saw(self, head: Head, term: int, settings: Settings) -> None:
-        """The head was read, and this is the newest term in the log up to it."""
+    def saw(self, head: Head, term: int, settings: Settings, began: int) -> None:
+        """The head was read, by a call that began then, and this is the newest term in the log up to it."""
         now = self._clock.boot()
-        self._reads += 1
+        self._silent_until = began
         if term != self._term:
-            if self._term and self._sign - self._began < settings.session_lease:
-                self._short.append(now)
-            self._term, self._began, self._sign = term, now, now
+            self._next(term, settings.session_lease, now)
         if head != self._head:
-            self._head, self._since, self._sign, self._reads = head, now, now, 0
+            self._head, self._since, self._sign = head, now, now
+
+    def led(self, term: int, proven_for: int, settings: Settings) -> None:
+        """This server led this term until now; so much time lay between its first proof and its last."""
+        now = self._clock.boot()
+        self._next(term, settings.session_lease, now)
+        self._began = now - proven_for
+
+    def _next(self, term: int, lease: int, now: int) -> None:
+        if self._term and self._sign - self._began < lease:
+            self._short.append(now)
+        self._term, self._began, self._sign = term, now, now
 
     def proven(self) -> None:
         """This server led until now."""
@@ -51,7 +61,7 @@ class Terms:
     def stepped_down(self, *, deposed: bool) -> None:
         """This server no longer leads; `deposed`: somebody else does."""
         self._deposed = self._deposed or deposed
-        self._since, self._reads = self._clock.boot(), 0
+        self._since = self._clock.boot()
 
     def wait(self, settings: Settings) -> int:
         """How long without a sign before this server stands."""
@@ -64,4 +74,4 @@ class Terms:
         """Whether it is this server's turn to try."""
         if self._alone and not self._deposed:
             return True
-        return self._reads > 0 and self._clock.boot() - self._since >= self.wait(settings)
+        return self._silent_until - self._since >= self.wait(settings)

@@ -1,0 +1,73 @@
+"""Every metric of a host: its kind, its labels, and what it counts. The reference is written from this table.
+
+A name that is not here is not counted: a test compares the table with the code.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Kind(StrEnum):
+    """How a metric moves: only up, anywhere, or as a distribution of milliseconds."""
+
+    COUNT = "count"
+    GAUGE = "gauge"
+    TIME = "time"
+
+
+class Metric(Struct, frozen=True):
+    """One metric."""
+
+    kind: Kind
+    sentence: str
+    labels: tuple[str, ...] = ()
+
+
+_COUNT, _GAUGE, _TIME = Kind.COUNT, Kind.GAUGE, Kind.TIME
+
+METRICS: dict[str, Metric] = {
+    "append_unknown": Metric(_COUNT, "appends that the store did not answer plainly, and that were repeated"),
+    "batches": Metric(_COUNT, "batches that this leader landed"),
+    "commands": Metric(_COUNT, "commands that this leader answered"),
+    "commands_failed": Metric(_COUNT, "commands set aside because judging them failed", ("command",)),
+    "commands_refused": Metric(_COUNT, "commands refused", ("code",)),
+    "commit_ms": Metric(_TIME, "from handing a batch to the store to its answer"),
+    "follower_behind": Metric(_GAUGE, "batches in the log that this follower has not folded yet"),
+    "follower_reads_failed": Metric(_COUNT, "readings of the log that failed"),
+    "leading_term": Metric(_GAUGE, "the term that this server led last"),
+    "observation_restarts": Metric(_COUNT, "times that listening to sessions began anew", ("why",)),
+    "proofs_failed": Metric(_COUNT, "questions whether a term still stands that the store did not answer"),
+    "reconcile_caught": Metric(_COUNT, "work that only the resync noticed: a wake-up was missed", ("controller",)),
+    "reconcile_depth": Metric(_GAUGE, "keys that wait for a controller", ("controller",)),
+    "reconcile_errors": Metric(_COUNT, "looks that failed", ("controller", "error")),
+    "reconcile_failing": Metric(_GAUGE, "keys that are not well", ("controller",)),
+    "reconcile_lag_ms": Metric(_GAUGE, "how long the oldest key has waited", ("controller",)),
+    "reconcile_listened_anew": Metric(_COUNT, "times that changes were left out and everything was listed"),
+    "reconcile_ms": Metric(_TIME, "one look of a controller", ("controller",)),
+    "reconcile_patrol_depth": Metric(_GAUGE, "keys that wait for the resync", ("controller",)),
+    "reconcile_refused": Metric(_COUNT, "commands of a controller that were refused", ("controller", "code")),
+    "reconcile_slow": Metric(_COUNT, "looks that took too long", ("controller",)),
+    "reconcile_total": Metric(_COUNT, "looks, by what came of them", ("controller", "result")),
+    "snapshot_bytes": Metric(_GAUGE, "the size of the last snapshot"),
+    "snapshot_ms": Metric(_TIME, "writing and verifying a snapshot"),
+    "snapshots": Metric(_COUNT, "snapshots that were verified and count"),
+    "snapshots_failed": Metric(_COUNT, "snapshots that the store could not keep"),
+    "state_digests": Metric(_COUNT, "digests of the state that were taken"),
+    "state_digests_compared": Metric(_COUNT, "digests that were found in the log and agreed"),
+    "stepped_down": Metric(_COUNT, "terms of this server that ended"),
+    "store_fill_changes": Metric(_COUNT, "times that the store became fuller or emptier by a level", ("fill",)),
+    "store_used_share": Metric(_GAUGE, "the used part of the store"),
+    "task_gave_up": Metric(_COUNT, "tasks that failed too often", ("task",)),
+    "task_restarts": Metric(_COUNT, "tasks that were started again", ("task",)),
+    "task_running": Metric(_GAUGE, "1 while a task is kept going", ("task",)),
+    "task_will_not_stop": Metric(_COUNT, "tasks that did not end when they were asked to", ("task",)),
+    "trim_floor": Metric(_GAUGE, "the batch up to which the log was trimmed"),
+    "watch_delivered": Metric(_COUNT, "changes handed to subscribers"),
+    "watch_overflowed": Metric(_COUNT, "subscribers that fell behind and read the log instead"),
+    "watch_published": Metric(_COUNT, "events that became durable"),
+    "watch_subscribers": Metric(_GAUGE, "open subscriptions"),
+    "watch_touches_left_out": Metric(_COUNT, "listeners told to list everything because too much was touched"),
+}

@@ -1,0 +1,151 @@
+"""A server that will be killed: it places slots as fast as it can and says on a pipe what was acknowledged to it.
+
+    python -m tests.support.killed FOLDER LIFE [prepare]
+
+Lines on standard output, each one write: `begin SEQ` before an append is handed to the store, `end SEQ` after it was
+answered, and `ack SESSION SEQUENCE REVISION` for each answer. What the other end of the pipe has read was acknowledged
+outside this process, whatever becomes of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from holdfast.bench.region import BenchRegion
+from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import OpenSession
+from holdfast.core.region import commands as c
+from holdfast.core.region.book import REGION
+from holdfast.core.region.state import RegionState
+from holdfast.host.clock import SystemClock
+from holdfast.host.ledger import Identity, Ledger, Role
+from holdfast.host.snapshots import Keeping
+from holdfast.host.store import Head, Outcome, Stored, Written
+from holdfast.stores.sqlite import SqliteStore
+
+NODES = 40
+WRITERS = 32
+#: Small, so that kills also hit snapshots.
+KEEPING = Keeping(log_bytes=1 << 20, log_batches=500)
+
+
+def say(*words: object) -> None:
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+class Telling:
+    """A store that tells when an append begins and ends. Everything else is the store's own."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def append(self, after: Head, batch: Stored) -> Outcome:
+        say("begin", batch.seq)
+        outcome = await self._store.append(after, batch)
+        say("end", batch.seq)
+        return outcome
+
+
+async def prepare(store: SqliteStore, at: int) -> None:
+    """A region with nodes, before anything can go wrong."""
+    batches: list[tuple[bytes, bytes]] = []
+    BenchRegion(NODES, at, lambda raw, digest: batches.append((raw, digest)))
+    head = Head()
+    for number, (raw, digest) in enumerate(batches, 1):
+        outcome = await store.append(head, Stored("bench", number, digest, raw))
+        assert isinstance(outcome, Written), outcome
+        head = outcome.head
+
+
+class Life:
+    """One life of the server and of the scheduler beside it."""
+
+    def __init__(self, ledger: Ledger[RegionState], number: int) -> None:
+        self._ledger = ledger
+        self._number = number
+        self._actor = f"scheduler/life-{number}"
+        self._session = 0
+        self._sequence = 0
+        self._open: list[tuple[int, str, int]] = []
+        self._opening = asyncio.Lock()
+
+    async def run(self) -> None:
+        landed = await self._send(Envelope(self._actor, OpenSession(), self._now()))
+        self._session = self._ledger.durable.state.session_of.get(self._actor) or 0
+        assert self._session >= landed.revision
+        await asyncio.gather(self._beat(), *(self._write() for _ in range(WRITERS)))
+
+    def _now(self) -> int:
+        return self._ledger.clock.wall()
+
+    async def _send(self, envelope: Envelope[Any]) -> Landed:
+        answer = await self._ledger.submit(envelope)
+        assert isinstance(answer, Landed), answer
+        return answer
+
+    async def _beat(self) -> None:
+        while True:
+            self._ledger.renew(self._actor, self._session)
+            await asyncio.sleep(1)
+
+    async def _write(self) -> None:
+        state = self._ledger.durable.state
+        nodes = [uid for uid, _ in state.nodes.items()]
+        while True:
+            assignment, digest, ordinal = await self._next()
+            self._sequence += 1
+            sequence = self._sequence
+            placement = c.Placement(ordinal, nodes[ordinal % len(nodes)])
+            group = c.Group(assignment, digest, (placement,))
+            command = c.Propose((group,), self._now() + 4_000)
+            view = self._ledger.durable.state.facts.seq << 20
+            landed = await self._send(Envelope(self._actor, command, self._now(), self._session, sequence, view=view))
+            say("ack", self._session, sequence, landed.revision)
+
+    async def _next(self) -> tuple[int, str, int]:
+        """The next slot that waits; a new workload when none does."""
+        async with self._opening:
+            if not self._open:
+                await self._open_workload()
+            return self._open.pop()
+
+    async def _open_workload(self) -> None:
+        state = self._ledger.durable.state
+        region = BenchRegion.__new__(BenchRegion)  # only for the shape of its workloads
+        region.assignments = [a for _, a in state.assignments.items()]
+        region.digest = next(digest for digest, _ in state.templates.items())
+        assignment, shipped, opened = region.next_workload(state.place.cursor)
+        await self._send(Envelope("controller/link", shipped, self._now()))
+        await self._send(Envelope("controller/replica", opened, self._now()))
+        self._open = [(assignment.uid, region.digest, ordinal) for ordinal in reversed(opened.ordinals)]
+
+
+async def main(folder: Path, life: int) -> None:
+    clock = SystemClock()
+    store = await SqliteStore.open(folder)
+    if (await store.head()).seq == 0:
+        await prepare(store, clock.wall())
+    telling: Any = Telling(store)
+    ledger = Ledger(REGION, telling, clock, Identity(f"life-{life}"), keeping=KEEPING)
+    serving = asyncio.create_task(ledger.run())
+    try:
+        while ledger.role is not Role.LEADING:
+            assert not serving.done(), serving.exception()
+            await asyncio.sleep(0.001)
+        await Life(ledger, life).run()
+    finally:
+        serving.cancel()
+        await asyncio.wait({serving})
+        await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
