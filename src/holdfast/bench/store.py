@@ -1,0 +1,125 @@
+"""The embedded store: what a commit costs, beside the least a durable write can cost, and beside a snapshot.
+
+A commit is one batch of a hundred placements, as a region seals it, through the store as a host calls it: hand-over to
+the writer's thread, transaction, sync, answer. Its baseline appends the same bytes to one file in the same folder,
+with fdatasync. Both run in turns in blocks of fifty; of each the median of the blocks' means counts, so that the
+checkpoints that commits bring about are in it, and a stall of the disk is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from pathlib import Path
+from statistics import fmean, median
+
+from holdfast.bench.region import BenchRegion
+from holdfast.bench.report import Report, Result, at_most, machine
+from holdfast.core.ledger.codec import chain
+from holdfast.core.ledger.draft import Draft, Landed
+from holdfast.core.region.book import REGION
+from holdfast.host.store import Head, Stored, Written
+from holdfast.stores.sqlite import SqliteStore
+
+BLOCKS = 40
+BLOCK = 50
+RECORDS = 100
+#: A snapshot of a million slots: chunks of five thousand rows.
+CHUNKS = 200
+CHUNK_BYTES = 920_000
+
+
+def run(*, blocks: int = BLOCKS, chunks: int = CHUNKS) -> Report:
+    """All figures of the store, on the file system of the current folder."""
+    raw = a_hundred_placements()
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder:
+        results = asyncio.run(_measure(Path(folder), raw, blocks, chunks))
+    return Report(machine(), tuple(results))
+
+
+def a_hundred_placements() -> bytes:
+    """What a region writes for a hundred proposals of one placement each."""
+    region = BenchRegion(200)
+    draft = Draft(REGION, region.state)
+    for envelope in region.proposals(region.open_workload(), 1)[:RECORDS]:
+        answer = draft.consider(envelope, envelope.sent)
+        assert isinstance(answer, Landed), answer
+    raw, _ = draft.seal()
+    return raw
+
+
+class _Commits:
+    """Appends the same bytes to a store, one batch after another, and takes the times."""
+
+    def __init__(self, store: SqliteStore, raw: bytes) -> None:
+        self._store = store
+        self._raw = raw
+        self._head = Head()
+
+    async def once(self) -> float:
+        """Seconds from handing it over to its answer; the digest is not the store's work."""
+        digest = chain(self._head.digest, self._raw)
+        batch = Stored("bench", self._head.seq + 1, digest, self._raw)
+        start = time.perf_counter()
+        outcome = await self._store.append(self._head, batch)
+        spent = time.perf_counter() - start
+        assert isinstance(outcome, Written), outcome
+        self._head = outcome.head
+        return spent
+
+
+async def _measure(folder: Path, raw: bytes, blocks: int, chunks: int) -> list[Result]:
+    store = await SqliteStore.open(folder / "store")
+    try:
+        commits = _Commits(store, raw)
+        ratio = await _against_raw_appends(commits, folder / "raw", raw, blocks)
+        alone, beside = await _beside_a_snapshot(store, commits, chunks)
+    finally:
+        await store.close()
+    return [
+        at_most("store.sqlite.group100", ratio, "x raw append", 1.0, 2.5),
+        at_most("store.sqlite.snapshot.p99", _percentile(beside, 99), "ms", _percentile(alone, 99), 25),
+        at_most("store.sqlite.snapshot.max", max(beside) * 1000, "ms", max(alone) * 1000, 60),
+    ]
+
+
+async def _against_raw_appends(commits: _Commits, path: Path, raw: bytes, blocks: int) -> float:
+    stored, plain = [], []
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        for _ in range(blocks):
+            stored.append(fmean([await commits.once() for _ in range(BLOCK)]))
+            plain.append(fmean([_append(file, raw) for _ in range(BLOCK)]))
+    finally:
+        os.close(file)
+    return median(stored) / median(plain)
+
+
+def _append(file: int, raw: bytes) -> float:
+    start = time.perf_counter()
+    os.write(file, raw)
+    os.fdatasync(file)
+    return time.perf_counter() - start
+
+
+async def _beside_a_snapshot(store: SqliteStore, commits: _Commits, chunks: int) -> tuple[list[float], list[float]]:
+    """How long commits took without a snapshot, and while one was written."""
+    alone = [await commits.once() for _ in range(20 * BLOCK)]
+    writing = asyncio.create_task(_snapshot(store, chunks))
+    beside = [await commits.once()]
+    while not writing.done():
+        beside.append(await commits.once())
+    await writing
+    return alone, beside
+
+
+async def _snapshot(store: SqliteStore, chunks: int) -> None:
+    for number in range(chunks):
+        await store.put_chunk(1, f"chunk-{number}", os.urandom(CHUNK_BYTES))
+    await store.put_manifest(1, b"manifest")
+
+
+def _percentile(seconds: list[float], percent: int) -> float:
+    return sorted(seconds)[(len(seconds) - 1) * percent // 100] * 1000

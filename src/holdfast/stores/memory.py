@@ -1,0 +1,165 @@
+"""A store in memory, for tests and simulations: the port's contract and nothing else.
+
+Several hosts in one event loop may share one object; it outlives all of them, as a database would. Each call acts at
+once and then gives way, so a task that is cancelled has written what it was to write. There are no threads and no
+clock of its own: on a loop with virtual time it works in virtual time. Faults belong in a wrapper around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from holdfast.host.store import (
+    Conflict,
+    Full,
+    Head,
+    Outcome,
+    StoreCorrupt,
+    Stored,
+    StoreError,
+    Trimmed,
+    Usage,
+    Written,
+)
+from holdfast.stores.shape import Waiting, must_follow, trimmed
+
+#: What it holds unless told otherwise.
+LIMIT_BYTES = 1 << 30
+
+
+class MemoryStore:
+    """Keeps one log and its snapshots for as long as the object lives."""
+
+    shared = True
+
+    def __init__(self, name: str = "memory", limit_bytes: int = LIMIT_BYTES) -> None:
+        self.name = name
+        #: May be changed at any time: a full disk, and room again.
+        self.limit_bytes = limit_bytes
+        self._head = Head()
+        self._batches: dict[int, Stored] = {}
+        self._chunks: dict[int, dict[str, bytes]] = {}
+        self._manifests: dict[int, bytes] = {}
+        self._used = 0
+        self._waiting = Waiting()
+
+    async def head(self) -> Head:
+        head = self._head
+        await asyncio.sleep(0)
+        return head
+
+    async def append(self, after: Head, batch: Stored) -> Outcome:
+        outcome = self._append(after, batch)
+        await asyncio.sleep(0)
+        return outcome
+
+    async def touch(self, at: Head) -> Outcome:
+        outcome: Outcome
+        if self._head.same_place(at):
+            outcome = self._move(msgspec.structs.replace(self._head, touch=self._head.touch + 1))
+        else:
+            outcome = Conflict(self._head)
+        await asyncio.sleep(0)
+        return outcome
+
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[Stored]:
+        assert first >= 1, f"batches are numbered from 1, {first} was asked for"
+        if first <= self._head.floor:
+            raise Trimmed(trimmed(self.name, first, self._head.floor))
+        found: list[Stored] = []
+        for seq in range(first, self._head.seq + 1):
+            batch = self._batches[seq]
+            size_bytes -= len(batch.raw)
+            if found and size_bytes < 0:
+                break
+            found.append(batch)
+        await asyncio.sleep(0)
+        return found
+
+    async def wait(self, seen: Head, timeout_ms: int) -> Head:
+        return await self._waiting.until_changed(seen, timeout_ms, self.head)
+
+    async def put_chunk(self, seq: int, name: str, raw: bytes) -> None:
+        there = self._chunks.get(seq, {}).get(name, b"")
+        self._take(len(raw) - len(there), f"chunk {name} of snapshot {seq}")
+        self._chunks.setdefault(seq, {})[name] = bytes(raw)
+        await asyncio.sleep(0)
+
+    async def get_chunk(self, seq: int, name: str) -> bytes:
+        raw = self._chunks.get(seq, {}).get(name)
+        if raw is None:
+            raise StoreCorrupt(
+                f"{self.name}: chunk {name} of snapshot {seq} is not there\nhint: load the snapshot before it"
+            )
+        await asyncio.sleep(0)
+        return raw
+
+    async def put_manifest(self, seq: int, raw: bytes) -> None:
+        self._take(len(raw) - len(self._manifests.get(seq, b"")), f"the manifest of snapshot {seq}")
+        self._manifests[seq] = bytes(raw)
+        await asyncio.sleep(0)
+
+    async def manifests(self) -> list[tuple[int, bytes]]:
+        await asyncio.sleep(0)
+        return sorted(self._manifests.items(), reverse=True)
+
+    async def drop_snapshot(self, seq: int) -> None:
+        self._used -= len(self._manifests.pop(seq, b""))
+        self._used -= sum(map(len, self._chunks.pop(seq, {}).values()))
+        await asyncio.sleep(0)
+
+    async def leftovers(self) -> list[int]:
+        await asyncio.sleep(0)
+        return sorted(self._chunks.keys() - self._manifests.keys())
+
+    async def trim(self, log_id: str, floor: int) -> Outcome:
+        outcome = self._trim(log_id, floor)
+        await asyncio.sleep(0)
+        return outcome
+
+    async def usage(self) -> Usage:
+        await asyncio.sleep(0)
+        return Usage(self._used, self.limit_bytes)
+
+    async def reclaim(self) -> None:
+        """Nothing is left to give back: what is trimmed or dropped is free at once."""
+        await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Nothing ends: the other hosts, and the next life of this one, find what was written."""
+
+    def _append(self, after: Head, batch: Stored) -> Outcome:
+        must_follow(after, batch)
+        if not self._head.same_place(after):
+            return Conflict(self._head)
+        if self._used + len(batch.raw) > self.limit_bytes:
+            return Full(
+                f"{self.name}: {self._used:,} of {self.limit_bytes:,} bytes are used, {len(batch.raw):,} needed"
+            )
+        self._used += len(batch.raw)
+        self._batches[batch.seq] = batch
+        return self._move(Head(batch.log_id, batch.seq, batch.digest, self._head.floor, self._head.touch))
+
+    def _trim(self, log_id: str, floor: int) -> Outcome:
+        head = self._head
+        if head.log_id != log_id or not head.floor <= floor <= head.seq:
+            return Conflict(head)
+        for seq in range(head.floor + 1, floor + 1):
+            self._used -= len(self._batches.pop(seq).raw)
+        return self._move(msgspec.structs.replace(head, floor=floor))
+
+    def _move(self, head: Head) -> Written:
+        self._head = head
+        self._waiting.wake()
+        return Written(head)
+
+    def _take(self, size_bytes: int, what: str) -> None:
+        if self._used + size_bytes > self.limit_bytes:
+            raise StoreError(
+                f"{self.name}: no room for {size_bytes:,} bytes of {what}: "
+                f"{self._used:,} of {self.limit_bytes:,} are used\n"
+                "hint: trim the log or drop a snapshot"
+            )
+        self._used += size_bytes

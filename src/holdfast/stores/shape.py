@@ -1,0 +1,52 @@
+"""What all stores share: what they ask of a batch, and how a change of the head reaches those who wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from holdfast.host.store import Head, Stored
+
+
+def must_follow(after: Head, batch: Stored) -> None:
+    """A batch comes directly after the head it names, in the same log, unless it is the first of all."""
+    assert batch.seq == after.seq + 1, f"batch {batch.seq} cannot follow {after.seq}"
+    assert batch.log_id, "a batch names its log"
+    assert batch.log_id == after.log_id or not after.log_id, f"a batch of {batch.log_id} cannot follow {after.log_id}"
+    assert batch.digest, "a batch has a digest"
+
+
+def trimmed(name: str, seq: int, floor: int) -> str:
+    """The message for a batch that lies behind the floor."""
+    return (
+        f"{name}: batch {seq} is trimmed, the floor is {floor}\nhint: load the newest snapshot and read on from there"
+    )
+
+
+class Waiting:
+    """The calls of `wait` that are under way, in one event loop, woken in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._events: list[asyncio.Event] = []
+
+    def wake(self) -> None:
+        """The head has moved, or its leader gave a sign of life."""
+        for event in self._events:
+            event.set()
+
+    async def until_changed(self, seen: Head, timeout_ms: int, look: Callable[[], Awaitable[Head]]) -> Head:
+        """The head once it differs from `seen` in place or touch, or as it is after the timeout."""
+        changed = asyncio.Event()
+        self._events.append(changed)
+        try:
+            head = await look()
+            async with asyncio.timeout(timeout_ms / 1000):
+                while head.same_place(seen) and head.touch == seen.touch:
+                    await changed.wait()
+                    changed.clear()
+                    head = await look()
+        except TimeoutError:
+            head = await look()
+        finally:
+            self._events.remove(changed)
+        return head
