@@ -23,5 +23,5 @@ Watching and acting
 - `controller`, `proposing`, `workqueue`       one controller at work, what it sends, what waits for it
 - `supervise`, `beside`                        long-lived tasks, restarted and given up; `waiting` for deadlines
 - `errors`        what a host says instead of an answer, and what stops it
-- `meters`, `journal`, `collector`             numbers, structured logs, the garbage collector at size; `metrics` lists them
+- `meters`, `journal`, `collector`             numbers (listed in `metrics`), logs, the garbage collector at size
 """

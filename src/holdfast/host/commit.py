@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from holdfast.host.clock import Clock
 from holdfast.host.meters import Meters
-from holdfast.host.store import Conflict, Full, Head, Outcome, Store, Stored, StoreError, Trimmed, Unknown, Written
+from holdfast.host.store import Conflict, Full, Head, Outcome, Store, Stored, Trimmed, Unknown, Written
 
 RETRY_FIRST_MS = 20
 RETRY_MOST_MS = 1_000
@@ -60,20 +60,33 @@ class Append:
         self.began = clock.boot()
         self.trouble = ""
         self._stop = False
-        self._task = asyncio.create_task(self._settle(), name=f"append {batch.seq}")
+        self._loop = asyncio.get_running_loop()
+        self._told: asyncio.Future[Settled] = self._loop.create_future()
+        self._task = self._loop.create_task(self._run(), name=f"append {batch.seq}")
 
     async def settled(self, within_ms: int) -> Settled:
         """How it ended. After `within_ms` without an end: given up, and no further try is begun."""
-        await asyncio.wait({self._task}, timeout=within_ms / 1000)
-        if not self._task.done():
-            self._stop = True
-            return GivenUp(self.trouble or f"{self._store.name} has not answered for {within_ms} ms")
-        return self._task.result()
+        alarm = self._loop.call_later(within_ms / 1000, self._give_up, within_ms)
+        try:
+            # A future of its own: whoever stops waiting for it must not cancel the append.
+            return await self._told
+        finally:
+            alarm.cancel()
 
-    async def finished(self) -> None:
-        """Return when nothing of it is under way any more, whatever the outcome."""
+    def _give_up(self, within_ms: int) -> None:
         self._stop = True
-        await asyncio.wait({self._task})
+        self._tell(GivenUp(self.trouble or f"{self._store.name} has not answered for {within_ms} ms"))
+
+    def _tell(self, settled: Settled) -> None:
+        if not self._told.done():
+            self._told.set_result(settled)
+
+    async def _run(self) -> None:
+        self._tell(await self._settle())
+
+    def is_finished(self) -> bool:
+        """Whether nothing of it is under way any more, whatever the outcome."""
+        return self._task.done()
 
     async def _settle(self) -> Settled:
         wait, open_before = RETRY_FIRST_MS, False
@@ -90,9 +103,8 @@ class Append:
                     open_before = open_before or isinstance(outcome, Unknown)
                     self.trouble = why
                     self._meters.count("append_unknown")
-            if self._stop:
-                return GivenUp(self.trouble)
-            await self._clock.sleep(wait)
+            if not self._stop:
+                await self._clock.sleep(wait)
             if self._stop:
                 return GivenUp(self.trouble)
             wait = min(wait * 2, RETRY_MOST_MS)
@@ -101,12 +113,12 @@ class Append:
     async def _try(self) -> Outcome:
         try:
             return await self._store.append(self._after, self._batch)
-        except Exception as error:  # the port promises an outcome; whatever breaks that promise leaves it open too
-            return Unknown(f"{type(error).__name__}: {error}")
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
-            return Unknown(f"{self._store.name} cancelled the append itself")
+            return Unknown(f"{self._store.name} cancelled the append itself: {error}")
+        except Exception as error:  # the port promises an outcome; whatever breaks that promise leaves it open too
+            return Unknown(f"{type(error).__name__}: {error}")
 
     async def _judge_conflict(self, head: Head) -> Settled:
         ours = self._batch
@@ -118,8 +130,8 @@ class Append:
             under = await self._store.read(ours.seq, 1)
         except Trimmed:
             return GivenUp(f"batch {ours.seq} is trimmed by now; the head is at {head.seq}")
-        except StoreError as error:
-            return GivenUp(str(error))
+        except Exception as error:  # whatever it was: what lies under the head could not be told
+            return GivenUp(f"{type(error).__name__}: {error}")
         return BatchLanded(self.began, head) if under and under[0].digest == ours.digest else BatchLost(head)
 
 

@@ -25,7 +25,7 @@ S = TypeVar("S", bound=LedgerState)
 
 EVERY_BATCHES = 1_000
 #: For each of so many rows a digest waits for another thousand batches.
-ROWS_EACH = 1 << 16
+ROWS_EACH = 1 << 14
 #: Between two steps, which take a millisecond or two, everybody else gets at least this long.
 REST_MS = 4
 

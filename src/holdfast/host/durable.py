@@ -23,6 +23,8 @@ S = TypeVar("S", bound=LedgerState)
 
 #: Of how many batches the digests are kept in memory, to check tokens against.
 DIGESTS_KEPT = 4_096
+#: So many who wait no longer are not worth tidying away.
+WAITERS_KEPT = 256
 
 Listener = Callable[[Batch[Any]], None]
 
@@ -40,6 +42,8 @@ class Durable(Generic[S]):
         self._recent: deque[tuple[int, int, bytes]] = deque(maxlen=DIGESTS_KEPT)
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._asked = 0
+        #: How many have stopped waiting since they were last tidied away.
+        self._done = 0
         self._remember()
 
     def replace(self, state: S) -> None:
@@ -102,6 +106,21 @@ class Durable(Generic[S]):
         except TimeoutError:
             here = self.state.facts.seq
             raise NotReached(f"batch {seq} was not reached within {timeout_ms} ms; this server is at {here}") from None
+        finally:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Forget those who no longer wait, now and then: what some of them waited for may never come."""
+        self._done += 1
+        if self._done * 2 > len(self._waiting) + WAITERS_KEPT:
+            self._waiting = [one for one in self._waiting if not one[2].done()]
+            heapq.heapify(self._waiting)
+            self._done = 0
+
+    def must_be_of_this_log(self, held: Token) -> None:
+        """`Diverged` when the token is of another log: no waiting will make it part of this one."""
+        if self.state.facts.log_id not in ("", held.log_id):
+            raise Diverged(f"{show_token(held)} is not in this log, which is at {show_token(self.token())}: list again")
 
     async def check(self, held: Token, log: Log) -> None:
         """`Diverged` unless the token's batch is part of this log; `Trimmed` where that can no longer be told."""

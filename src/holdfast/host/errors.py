@@ -57,6 +57,12 @@ class NotReached(Unavailable):
     code = "not-reached"
 
 
+class Halted(Unavailable):
+    """This server has stopped and gives no answers: what it holds cannot be relied on."""
+
+    code = "stopped"
+
+
 class ListAgain(Exception):
     """What a reader stood on is no longer here: take a list and go on from its token."""
 

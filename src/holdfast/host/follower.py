@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from holdfast.core.ledger.state import LedgerState
@@ -33,16 +34,17 @@ class Follower(Generic[S]):
         self._clock = clock
         self._meters = meters
         self._terms = terms
-        self._seen = Head()
+        #: The head up to which this state was brought, and the newest that was read.
+        self._seen = self._read = Head()
         #: When a reading of the head that this state has reached began, by the even clock.
         self.caught_up: int | None = None
         self.trouble = ""
 
-    async def run(self, *, may_stand: bool) -> None:
-        """Follow until it is this server's turn to stand; for ever if it may not."""
+    async def run(self, may_stand: Callable[[], bool]) -> None:
+        """Follow until it is this server's turn to stand, and it may."""
         while True:
             await self._look()
-            if may_stand and not self.trouble and self._terms.may_stand(self._durable.state.facts.settings):
+            if may_stand() and not self.trouble and self._terms.may_stand(self._durable.state.facts.settings):
                 return
 
     async def _look(self) -> None:
@@ -57,6 +59,8 @@ class Follower(Generic[S]):
             await self._clock.sleep(interval)
             return
         check_forward(self._store.name, self._durable.head(), head)
+        check_forward(self._store.name, self._read, head)
+        self._read = head
         try:
             await self._catch_up(head)
         except (StoreError, TimeoutError) as error:
@@ -75,6 +79,8 @@ class Follower(Generic[S]):
                     batches = await self._store.read(after + 1, READ_BYTES)
             except Trimmed as error:
                 raise LeftBehind(str(error)) from error
+            if not batches:
+                raise StoreError(f"{self._store.name}: batch {after + 1} lies below its head and cannot be read")
             for number, stored in enumerate(batches):
                 durable.fold(read_batch(durable.book, durable.state, stored, self._store.name), len(stored.raw))
                 if number % FOLD_AT_ONCE == 0:

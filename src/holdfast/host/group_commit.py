@@ -5,12 +5,14 @@
                                              --> full:     answered `read-only`; nothing has happened
                                              --> given up: step down; answered `outcome-unknown`
 
-One batch is in flight. Answers wait for their batch, refusals too: they may rest on what is not durable yet.
+One batch is in flight, and none is decided meanwhile (ADR 0016). Answers wait for their batch, refusals too: they may
+rest on what is not durable yet.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 from holdfast.core.ledger.answers import Code, Refused, Repeated
@@ -18,33 +20,58 @@ from holdfast.core.ledger.draft import Draft, Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state import LedgerState
 from holdfast.host.commit import Append, BatchLanded, BatchLost, GivenUp, Settled
-from holdfast.host.errors import Failed, NotLeading, OutcomeUnknown, ReadOnly
-from holdfast.host.lanes import Turn, Waiting, refuse
-from holdfast.host.store import BATCH_BYTES, Full, Head, Stored
+from holdfast.host.errors import Failed, NotLeading, OutcomeUnknown, ReadOnly, Unavailable
+from holdfast.host.lanes import Waiting, refuse, turn
+from holdfast.host.refusals import Refusals
+from holdfast.host.store import BATCH_BYTES, Full, Stored
 from holdfast.host.term import SteppedDown, Term
 
 S = TypeVar("S", bound=LedgerState)
 Answered = Landed | Refused | Repeated
 
+#: Shows within so many milliseconds that this server still leads, by a proof that begins after the call.
+ProveNow = Callable[[int], Awaitable[None]]
+
+
+class Decided(Generic[S]):
+    """A draft, the commands that it was made of, and what each will be answered."""
+
+    def __init__(self, draft: Draft[S]) -> None:
+        self.draft = draft
+        self.taken: list[Waiting] = []
+        self.answers: list[Answered] = []
+        self.sealed = (b"", b"")
+        #: Its append, as a question whether this server still leads.
+        self.question = 0
+
+    def tell(self, error: Exception) -> None:
+        """Tell everybody that there is no answer."""
+        for one in self.taken:
+            refuse(one, error)
+
 
 class GroupCommit(Generic[S]):
     """The one writer of a term."""
 
-    def __init__(self, term: Term[S]) -> None:
+    def __init__(self, term: Term[S], prove_now: ProveNow) -> None:
         self._term = term
+        self._prove_now = prove_now
+        #: So many commands are judged one by one, because judging them together failed.
+        self._one_by_one = 0
         self._append: Append | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
     async def run(self) -> None:
         """Commit what waits, batch after batch, until the term is over."""
-        while not self._term.is_over:
-            await self._term.lanes.wait()
-            draft, taken, answers = self._decide()
-            if len(draft):
-                await self.commit(draft, taken, answers)
-            elif taken:
-                await self._answer_unchanged(taken, answers)
+        term = self._term
+        while not term.is_over:
+            await term.lanes.wait()
+            now = self._decide()
+            if len(now.draft):
+                await self._commit(now)
+            elif now.taken:
+                await self._answer_unchanged(now)
             # Whoever was answered sends what comes next before another batch is closed.
             await asyncio.sleep(0)
 
@@ -65,121 +92,135 @@ class GroupCommit(Generic[S]):
         """Return when the batch in flight, if there is one, is answered."""
         await self._idle.wait()
 
-    async def finish(self) -> None:
-        """Return when no append is under way any more."""
-        if self._append is not None:
-            await self._append.finished()
+    def is_finished(self) -> bool:
+        """Whether no append is under way any more."""
+        return self._append is None or self._append.is_finished()
 
-    def _decide(self) -> tuple[Draft[S], list[Waiting], list[Answered]]:
-        """Judge what waits on an overlay. A command that cannot be judged is set aside, and the rest judged anew."""
-        term = self._term
+    def _decide(self) -> Decided[S]:
+        """Judge what waits, and seal it. What cannot be judged together is judged one by one, to find the culprit."""
         while True:
-            turn, draft = Turn(term.lanes, BATCH_BYTES), Draft(term.durable.book, term.durable.state)
-            at, earlier, consider = term.now(), term.refusals.earlier, draft.consider
-            taken: list[Waiting] = []
-            answers: list[Answered] = []
-            one = turn.next()
+            decided = Decided(Draft(self._term.durable.book, self._term.durable.state))
+            alone, self._one_by_one = self._one_by_one > 0, max(0, self._one_by_one - 1)
             try:
-                while one is not None:
-                    if not one.answer.done():  # otherwise nobody waits any more, and it was never looked at
-                        before = draft.size_bytes
-                        answers.append(earlier(one.envelope) or consider(one.envelope, at))
-                        taken.append(one)
-                        turn.took(one.lane, draft.size_bytes - before)
-                    one = turn.next()
+                self._judge(decided, alone=alone)
+                if len(decided.draft):
+                    decided.sealed = decided.draft.seal()
             except Exception as error:
-                assert one is not None
-                self._set_aside(one, error)
-                term.lanes.put_back(taken)
-                continue
-            return draft, taken, answers
+                self._judge_apart(decided.taken, error)
+            else:
+                return decided
 
-    def _set_aside(self, one: Waiting, error: Exception) -> None:
+    def _judge(self, decided: Decided[S], *, alone: bool) -> None:
+        term, draft, taken = self._term, decided.draft, decided.taken
+        at, consider, answered = term.now(), draft.consider, decided.answers.append
+        # A packet that comes twice is not judged twice, nor on what came in between: not even within a batch.
+        fresh = Refusals()
+        may_be_known, before, waiting = bool(term.refusals), 0, turn(term.lanes, BATCH_BYTES)
+        one = next(waiting)
+        while one is not None:
+            if not one.answer.done():  # otherwise nobody waits any more, and it was never looked at
+                envelope = one.envelope
+                taken.append(one)
+                known = (term.refusals.earlier(envelope) or fresh.earlier(envelope)) if may_be_known else None
+                answer = known or consider(envelope, at)
+                answered(answer)
+                if type(answer) is Refused:
+                    may_be_known = True
+                    _keep(fresh, draft.state, envelope, answer)
+                if alone:
+                    return
+            before, took = draft.size_bytes, draft.size_bytes - before
+            one = waiting.send(took)
+
+    def _judge_apart(self, taken: list[Waiting], error: Exception) -> None:
+        """Judge one by one what could not be judged together; a single command is set aside."""
+        if len(taken) > 1:
+            self._one_by_one = len(taken)
+            self._term.lanes.put_back(taken)
+            return
+        (one,) = taken
         command = type(one.envelope.command).__name__
         self._term.meters.count("commands_failed", command=command)
         self._term.journal.error("command-failed", error, command=command, actor=one.envelope.actor)
         refuse(one, Failed(f"judging {command} failed: {type(error).__name__}; it was logged"))
 
-    async def commit(self, draft: Draft[S], taken: list[Waiting], answers: list[Answered]) -> None:
-        """Append the draft and see it through. Raises `SteppedDown` when the term is over."""
-        term = self._term
-        raw, digest = draft.seal()
-        facts, after = draft.state.facts, term.durable.head()
+    async def begin(self, draft: Draft[S]) -> None:
+        """Append the first batch of a term. Raises `SteppedDown` when somebody else was faster."""
+        now = Decided(draft)
+        now.sealed = draft.seal()
+        await self._commit(now)
+
+    async def _commit(self, now: Decided[S]) -> None:
+        """Append a sealed batch and see it through. Raises `SteppedDown` when the term is over."""
+        term, facts = self._term, now.draft.state.facts
+        raw, digest = now.sealed
         batch = Stored(facts.log_id, facts.seq, digest, raw)
-        self._append = Append(term.store, term.clock, term.meters, after, batch)
+        now.question = term.proof.begin()
+        self._append = Append(term.store, term.clock, term.meters, term.durable.head(), batch)
         self._idle.clear()
         try:
-            self._conclude(
-                await self._append.settled(facts.settings.session_lease), draft, batch, after, taken, answers
-            )
-        except asyncio.CancelledError:
-            _tell(taken, OutcomeUnknown("this server shut down while it wrote the command; retry with the same key"))
+            self._conclude(await self._append.settled(facts.settings.session_lease), now, batch)
+        except BaseException:
+            now.tell(OutcomeUnknown("this server stopped while it wrote the command; retry with the same key"))
             raise
         finally:
             self._idle.set()
 
-    def _conclude(
-        self,
-        settled: Settled,
-        draft: Draft[S],
-        batch: Stored,
-        after: Head,
-        taken: list[Waiting],
-        answers: list[Answered],
-    ) -> None:
+    def _conclude(self, settled: Settled, now: Decided[S], batch: Stored) -> None:
         """Everything that follows from how an append ended, in one loop turn."""
         term = self._term
         if not isinstance(settled, GivenUp):
             self._append = None
         match settled:
             case BatchLanded(began, overtaken):
-                term.durable.land(draft, len(batch.raw))
-                self._answer(taken, answers)
-                term.proof.proven(began)
+                term.durable.land(now.draft, len(batch.raw))
+                self._answer(now)
                 term.room.landed()
                 term.meters.count("batches")
                 term.meters.time("commit_ms", term.clock.boot() - began)
                 if overtaken is not None:
                     raise SteppedDown(f"another server leads: the head is at {overtaken.seq}", deposed=True)
+                term.proof.proven(began, now.question)
             case BatchLost(head):
-                _tell(taken, NotLeading("another server leads; the command was not executed"))
-                raise term.depose(after, head)
+                now.tell(NotLeading("another server leads; the command was not executed"))
+                raise term.depose(term.durable.head(), head)
             case Full(why):
                 term.room.full(why)
-                _tell(taken, ReadOnly(term.room.why()))
+                now.tell(ReadOnly(term.room.why()))
             case GivenUp(why):
-                _tell(taken, OutcomeUnknown(f"{why}; retry with the same key"))
+                now.tell(OutcomeUnknown(f"{why}; retry with the same key"))
                 raise SteppedDown(f"whether batch {batch.seq} landed cannot be told: {why}")
 
-    async def _answer_unchanged(self, taken: list[Waiting], answers: list[Answered]) -> None:
-        """Refusals and repeats change nothing, but only a proven leader may give them."""
+    async def _answer_unchanged(self, now: Decided[S]) -> None:
+        """Refusals change nothing, but they are answers: only who leads may give them, on the newest state."""
+        settings = self._term.durable.state.facts.settings
         try:
-            self._term.must_be_proven()
-        except Exception as error:
-            _tell(taken, error)
+            await self._prove_now(settings.session_lease // 2)
+        except Unavailable as error:
+            now.tell(error)
+        except BaseException:
+            now.tell(NotLeading("this server stepped down; the command was not executed"))
+            raise
         else:
-            self._answer(taken, answers)
+            self._answer(now)
 
-    def _answer(self, taken: list[Waiting], answers: list[Answered]) -> None:
+    def _answer(self, now: Decided[S]) -> None:
         meters = self._term.meters
-        for one, answer in zip(taken, answers, strict=True):
-            if isinstance(answer, Refused):
+        for one, answer in zip(now.taken, now.answers, strict=True):
+            if type(answer) is Refused:
                 meters.count("commands_refused", code=answer.code.value)
-                self._keep_refusal(one.envelope, answer)
-            if not one.answer.done():
-                one.answer.set_result(answer)
-        meters.count("commands", len(taken))
-
-    def _keep_refusal(self, envelope: Envelope[Any], answer: Refused) -> None:
-        """A number that came too early is not used up, and nobody uses up the numbers of another's session."""
-        if answer.code in (Code.TOO_MANY_IN_FLIGHT, Code.TOO_MANY_KEYS):
-            return
-        session = self._term.durable.state.sessions.get(envelope.session)
-        if envelope.session and (session is None or session.principal != envelope.actor):
-            return
-        self._term.refusals.remember(envelope, answer)
+                _keep(self._term.refusals, self._term.durable.state, one.envelope, answer)
+            future = one.answer
+            if not future.done():
+                future.set_result(answer)
+        meters.count("commands", len(now.taken))
 
 
-def _tell(taken: list[Waiting], error: Exception) -> None:
-    for one in taken:
-        refuse(one, error)
+def _keep(refusals: Refusals, state: LedgerState, envelope: Envelope[Any], answer: Refused) -> None:
+    """A number that came too early is not used up, and nobody uses up the numbers of another's session."""
+    if answer.code in (Code.TOO_MANY_IN_FLIGHT, Code.TOO_MANY_KEYS):
+        return
+    session = state.sessions.get(envelope.session)
+    if envelope.session and (session is None or session.principal != envelope.actor):
+        return
+    refusals.remember(envelope, answer)

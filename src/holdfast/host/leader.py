@@ -20,13 +20,17 @@ from holdfast.host.term import SteppedDown, Term
 
 S = TypeVar("S", bound=LedgerState)
 
+#: A question that the store left open is asked again after this time.
+ASK_AGAIN_MS = 20
+
 
 class Leader(Generic[S]):
     """One term of this server. It ends when `run` raises `SteppedDown`, and is never taken up again."""
 
     def __init__(self, term: Term[S]) -> None:
         self.term = term
-        self._commits = GroupCommit(term)
+        self._loop = asyncio.get_running_loop()
+        self._commits = GroupCommit(term, self.prove_now)
         self._proving: asyncio.Task[None] | None = None
 
     async def submit(self, envelope: Envelope[Any]) -> Answered:
@@ -38,7 +42,7 @@ class Leader(Generic[S]):
         term.must_be_proven()
         if term.room.is_closed_to(rule.lane):
             raise ReadOnly(term.room.why())
-        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answered] = self._loop.create_future()
         term.lanes.add(Waiting(envelope, rule.lane, answer))
         return await answer
 
@@ -55,7 +59,7 @@ class Leader(Generic[S]):
 
     async def record(self, digest: RecordDigest) -> None:
         """Put a digest of the state into the log. A refusal is no harm: the next one is recorded."""
-        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answered] = self._loop.create_future()
         self.term.lanes.add(Waiting(Envelope("ledger", digest, self.term.now()), Lane.PROOFS, answer))
         try:
             await answer
@@ -74,7 +78,7 @@ class Leader(Generic[S]):
             answer = draft.consider(Envelope("ledger", command, at), at)
             if not isinstance(answer, Landed):
                 raise SteppedDown(f"cannot stand: {answer}")
-        await self._commits.commit(draft, [], [])
+        await self._commits.begin(draft)
         if self.term.proof.age() is None:
             raise SteppedDown(f"cannot stand: {self.term.room.why()}")
         self.term.sessions.restart("new-term")
@@ -98,10 +102,9 @@ class Leader(Generic[S]):
             for waiting in self.term.lanes.drain():
                 refuse(waiting, NotLeading("this server stepped down before it looked at the command"))
 
-    async def finish(self) -> None:
-        """Return when no append of this term is under way any more: only then may anything else be appended."""
-        self.term.is_over = True
-        await self._commits.finish()
+    def is_finished(self) -> bool:
+        """Whether no append of this term is under way any more: only then may anything else be appended."""
+        return self._commits.is_finished()
 
     # Proofs
 
@@ -133,23 +136,33 @@ class Leader(Generic[S]):
             self._proving.add_done_callback(_seen)
         await asyncio.shield(self._proving)
 
-    async def prove_since(self, asked: int, timeout_ms: int) -> None:
-        """Return when a proof that began at or after `asked` stands. `NotProven` when none comes in time."""
+    async def prove_now(self, timeout_ms: int) -> None:
+        """Return when a proof stands that began after this call. `NotProven` when none comes in time."""
         term = self.term
+        asked = term.proof.questions
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 while not term.proof.covers(asked):
                     await self.prove()
                     if not term.proof.covers(asked):
-                        await term.clock.sleep(1)
+                        await self._next_proof()
         except TimeoutError:
             raise NotProven(f"no proof within {timeout_ms} ms: {term.trouble or term.store.name}") from None
+
+    async def _next_proof(self) -> None:
+        """Return when something was proven, or when it is time to ask again."""
+        try:
+            async with asyncio.timeout(ASK_AGAIN_MS / 1000):
+                await self.term.proof.another()
+        except TimeoutError:
+            self.term.must_be_leading()
 
     async def _ask_store(self) -> None:
         term = self.term
         settings, began, ours = term.durable.state.facts.settings, term.clock.boot(), term.durable.head()
         if self._commits.is_stuck(settings.proof_interval):
             return
+        question = term.proof.begin()
         try:
             async with asyncio.timeout(settings.session_lease / 5000):
                 head = await self._look(ours)
@@ -159,7 +172,7 @@ class Leader(Generic[S]):
             return
         term.trouble = ""
         if head.same_place(ours):
-            term.proof.proven(began)
+            term.proof.proven(began, question)
         elif term.durable.head().same_place(ours) and head.digest != self._commits.in_flight():
             raise term.depose(ours, head)
 
@@ -185,7 +198,7 @@ class Leader(Generic[S]):
     def _end(self, session: int) -> None:
         term = self.term
         envelope = Envelope("ledger", EndSession(session, "silent"), term.now())
-        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answered] = self._loop.create_future()
 
         def look(done: asyncio.Future[Answered]) -> None:
             if done.cancelled() or done.exception() is not None or isinstance(done.result(), Refused):

@@ -30,7 +30,7 @@ from holdfast.host.changes import Interest
 from holdfast.host.clock import Clock
 from holdfast.host.digests import Digests
 from holdfast.host.durable import Durable
-from holdfast.host.errors import NotLeading, NotReached, Stopped
+from holdfast.host.errors import Halted, NotLeading, NotReached, Stopped
 from holdfast.host.follower import Follower, LeftBehind
 from holdfast.host.group_commit import Answered
 from holdfast.host.journal import Journal
@@ -38,7 +38,7 @@ from holdfast.host.leader import Leader
 from holdfast.host.load import Damaged, Loaded, load
 from holdfast.host.meters import Meters
 from holdfast.host.proof import Renewal
-from holdfast.host.reads import Level, View
+from holdfast.host.reads import Level, Reads, View
 from holdfast.host.snapshots import Keeping, Snapshots
 from holdfast.host.store import Store, StoreCorrupt, StoreError
 from holdfast.host.subscription import Subscription
@@ -87,22 +87,23 @@ class Ledger(Generic[S]):
         self.role = Role.LOADING
         #: Work done beside a leader for as long as it leads, by name: controllers, for one.
         self.beside: dict[str, Callable[[Leader[S]], Coroutine[Any, Any, None]]] = {}
-        self._trouble = ""
+        self._trouble, self._trouble_in = "", 0
         self.hub = Hub(book, store, self.durable.token(), self.meters)
         self.durable.listeners.append(self.hub.publish)
         self._terms = Terms(clock, alone=not store.shared)
         self._digests = Digests(self.durable, clock, self.meters)
         self.snapshots = Snapshots(self.durable, store, clock, self.meters, self.journal, keeping or Keeping())
         self._follower = Follower(self.durable, store, clock, self.meters, self._terms)
+        self._reads = Reads(self.durable, store, clock, self._follower)
         self.leader: Leader[S] | None = None
         #: The leader of the last term, whose append may still be under way: nothing is appended before that has ended.
         self._last: Leader[S] | None = None
 
     # What others ask of it
 
-    async def submit(self, envelope: Envelope[Any]) -> Answered:
+    def submit(self, envelope: Envelope[Any]) -> Coroutine[Any, Any, Answered]:
         """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
-        return await self._leading().submit(envelope)
+        return self._leading().submit(envelope)
 
     def renew(self, actor: str, session: int) -> Renewal | Refused:
         """A heartbeat: what the session's life is worth from when the heartbeat was sent."""
@@ -112,43 +113,33 @@ class Ledger(Generic[S]):
         self, level: Level = Level.ANY, token: Token | None = None, timeout_ms: int = READ_WITHIN_MS
     ) -> View[S]:
         """The durable state, as fresh as asked for."""
-        if token is not None and level is not Level.LINEAR:
-            await self.durable.reach(token.seq, timeout_ms)
-            await self.durable.check(token, self.store)
-        if level is Level.LINEAR:
-            await self._read_linear(timeout_ms)
-        return View(self.durable.state, self.durable.token(), self._age())
+        self._must_serve()
+        await self._reads.read(self.leader, level, token, timeout_ms)
+        self._must_serve()
+        return self._reads.view(self.leader)
 
     async def watch(
         self, interest: Interest, since: Token | None = None, timeout_ms: int = READ_WITHIN_MS
     ) -> Subscription:
         """What is of interest after `since`, or from now on. `ListAgain` when the log no longer tells."""
+        self._must_serve()
         if self.role is Role.LOADING:
             raise NotReached(f"{self.identity.server} is loading its state")
-        if since is not None and since.log_id == self.durable.state.facts.log_id:
-            await self.durable.reach(since.seq, timeout_ms)
+        if since is not None:
+            await self._reads.reach(since, timeout_ms)
         return await self.hub.subscribe(interest, since)
 
-    async def _read_linear(self, timeout_ms: int) -> None:
-        if self.leader is not None:
-            try:
-                await self.leader.prove_since(self.clock.boot(), timeout_ms)
-            except SteppedDown as error:
-                raise NotLeading(str(error)) from error
-            return
-        await self.durable.reach((await self.store.head()).seq, timeout_ms)
-
-    def _age(self) -> int | None:
-        if self.leader is not None:
-            return self.leader.term.proof.age()
-        seen = self._follower.caught_up
-        return None if seen is None else self.clock.boot() - seen
+    def _must_serve(self) -> None:
+        if self.role is Role.STOPPED:
+            raise Halted(f"{self.identity.server} has stopped: {self._trouble}")
 
     def trouble(self) -> str:
         """What keeps this server from doing what it should; empty when all is well."""
         if self.leader is not None:
             return self.leader.trouble()
-        return self._trouble or self._follower.trouble
+        # What ended this server's own term is over when another one leads.
+        own = self._trouble if self.durable.state.facts.term == self._trouble_in else ""
+        return self._follower.trouble or own
 
     def _leading(self) -> Leader[S]:
         if self.leader is None:
@@ -168,10 +159,15 @@ class Ledger(Generic[S]):
                 except LeftBehind as error:
                     self.journal.warning("left-behind", why=error)
                     await self._load()
-        except (Stopped, UpgradeNeeded) as error:
-            self.role, self._trouble = Role.STOPPED, str(error)
-            self.journal.error("stopped", why=error)
+        except Exception as error:
+            self.role = Role.STOPPED
+            self._be_troubled(str(error) or repr(error))
+            known = isinstance(error, Stopped | UpgradeNeeded)
+            self.journal.error("stopped", None if known else error, why=error)
             raise
+
+    def _be_troubled(self, why: str) -> None:
+        self._trouble, self._trouble_in = why, self.durable.state.facts.term
 
     async def _load(self) -> None:
         self.role = Role.LOADING
@@ -189,7 +185,7 @@ class Ledger(Generic[S]):
         except StoreCorrupt as error:
             raise Damaged(str(error)) from error
         except StoreError as error:
-            self._trouble = str(error)
+            self._be_troubled(str(error))
             self.journal.warning("cannot-load", why=error)
             return None
         self._trouble = ""
@@ -197,13 +193,14 @@ class Ledger(Generic[S]):
 
     async def _follow(self) -> None:
         self.role = Role.FOLLOWING
-        seq = self.durable.state.facts.seq
-        may_stand = self.identity.may_lead and (seq > 0 or self.identity.start is not None)
-        await self._run(self._follower.run(may_stand=may_stand), {"digests": self._digests.watch})
+        await self._run(self._follower.run(self._may_stand), {"digests": self._digests.watch})
+
+    def _may_stand(self) -> bool:
+        """Whether there is a log to lead or to start, and nothing of an earlier term is under way any more."""
+        has_log = self.durable.state.facts.seq > 0 or self.identity.start is not None
+        return self.identity.may_lead and has_log and (self._last is None or self._last.is_finished())
 
     async def _lead(self) -> None:
-        if self._last is not None:
-            await self._last.finish()
         self._last = leader = Leader(Term(self.durable, self.store, self.clock, self.meters, self.journal))
         deposed = False
         try:
@@ -216,12 +213,14 @@ class Ledger(Generic[S]):
             self.journal.info("leading", term=number, seq=self.durable.state.facts.seq)
             await self._run(leader.run(), self._work_of(leader))
         except SteppedDown as error:
-            deposed, self._trouble = error.deposed, "" if error.deposed else str(error)
+            deposed = error.deposed
+            self._be_troubled("" if deposed else str(error))
             self.meters.count("stepped_down")
             self.journal.warning("stepped-down", why=error)
         finally:
             if self.leader is not None:
-                self._terms.proven()
+                facts = self.durable.state.facts
+                self._terms.led(facts.term, leader.term.proof.span(), facts.settings)
             self.role, self.leader = Role.FOLLOWING, None
             self._terms.stepped_down(deposed=deposed)
 

@@ -25,7 +25,7 @@ class LedgerTime:
         self._clock = clock
         self._boot = clock.boot()
         self._wall = clock.wall()
-        #: In nanoseconds: a busy leader asks every millisecond, and would lose every slew of a fraction of a microsecond.
+        #: In nanoseconds: a leader that asks every millisecond slews by half a microsecond each time.
         self._nanos = max(last, self._wall) * NANOS
         self.steps = 0
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Generic, TypeVar
 
-from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded
+from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded, chain
 from holdfast.core.ledger.draft import Book, fold
 from holdfast.core.ledger.snapshot import Manifest, Restore, decode_manifest
 from holdfast.core.ledger.state import LedgerState
 from holdfast.host.collector import paused
-from holdfast.host.errors import Stopped
+from holdfast.host.errors import Stopped, StoreWentBackwards
 from holdfast.host.journal import Journal
-from holdfast.host.store import Store, StoreCorrupt, Stored
+from holdfast.host.store import Store, StoreCorrupt, Stored, Trimmed
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -44,10 +44,13 @@ class Loaded(Generic[S]):
 async def load(book: Book[S], store: Store, journal: Journal) -> Loaded[S]:
     """The state as of the store's head."""
     with paused():
-        loaded = await _from_snapshot(book, store, journal)
+        manifests = await store.manifests()
+        loaded = await _from_snapshot(book, store, manifests, journal)
         head = await store.head()
         state = loaded.state
         if state.facts.seq < head.floor:
+            if await store.manifests() != manifests:
+                raise Trimmed(f"{store.name}: snapshots were dropped and the log was trimmed while they were read")
             raise Damaged(
                 f"{store.name}: no intact snapshot reaches back to batch {head.floor}, up to which the log is trimmed. "
                 "hint: copy a snapshot from another server of this ledger, or restore a backup into a new log"
@@ -75,6 +78,7 @@ def read_batch(book: Book[Any], state: LedgerState, stored: Stored, store: str) 
     try:
         batch: Batch[Any] = book.batches.read(stored.raw, state.facts.digest, stored.digest)
     except Corrupt as error:
+        _must_follow(book, state, stored, store)
         raise Damaged(
             f"{store}: batch {stored.seq} is damaged: {error}. hint: the state is intact up to batch "
             f"{state.facts.seq}; restore the batch from another server or a backup, or start a new log from there"
@@ -86,8 +90,25 @@ def read_batch(book: Book[Any], state: LedgerState, stored: Stored, store: str) 
     return batch
 
 
-async def _from_snapshot(book: Book[S], store: Store, journal: Journal) -> Loaded[S]:
-    for seq, raw in await store.manifests():
+def _must_follow(book: Book[Any], state: LedgerState, stored: Stored, store: str) -> None:
+    """A batch that is intact and follows another past than ours is not damaged: the store is another one (RULES 9)."""
+    try:
+        previous = book.batches.header(stored.raw).previous
+    except UpgradeNeeded:  # its bytes make no sense at all
+        return
+    facts = state.facts
+    if previous != facts.digest and chain(previous, stored.raw) == stored.digest:
+        raise StoreWentBackwards(
+            f"{store}: batch {stored.seq} follows {previous[:8].hex()}, and this server was at "
+            f"{facts.log_id}:{facts.seq}:{facts.digest[:8].hex()}; this server stops. "
+            "hint: the store was restored from a backup and written to; start this server anew to follow it"
+        )
+
+
+async def _from_snapshot(
+    book: Book[S], store: Store, manifests: list[tuple[int, bytes]], journal: Journal
+) -> Loaded[S]:
+    for seq, raw in manifests:
         state = book.empty()
         try:
             manifest = decode_manifest(raw)

@@ -31,7 +31,7 @@ class Meters:
 
     def count(self, name: str, by: int = 1, **labels: str) -> None:
         """Something happened, `by` times."""
-        key = (name, tuple(sorted(labels.items())))
+        key = (name, tuple(sorted(labels.items())) if labels else ())
         self.counts[key] = self.counts.get(key, 0) + by
 
     def counted(self, name: str, **labels: str) -> int:

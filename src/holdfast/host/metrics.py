@@ -54,6 +54,7 @@ METRICS: dict[str, Metric] = {
     "snapshot_bytes": Metric(_GAUGE, "the size of the last snapshot"),
     "snapshot_ms": Metric(_TIME, "writing and verifying a snapshot"),
     "snapshots": Metric(_COUNT, "snapshots that were verified and count"),
+    "snapshots_damaged": Metric(_COUNT, "snapshots that were found damaged"),
     "snapshots_failed": Metric(_COUNT, "snapshots that the store could not keep"),
     "state_digests": Metric(_COUNT, "digests of the state that were taken"),
     "state_digests_compared": Metric(_COUNT, "digests that were found in the log and agreed"),

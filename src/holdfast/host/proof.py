@@ -6,6 +6,8 @@ asked. Renewals are worth the lease less the proof's age; a leader whose proof i
 
 from __future__ import annotations
 
+import asyncio
+
 from holdfast.core.model.settings import Settings
 from holdfast.core.model.shapes import Row
 from holdfast.host.clock import Clock
@@ -29,10 +31,23 @@ class Proof:
         self._clock = clock
         self._began: int | None = None
         self._first: int | None = None
+        #: How many questions were put, and the newest that was answered.
+        self.questions = self._answered = 0
+        self._waiting: list[asyncio.Future[None]] = []
 
-    def proven(self, began: int) -> None:
-        """The store confirmed the term by something that began at `began`."""
+    def begin(self) -> int:
+        """Number a question to the store that is put now. Numbers grow; a millisecond can hold many questions."""
+        self.questions += 1
+        return self.questions
+
+    def proven(self, began: int, question: int) -> None:
+        """The store confirmed the term in answer to this question, which was put at `began`."""
         self._began = began if self._began is None else max(self._began, began)
+        self._answered = max(self._answered, question)
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
         self._first = began if self._first is None else self._first
 
     def age(self) -> int | None:
@@ -45,14 +60,20 @@ class Proof:
 
     def is_young(self, settings: Settings) -> bool:
         """Whether answers may be given: the last proof is at most half a lease old."""
-        age = self.age()
-        return age is not None and age * 2 <= settings.session_lease
+        began = self._began
+        return began is not None and (self._clock.boot() - began) * 2 <= settings.session_lease
 
     def worth(self, settings: Settings) -> int:
         """How long a renewal given now holds."""
         age = self.age()
         return 0 if age is None else max(0, settings.session_lease - age)
 
-    def covers(self, asked: int) -> bool:
-        """Whether a proof began at or after `asked`: what a linear read waits for."""
-        return self._began is not None and self._began >= asked
+    async def another(self) -> None:
+        """Return when the next proof stands."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        await waiter
+
+    def covers(self, questions: int) -> bool:
+        """Whether a question was answered that was put after so many: what a linear read waits for."""
+        return self._answered > questions

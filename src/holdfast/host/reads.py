@@ -9,6 +9,7 @@ A view is of durable state. It moves on with the next batch: whoever keeps it ac
 
 from __future__ import annotations
 
+import asyncio
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -16,6 +17,13 @@ from msgspec import Struct
 
 from holdfast.core.ledger.revision import Token
 from holdfast.core.ledger.state import LedgerState
+from holdfast.host.clock import Clock
+from holdfast.host.durable import Durable
+from holdfast.host.errors import Gone, NotLeading, NotProven, show_token
+from holdfast.host.follower import Follower
+from holdfast.host.leader import Leader
+from holdfast.host.store import Store, StoreError, Trimmed
+from holdfast.host.term import SteppedDown
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -34,3 +42,50 @@ class View(Struct, Generic[S], frozen=True):
     state: S
     token: Token
     age: int | None
+
+
+class Reads(Generic[S]):
+    """The reads of one server, whether it leads or follows."""
+
+    def __init__(self, durable: Durable[S], store: Store, clock: Clock, follower: Follower[S]) -> None:
+        self._durable = durable
+        self._store = store
+        self._clock = clock
+        self._follower = follower
+
+    async def read(self, leader: Leader[S] | None, level: Level, token: Token | None, timeout_ms: int) -> None:
+        """Return when the durable state is as fresh as asked for. `Unavailable` or `ListAgain` when it cannot be."""
+        if token is not None:
+            await self.reach(token, timeout_ms)
+        if level is not Level.LINEAR:
+            return
+        if leader is None:
+            await self._reach_head(timeout_ms)
+            return
+        try:
+            await leader.prove_now(timeout_ms)
+        except SteppedDown as error:
+            raise NotLeading(str(error)) from error
+
+    async def reach(self, token: Token, timeout_ms: int) -> None:
+        """Return when the token's batch is part of the state. `ListAgain` when it never will be."""
+        self._durable.must_be_of_this_log(token)
+        await self._durable.reach(token.seq, timeout_ms)
+        try:
+            await self._durable.check(token, self._store)
+        except Trimmed as error:
+            raise Gone(f"the log no longer reaches back to {show_token(token)}: list again") from error
+
+    async def _reach_head(self, timeout_ms: int) -> None:
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                head = await self._store.head()
+        except (StoreError, TimeoutError) as error:
+            raise NotProven(f"the head cannot be read: {error or self._store.name}") from error
+        await self._durable.reach(head.seq, timeout_ms)
+
+    def view(self, leader: Leader[S] | None) -> View[S]:
+        """The durable state as it is now."""
+        seen = self._follower.caught_up
+        age = None if seen is None else self._clock.boot() - seen
+        return View(self._durable.state, self._durable.token(), leader.term.proof.age() if leader is not None else age)

@@ -3,6 +3,9 @@
 A scheduler whose proposal was refused makes another plan. If the network then delivers the first one again, and it
 would now be accepted, two plans would hold. Refusals are not in the log: a leader remembers its own, within the window
 that sessions have; after a change of leader a repeat is judged anew, and the contract says so (RULES 12).
+
+A refusal is bound to the body of the command, for machines as for people. A refused number is not used up: a session
+that was refused more often in a row than its window is wide begins again after its mark, with other commands.
 """
 
 from __future__ import annotations
@@ -15,40 +18,66 @@ from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.repeats import WINDOW
 
-#: How many refused keys of people are remembered.
+#: How many refused keys of people are remembered, and of how many sessions.
 KEYS_MAX = 10_000
+SESSIONS_MAX = 10_000
+#: Of how many commands that were sent under one number or key, one after another.
+BODIES_MAX = 8
+
+Bodies = dict[bytes, Refused]
+
+
+class Ring:
+    """The refusals of one session, by number."""
+
+    __slots__ = ("actor", "numbers")
+
+    def __init__(self, actor: str) -> None:
+        self.actor = actor
+        self.numbers: OrderedDict[int, Bodies] = OrderedDict()
 
 
 class Refusals:
     """The refusals of one term."""
 
     def __init__(self) -> None:
-        self._of_session: dict[int, OrderedDict[int, Refused]] = {}
-        self._of_people: OrderedDict[tuple[str, str], tuple[bytes, Refused]] = OrderedDict()
+        self._of_session: OrderedDict[int, Ring] = OrderedDict()
+        self._of_people: OrderedDict[tuple[str, str], Bodies] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        """Whether any is remembered."""
+        return bool(self._of_session or self._of_people)
 
     def earlier(self, envelope: Envelope[Any]) -> Refused | None:
-        """The refusal that this command was given before, if it is remembered."""
+        """The refusal that this command was given before, if it is remembered. Only its sender is told."""
+        bodies: Bodies | None = None
         if envelope.session:
             ring = self._of_session.get(envelope.session)
-            return ring.get(envelope.sequence) if ring else None
-        if envelope.key and self._of_people:
-            kept = self._of_people.get((envelope.actor, envelope.key))
-            if kept is not None and kept[0] == body_digest(envelope.command):
-                return kept[1]
-        return None
+            if ring is not None and ring.actor == envelope.actor:
+                bodies = ring.numbers.get(envelope.sequence)
+        elif envelope.key:
+            bodies = self._of_people.get((envelope.actor, envelope.key))
+        return None if bodies is None else bodies.get(body_digest(envelope.command))
 
     def remember(self, envelope: Envelope[Any], refused: Refused) -> None:
         """Keep a refusal that has been answered."""
         if envelope.session:
-            ring = self._of_session.setdefault(envelope.session, OrderedDict())
-            ring[envelope.sequence] = refused
-            if len(ring) > WINDOW:
-                ring.popitem(last=False)
+            ring = self._of_session.setdefault(envelope.session, Ring(envelope.actor))
+            _keep(ring.numbers.setdefault(envelope.sequence, {}), envelope, refused)
+            _bound(ring.numbers, WINDOW)
+            _bound(self._of_session, SESSIONS_MAX)
         elif envelope.key:
-            self._of_people[envelope.actor, envelope.key] = (body_digest(envelope.command), refused)
-            if len(self._of_people) > KEYS_MAX:
-                self._of_people.popitem(last=False)
+            _keep(self._of_people.setdefault((envelope.actor, envelope.key), {}), envelope, refused)
+            _bound(self._of_people, KEYS_MAX)
 
-    def forget(self, session: int) -> None:
-        """The session has ended: whatever comes from it is refused for that."""
-        self._of_session.pop(session, None)
+
+def _keep(bodies: Bodies, envelope: Envelope[Any], refused: Refused) -> None:
+    bodies[body_digest(envelope.command)] = refused
+    if len(bodies) > BODIES_MAX:
+        del bodies[next(iter(bodies))]
+
+
+def _bound(kept: OrderedDict[Any, Any], most: int) -> None:
+    """Drop what was first kept longest ago."""
+    if len(kept) > most:
+        kept.popitem(last=False)

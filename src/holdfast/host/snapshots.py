@@ -2,8 +2,9 @@
 
     fork --> chunks --> read each back, compare --> manifest --> drop the fourth --> trim behind the second newest
 
-A snapshot that was not finished is removed at the next start. While it is written, commits go on: a step takes a
-millisecond or two, and between steps everybody else gets a turn (RULES 20, 22).
+A snapshot counts only after this server has itself seen every chunk of it: the log is not trimmed on another's word.
+One that was not finished is removed at the next start. While it is written, commits go on: a step takes a millisecond
+or two, and between steps everybody else gets a turn (RULES 20, 22).
 """
 
 from __future__ import annotations
@@ -13,8 +14,17 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.ledger.codec import Corrupt
-from holdfast.core.ledger.snapshot import Manifest, Part, encode_manifest, manifest_of, part_of, steps, verify
+from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
+from holdfast.core.ledger.snapshot import (
+    Manifest,
+    Part,
+    decode_manifest,
+    encode_manifest,
+    manifest_of,
+    part_of,
+    steps,
+    verify,
+)
 from holdfast.core.ledger.state import LedgerState
 from holdfast.host import collector
 from holdfast.host.clock import Clock
@@ -22,7 +32,7 @@ from holdfast.host.durable import Durable
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
 from holdfast.host.room import Fill, Room
-from holdfast.host.store import Head, Store, StoreCorrupt, StoreError, Unknown
+from holdfast.host.store import Head, Store, StoreCorrupt, StoreError, Written
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -57,11 +67,15 @@ class Snapshots(Generic[S]):
         self._last = 0
         self._last_bytes = 0
         self._log_bytes = 0
+        self._is_clean = False
+        #: Snapshots of which this server has seen every chunk.
+        self._seen_whole: set[int] = set()
         self.has_pressure = False
 
     def begin_from(self, seq: int, size_bytes: int, log_bytes: int) -> None:
         """The newest snapshot is of batch `seq`; so much log came after it."""
         self._last, self._last_bytes = seq, size_bytes
+        self._seen_whole = {seq}
         self._log_bytes = self._durable.log_bytes - log_bytes
 
     def is_due(self) -> bool:
@@ -71,32 +85,36 @@ class Snapshots(Generic[S]):
         return grown >= max(self._keeping.log_bytes, self._last_bytes) or batches >= self._keeping.log_batches
 
     async def watch(self, room: Room) -> None:
-        """Take a snapshot whenever one is due; where room is short, keep no more history than safety needs."""
-        await self.clean()
-        while True:
-            if room.fill is not Fill.OPEN and not self.has_pressure:
-                self.has_pressure = True
-                await self.trim()
-            self.has_pressure = room.fill is not Fill.OPEN
-            if self.is_due() and room.fill is not Fill.FULL and not await self._try_to_take():
-                await self._clock.sleep(AFTER_FAILURE_MS)
-            await self._clock.sleep(LOOK_EVERY_MS)
+        """Take a snapshot whenever one is due; where room is short, keep no more history than safety needs.
 
-    async def _try_to_take(self) -> bool:
-        """A store that cannot keep a snapshot now may still keep the log: it is tried again later."""
-        try:
+        A store that fails at this may still keep the log: it is tried again later.
+        """
+        self._is_clean = False
+        while True:
+            pause = LOOK_EVERY_MS
+            try:
+                await self._look_after(room)
+            except StoreError as error:
+                self._meters.count("snapshots_failed")
+                self._journal.warning("snapshot-failed", why=error)
+                self._is_clean, pause = False, AFTER_FAILURE_MS
+            await self._clock.sleep(pause)
+
+    async def _look_after(self, room: Room) -> None:
+        if not self._is_clean:
+            await self.clean()
+        had_pressure, self.has_pressure = self.has_pressure, room.fill is not Fill.OPEN
+        if self.has_pressure and not had_pressure:
+            await self.trim()
+        if self.is_due() and room.fill is not Fill.FULL:
             await self.take()
-        except StoreError as error:
-            self._meters.count("snapshots_failed")
-            self._journal.warning("snapshot-failed", why=error)
-            return False
-        return True
 
     async def clean(self) -> None:
         """Remove what was begun and never finished."""
         for seq in await self._store.leftovers():
             await self._store.drop_snapshot(seq)
             self._journal.info("snapshot-leftover-removed", snapshot=seq)
+        self._is_clean = True
 
     async def take(self) -> Manifest:
         """Write a snapshot of the state as it is now, verify it, and drop and trim what it makes superfluous."""
@@ -113,6 +131,7 @@ class Snapshots(Generic[S]):
         del fork
         await self._read_back(manifest)
         await self._store.put_manifest(seq, encode_manifest(manifest))
+        self._seen_whole.add(seq)
         self._last, self._last_bytes, self._log_bytes = seq, manifest.size_bytes, log_bytes
         self._meters.count("snapshots")
         self._meters.gauge("snapshot_bytes", manifest.size_bytes)
@@ -132,24 +151,51 @@ class Snapshots(Generic[S]):
                 await self._store.drop_snapshot(manifest.seq)
                 raise StoreCorrupt(f"{self._store.name} gave back other bytes than it was given: {error}") from error
 
+    async def _intact(self) -> list[int]:
+        """The newest snapshots that are whole, newest first, and no more than are kept."""
+        found: list[int] = []
+        for seq, raw in await self._store.manifests():
+            if len(found) < KEPT and await self._is_whole(seq, raw):
+                found.append(seq)
+        return found
+
+    async def _is_whole(self, seq: int, raw: bytes) -> bool:
+        if seq in self._seen_whole:
+            return True
+        try:
+            manifest = decode_manifest(raw)
+            for place, part in enumerate(manifest.parts):
+                verify(manifest, place, await self._store.get_chunk(seq, part.name))
+                await self._clock.sleep(REST_MS)
+        except (Corrupt, StoreCorrupt, UpgradeNeeded) as error:
+            self._meters.count("snapshots_damaged")
+            self._journal.error("snapshot-damaged", snapshot=seq, why=error)
+            return False
+        self._seen_whole.add(seq)
+        return True
+
     async def _drop_old(self) -> None:
-        for seq, _ in (await self._store.manifests())[KEPT:]:
-            await self._store.drop_snapshot(seq)
+        intact = await self._intact()
+        for seq, _ in await self._store.manifests():
+            if len(intact) == KEPT and seq < intact[-1]:
+                await self._store.drop_snapshot(seq)
+                self._seen_whole.discard(seq)
 
     async def trim(self) -> None:
         """Trim the log behind the second newest snapshot, and no later than history is kept for."""
         head = await self._store.head()
-        manifests = await self._store.manifests()
-        if len(manifests) < 2:
+        intact = await self._intact()
+        if len(intact) < 2:
             return
-        floor = manifests[1][0]
+        floor = intact[1]
         if not self.has_pressure:
             floor = min(floor, await self._kept_from(head, floor))
         if floor <= head.floor:
             return
         outcome = await self._store.trim(head.log_id, floor)
-        if isinstance(outcome, Unknown):
-            self._journal.warning("trim-unknown", why=outcome.why)
+        if not isinstance(outcome, Written):
+            self._journal.warning("not-trimmed", floor=floor, outcome=outcome)
+            return
         self._meters.gauge("trim_floor", floor)
         self._journal.info("trimmed", floor=floor, was=head.floor)
 

@@ -56,10 +56,14 @@ class Term(Generic[S]):
             self.sessions.restart("clock-set")
         return max(at, self.durable.state.facts.at)
 
-    def must_be_proven(self) -> None:
-        """Raise unless this server can show that it leads."""
+    def must_be_leading(self) -> None:
+        """Raise when the term is over."""
         if self.is_over:
             raise NotLeading("this server has stepped down")
+
+    def must_be_proven(self) -> None:
+        """Raise unless this server can show that it leads."""
+        self.must_be_leading()
         if not self.proof.is_young(self.durable.state.facts.settings):
             why = f": {self.trouble}" if self.trouble else ""
             raise NotProven(f"the last proof of this term is {self.proof.age()} ms old{why}")

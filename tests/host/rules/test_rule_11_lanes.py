@@ -1,0 +1,386 @@
+"""RULES 11: lanes keep their share, overload sheds from the bottom, and a command never spans batches.
+
+Otherwise a flood of proposals holds up the end of a session, or one command that cannot be judged stops all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.draft import Book, Draft, Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import OpenSession
+from holdfast.core.ledger.overrides import OpenOverride, OverrideOpened
+from holdfast.core.ledger.registry import InARow, Lane
+from holdfast.core.model.settings import DEFAULTS, drifted
+from holdfast.core.region.book import REGION
+from holdfast.core.region.state import RegionState
+from holdfast.host.errors import Failed, Overloaded
+from holdfast.host.lanes import RESERVED, SHARES, Lanes, Waiting, turn
+from holdfast.host.ledger import Identity, Ledger, Role
+from holdfast.host.sessions import MARGIN_MS
+from holdfast.host.store import BATCH_BYTES
+from holdfast.sim.loop import run_virtual
+from tests.support.faulty import FaultyStore
+from tests.support.host import MemoryStore, Server, World, an_override, batches_in, in_world, start_log, until
+from tests.support.region import ROOT
+
+PATIENCE = drifted(DEFAULTS.session_lease, DEFAULTS) + MARGIN_MS
+KIB = 1 << 10
+
+
+def waiting(lane: Lane, name: str = "") -> Waiting:
+    envelope: Envelope[Any] = Envelope(ROOT, OpenSession(), 0, key=name)
+    return Waiting(envelope, lane, asyncio.get_running_loop().create_future())
+
+
+def one_batch(lanes: Lanes, sizes: dict[Lane, int], size_bytes: int = BATCH_BYTES) -> list[Lane]:
+    """The lanes of the commands that the next batch takes, each of which has its lane's size."""
+    taking = turn(lanes, size_bytes)
+    taken: list[Lane] = []
+    one = next(taking)
+    while one is not None:
+        taken.append(one.lane)
+        one = taking.send(sizes.get(one.lane, KIB))
+    return taken
+
+
+def whole_turn(lanes: Lanes) -> list[Waiting]:
+    taking, taken = turn(lanes, BATCH_BYTES), []
+    one = next(taking)
+    while one is not None:
+        taken.append(one)
+        one = taking.send(KIB)
+    return taken
+
+
+def test_each_lane_gets_its_share_before_any_gets_more() -> None:
+    async def story() -> None:
+        lanes = Lanes()
+        for lane in SHARES:
+            for _ in range(1_000):
+                lanes.add(waiting(lane))
+        taken = one_batch(lanes, {}, size_bytes=100 * KIB)
+        assert {lane: taken.count(lane) for lane in SHARES} == SHARES
+
+    run_virtual(story())
+
+
+def test_what_a_lane_does_not_need_goes_to_the_others_the_most_important_first() -> None:
+    async def story() -> None:
+        lanes = Lanes()
+        for lane in (Lane.REPORTS, Lane.PROPOSALS):
+            for _ in range(1_000):
+                lanes.add(waiting(lane))
+        taken = one_batch(lanes, {}, size_bytes=100 * KIB)
+        assert (taken.count(Lane.REPORTS), taken.count(Lane.PROPOSALS)) == (80, 20)
+
+    run_virtual(story())
+
+
+def test_within_a_lane_first_come_is_first_served() -> None:
+    async def story() -> None:
+        lanes = Lanes()
+        for number in range(10):
+            lanes.add(waiting(Lane.OPERATORS, str(number)))
+        first = whole_turn(lanes)
+        lanes.put_back(first[:4])
+        for one in first[4:]:
+            lanes.add(one)
+        names = [one.envelope.key for one in whole_turn(lanes)]
+        assert names == [str(number) for number in range(10)]
+        assert len(lanes) == 0
+
+    run_virtual(story())
+
+
+@pytest.mark.parametrize("flood", [Lane.PROOFS, Lane.REPORTS, Lane.RECONCILERS])
+def test_a_flood_of_large_commands_in_one_lane_does_not_starve_another(flood: Lane) -> None:
+    """One of them fills a batch. A lane that took more than its share waits until the others had theirs."""
+
+    async def story() -> None:
+        lanes = Lanes()
+        for _ in range(500):
+            lanes.add(waiting(flood))
+        for lane in SHARES:
+            if lane is not flood:
+                for _ in range(10):
+                    lanes.add(waiting(lane))
+        batches = [one_batch(lanes, {flood: BATCH_BYTES * 3}) for _ in range(20)]
+        assert all(lanes.depth(lane) == 0 for lane in SHARES if lane is not flood)
+        # Nor do the others stop the flood: each batch takes some of it.
+        assert sum(batch.count(flood) for batch in batches) >= 15
+
+    run_virtual(story())
+
+
+def test_a_batch_is_closed_near_its_size_whatever_waits() -> None:
+    async def story() -> None:
+        lanes = Lanes()
+        for lane in SHARES:
+            for _ in range(100):
+                lanes.add(waiting(lane))
+        for _ in range(50):
+            taken = one_batch(lanes, dict.fromkeys(SHARES, 512 * KIB))
+            assert len(taken) <= 2
+
+    run_virtual(story())
+
+
+def test_what_cost_nothing_in_bytes_still_counts_so_that_a_batch_ends() -> None:
+    async def story() -> None:
+        lanes = Lanes()
+        for _ in range(9_000):
+            lanes.add(waiting(Lane.PROPOSALS))
+        assert len(one_batch(lanes, {Lane.PROPOSALS: 0})) < 9_000
+
+    run_virtual(story())
+
+
+# Overload
+
+
+def test_overload_sheds_the_newest_of_the_least_important() -> None:
+    async def story() -> None:
+        lanes = Lanes(most=RESERVED * 10)
+        proposals = [waiting(Lane.PROPOSALS) for _ in range(RESERVED * 9)]
+        for one in [waiting(Lane.REPORTS) for _ in range(RESERVED)] + proposals:
+            lanes.add(one)
+        with pytest.raises(Overloaded):
+            lanes.add(waiting(Lane.PROPOSALS))
+        report = waiting(Lane.REPORTS)
+        lanes.add(report)
+        assert not report.answer.done()
+        with pytest.raises(Overloaded):
+            await proposals[-1].answer
+        assert not proposals[-2].answer.done()
+        assert len(lanes) == RESERVED * 10
+
+    run_virtual(story())
+
+
+@pytest.mark.parametrize("flood", [Lane.PROOFS, Lane.REPORTS])
+def test_a_flood_of_what_is_more_important_does_not_keep_the_others_out(flood: Lane) -> None:
+    """Each lane has a little room of its own: a share of each batch is worth nothing to whoever cannot wait for it."""
+
+    async def story() -> None:
+        lanes = Lanes(most=RESERVED * 10)
+        for _ in range(RESERVED * 10):
+            lanes.add(waiting(flood))
+        kept = [waiting(lane) for lane in (Lane.OPERATORS, Lane.PROPOSALS) for _ in range(RESERVED)]
+        for one in kept:
+            lanes.add(one)
+        with pytest.raises(Overloaded):
+            lanes.add(waiting(Lane.OPERATORS))
+        with pytest.raises(Overloaded):
+            lanes.add(waiting(flood))
+        assert not any(one.answer.done() for one in kept)
+
+    run_virtual(story())
+
+
+def test_too_much_that_waits_is_turned_away_with_a_word_and_nothing_has_happened() -> None:
+    async def story(world: World) -> None:
+        store = FaultyStore(MemoryStore())
+        server = await world.server(store).start().leads()
+        leader = server.ledger.leader
+        assert leader is not None
+        leader.term.lanes._most = RESERVED
+        store.append_ms = 1_000
+        answers = await asyncio.gather(
+            *(server.override(f"k{number}") for number in range(RESERVED + 50)), return_exceptions=True
+        )
+        assert sum(isinstance(answer, Overloaded) for answer in answers) > 0
+        assert sum(isinstance(answer, Landed) for answer in answers) == len(server.state.overrides) >= RESERVED
+
+    in_world(story)
+
+
+def test_a_flood_of_lesser_commands_does_not_hold_up_the_ends_and_beginnings_of_sessions() -> None:
+    """One append takes half a second, and more waits all the time than a batch can hold."""
+
+    async def story(world: World) -> None:
+        store = FaultyStore(MemoryStore())
+        server = await world.server(store).start().leads()
+        await server.prepare()
+        silent = await server.open_session("agent/silent")
+        store.append_ms = 500
+
+        async def flood(number: int) -> None:
+            for again in range(1_000):
+                try:
+                    answer = await server.override(f"k{number}-{again}", evidence=b"e" * 4_000)
+                except Overloaded:
+                    answer = None
+                if not isinstance(answer, Landed):
+                    await server.clock.sleep(100)
+
+        flooding = [asyncio.create_task(flood(number)) for number in range(200)]
+        opened_at = server.clock.boot()
+        await until(lambda: silent not in server.state.sessions, server.clock)
+        assert server.clock.boot() - opened_at <= PATIENCE + 4_000
+        asked_at = server.clock.boot()
+        await server.open_session("agent/new")
+        assert server.clock.boot() - asked_at <= 2_000
+        for task in flooding:
+            task.cancel()
+
+    in_world(story)
+
+
+# What cannot be judged
+
+
+def a_book(**changes: Any) -> Book[RegionState]:
+    return msgspec.structs.replace(REGION, **changes)
+
+
+def poisoned_handler() -> Book[RegionState]:
+    rule = REGION.rules[OpenOverride]
+
+    def handler(state: Any, command: OpenOverride, case: Any) -> Any:
+        if command.reason == "poison":
+            raise ZeroDivisionError("a bug in a handler")
+        return rule.handler(state, command, case)
+
+    return a_book(rules={**REGION.rules, OpenOverride: msgspec.structs.replace(rule, handler=handler)})
+
+
+def poisoned_iterator() -> Book[RegionState]:
+    """The classic: `next()` of nothing, in a loop that itself ends by `StopIteration`."""
+    rule = REGION.rules[OpenOverride]
+
+    def handler(state: Any, command: OpenOverride, case: Any) -> Any:
+        if command.reason == "poison":
+            next(iter(()))
+        return rule.handler(state, command, case)
+
+    return a_book(rules={**REGION.rules, OpenOverride: msgspec.structs.replace(rule, handler=handler)})
+
+
+def poisoned_evolve() -> Book[RegionState]:
+    apply = REGION.apply[OverrideOpened]
+
+    def applied(state: Any, event: OverrideOpened, stamp: Any) -> None:
+        apply(state, event, stamp)
+        if event.override.reason == "poison":
+            raise KeyError("a bug in evolve")
+
+    return a_book(apply={**REGION.apply, OverrideOpened: applied})
+
+
+class LateRow:
+    """Overrides judged in a row: what they do is applied when the row is settled, and only then it fails."""
+
+    def __init__(self, state: RegionState, at: int) -> None:
+        self.at = at
+        self._state = state
+        self._events: list[tuple[Any, int, str]] = []
+
+    def judge(self, command: Any, case: Any) -> Any:
+        answer = REGION.rules[OpenOverride].handler(self._state, command, case)
+        return None if isinstance(answer, Refused) else answer
+
+    def put(self, events: tuple[Any, ...], first: int, actor: str) -> None:
+        self._events.append((events[0], first, actor))
+
+    def settle(self) -> None:
+        for event, _, _ in self._events:
+            if event.override.reason == "poison":
+                raise KeyError("a bug that shows when the row is settled")
+            self._state.overrides.put(event.override.uid, event.override)
+
+
+def poisoned_row() -> Book[RegionState]:
+    rule = REGION.rules[OpenOverride]
+
+    def in_a_row(state: RegionState, at: int) -> InARow:
+        return LateRow(state, at)
+
+    return a_book(rules={**REGION.rules, OpenOverride: msgspec.structs.replace(rule, in_a_row=in_a_row)})
+
+
+def with_book(world: World, book: Book[RegionState], store: Any) -> Server:
+    server = world.server(store)
+    server.ledger = Ledger(book, store, server.clock, Identity("s1", start_log()))
+    return server
+
+
+POISON = {
+    "handler": poisoned_handler(),
+    "iterator": poisoned_iterator(),
+    "evolve": poisoned_evolve(),
+    "row": poisoned_row(),
+}
+
+
+@pytest.mark.parametrize("where", POISON)
+def test_a_command_that_cannot_be_judged_is_set_aside_and_the_others_of_its_batch_land(where: str) -> None:
+    async def story(world: World) -> None:
+        store = FaultyStore(MemoryStore())
+        server = await with_book(world, POISON[where], store).start().leads()
+        now = server.clock.wall()
+        reasons = ["a", "b", "poison", "c", "poison", "d"]
+        asked = [
+            asyncio.create_task(server.send(ROOT, an_override(now, reason), key=f"k{number}"))
+            for number, reason in enumerate(reasons)
+        ]
+        await asyncio.wait(asked, timeout=30)
+        assert all(task.done() for task in asked)
+        answers = [task.exception() or task.result() for task in asked]
+        assert [isinstance(answer, Landed) for answer in answers] == [reason != "poison" for reason in reasons]
+        assert all(
+            isinstance(answer, Failed) for answer, reason in zip(answers, reasons, strict=True) if reason == "poison"
+        )
+        assert server.ledger.role is Role.LEADING
+        assert server.state.facts.term == 1
+        kept = [one.reason for one in server.state.overrides.values()]
+        logged = [
+            event.override.reason
+            for batch in await batches_in(store)
+            for record in batch.records
+            for event in record.events
+            if isinstance(event, OverrideOpened)
+        ]
+        assert sorted(kept) == sorted(logged) == ["a", "b", "c", "d"]
+
+    in_world(story)
+
+
+def test_every_command_of_a_batch_lies_in_that_batch_alone() -> None:
+    async def story(world: World) -> None:
+        store = FaultyStore(MemoryStore())
+        server = await world.server(store).start().leads()
+        store.append_ms = 50
+        answers = await asyncio.gather(*(server.override(f"k{number}", evidence=b"e" * 9_000) for number in range(300)))
+        places: dict[int, int] = {}
+        for batch in await batches_in(store):
+            for record in batch.records:
+                if record.key:
+                    assert record.key not in places
+                    places[record.key] = batch.header.seq
+        assert len(places) == 300
+        assert len(set(places.values())) < 100
+        assert all(isinstance(answer, Landed) for answer in answers)
+
+    in_world(story)
+
+
+def test_a_draft_that_is_dropped_leaves_no_trace() -> None:
+    async def story(world: World) -> None:
+        server = await world.server(MemoryStore()).start().leads()
+        draft = Draft(REGION, server.state)
+        envelope: Envelope[Any] = Envelope(
+            ROOT, an_override(server.state.facts.at, "a"), server.state.facts.at, key="a"
+        )
+        assert isinstance(draft.consider(envelope, server.state.facts.at), Landed)
+        assert len(server.state.overrides) == 0
+        assert isinstance(await server.override("b"), Landed)
+        assert [one.reason for one in server.state.overrides.values()] == ["b"]
+
+    in_world(story)

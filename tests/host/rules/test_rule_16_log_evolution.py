@@ -1,0 +1,224 @@
+"""RULES 16: the log evolves in the open, as a host sees it: levels, old readers, state digests.
+
+Otherwise an old server guesses what a new record means, or two servers disagree and nobody notices. That a command
+whose `evolve` fails is set aside before anything is appended is in `test_rule_11_lanes`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core.ledger.codec import UpgradeNeeded, chain
+from holdfast.core.ledger.house import StateDigested, TermStarted
+from holdfast.core.ledger.state import LEVEL
+from holdfast.core.model.settings import DEFAULTS
+from holdfast.host import digests
+from holdfast.host.errors import StateDiffers, Unavailable
+from holdfast.host.ledger import Role
+from holdfast.host.reads import Level
+from holdfast.host.store import Stored, Written
+from tests.support.faulty import FaultyStore
+from tests.support.host import MemoryStore, Server, World, batches_in, in_world, until
+
+LEASE = DEFAULTS.session_lease
+
+
+async def write_raw(store: MemoryStore, change: Any) -> None:
+    """A batch as a newer version would write it: an intact one, with something in it changed."""
+    head = await store.head()
+    (stored,) = await store.read(head.seq, 1)
+    frame = msgspec.msgpack.decode(stored.raw)
+    frame[0][1], frame[0][4] = head.seq + 1, head.digest
+    change(frame)
+    raw = msgspec.msgpack.encode(frame)
+    outcome = await store.append(head, Stored(head.log_id, head.seq + 1, chain(head.digest, raw), raw))
+    assert isinstance(outcome, Written)
+
+
+def higher_level(frame: Any) -> None:
+    frame[0][3] = LEVEL + 1
+
+
+def unknown_event(frame: Any) -> None:
+    frame[1][0][-1] = [["a-new-event", 1]]
+
+
+def unknown_field(frame: Any) -> None:
+    frame[1][0][-1][0].append("a new field")
+
+
+def unknown_frame(frame: Any) -> None:
+    frame.append([])
+
+
+NEWER = [higher_level, unknown_event, unknown_field, unknown_frame]
+
+
+async def stopped(server: Server) -> BaseException | None:
+    await until(lambda: server.ledger.role is Role.STOPPED, server.clock)
+    return await server.failure()
+
+
+@pytest.mark.parametrize("newer", NEWER)
+def test_a_server_that_cannot_read_a_batch_stops_and_does_not_stand(newer: Any) -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        first = await world.server(store, "s1").start().leads()
+        await first.override("a")
+        follower = world.server(store, "s2").start()
+        await until(lambda: follower.state.facts.seq == 2, follower.clock)
+        await first.stop()
+        await write_raw(store, newer)
+        late = world.server(store, "s3").start()
+        for server in (follower, late):
+            error = await stopped(server)
+            assert isinstance(error, UpgradeNeeded), error
+            assert "hint:" in str(error)
+            with pytest.raises(Unavailable):
+                await server.override("b")
+        await first.clock.sleep(10 * LEASE)
+        assert (await store.head()).seq == 3
+
+    in_world(story)
+
+
+@pytest.mark.parametrize("newer", NEWER)
+def test_a_leader_that_is_deposed_by_a_newer_version_stops_too(newer: Any) -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        server = await world.server(store, "s1").start().leads()
+        await server.override("a")
+        await write_raw(store, newer)
+        with pytest.raises(Unavailable):
+            await server.override("b")
+        assert isinstance(await stopped(server), UpgradeNeeded)
+        assert (await store.head()).seq == 3
+
+    in_world(story)
+
+
+def test_each_term_says_which_level_its_leader_writes() -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        for number in range(3):
+            server = await world.server(store, f"s{number}").start().leads()
+            await server.stop()
+        terms = [
+            (event.term, event.level, batch.header.level)
+            for batch in await batches_in(store)
+            for record in batch.records
+            for event in record.events
+            if isinstance(event, TermStarted)
+        ]
+        assert terms == [(1, LEVEL, LEVEL), (2, LEVEL, LEVEL), (3, LEVEL, LEVEL)]
+
+    in_world(story)
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digest every fifth batch instead of every thousandth."""
+    monkeypatch.setattr(digests, "EVERY_BATCHES", 5)
+
+
+async def grow(server: Server, batches: int, name: str = "k") -> None:
+    for number in range(batches):
+        await server.override(f"{name}{number}")
+        await server.clock.sleep(100)
+
+
+@pytest.mark.usefixtures("often")
+def test_the_log_carries_digests_of_the_state_and_whoever_follows_compares() -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        leader = await world.server(store, "s1").start().leads()
+        follower = world.server(store, "s2").start()
+        await grow(leader, 30)
+        await leader.clock.sleep(LEASE)
+        recorded = [
+            event.seq
+            for batch in await batches_in(store)
+            for record in batch.records
+            for event in record.events
+            if isinstance(event, StateDigested)
+        ]
+        assert recorded
+        assert all(seq % 5 == 0 for seq in recorded)
+        assert recorded == sorted(set(recorded))
+        assert leader.ledger.meters.counted("state_digests_compared") >= len(recorded) - 1
+        assert follower.ledger.meters.counted("state_digests_compared") >= len(recorded) - 1
+        assert follower.ledger.role is Role.FOLLOWING
+
+    in_world(story)
+
+
+def corrupt_memory(server: Server) -> None:
+    """A row of this server's state is not what the log says: a bug, or a bit that fell over."""
+    uid, override = next(iter(server.state.overrides.unordered()))
+    server.state.overrides.put(uid, msgspec.structs.replace(override, reason="something else"))
+
+
+@pytest.mark.usefixtures("often")
+def test_a_follower_whose_state_differs_stops_and_gives_no_reads() -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        leader = await world.server(store, "s1").start().leads()
+        follower = world.server(store, "s2").start()
+        await grow(leader, 3)
+        await until(lambda: follower.state.facts.seq == leader.state.facts.seq, follower.clock)
+        corrupt_memory(follower)
+        await grow(leader, 10, "more")
+        error = await stopped(follower)
+        assert isinstance(error, StateDiffers)
+        assert "hint:" in str(error)
+        assert leader.ledger.role is Role.LEADING
+        for level in (Level.ANY, Level.LINEAR):
+            with pytest.raises(Unavailable):
+                await follower.ledger.read(level, timeout_ms=100)
+
+    in_world(story)
+
+
+@pytest.mark.usefixtures("often")
+def test_a_server_whose_state_differs_does_not_go_on_to_lead() -> None:
+    """It finds out while it leads: what the leader before it recorded is in the log."""
+
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        first = await world.server(store, "s1").start().leads()
+        second = world.server(store, "s2").start()
+        await grow(first, 3)
+        await until(lambda: second.state.facts.seq == first.state.facts.seq, second.clock)
+        corrupt_memory(second)
+        await grow(first, 1, "more")
+        await first.stop()
+        assert isinstance(await stopped(second), StateDiffers)
+        third = await world.server(store, "s3").start().leads()
+        assert third.state.facts.seq > 0
+
+    in_world(story)
+
+
+def test_evolve_of_a_follower_that_fails_stops_it_instead_of_skipping_the_batch() -> None:
+    async def story(world: World) -> None:
+        store = FaultyStore(MemoryStore())
+        leader = await world.server(store, "s1").start().leads()
+        follower = world.server(store.inner, "s2").start()
+        await until(lambda: follower.state.facts.seq == 1, follower.clock)
+
+        def broken(batch: Any) -> None:
+            raise AssertionError("our own mistake")
+
+        follower.ledger.durable.fold = broken  # type: ignore[method-assign,assignment]
+        await leader.override("a")
+        await asyncio.sleep(2)
+        assert follower._task is not None
+        assert follower._task.done()
+        assert follower.ledger.role is Role.STOPPED
+        assert follower.ledger.trouble() != ""
+
+    in_world(story)

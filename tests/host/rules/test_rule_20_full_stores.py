@@ -1,0 +1,415 @@
+"""RULES 20: snapshots, trim, full stores, as a host lives with them.
+
+Otherwise a full disk stops the server, a snapshot that nobody could read is trimmed behind, or one damaged file costs
+the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast.core.ledger.digest import state_digest
+from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.house import OpenSession
+from holdfast.core.ledger.registry import Lane
+from holdfast.core.ledger.snapshot import decode_manifest
+from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.region.book import RULES
+from holdfast.core.region.commands import Stop
+from holdfast.host.errors import ReadOnly
+from holdfast.host.ledger import Role
+from holdfast.host.load import Damaged
+from holdfast.host.reads import Level
+from holdfast.host.room import Fill
+from holdfast.host.snapshots import KEPT
+from tests.support.faulty import FaultyStore
+from tests.support.host import Keeping, MemoryStore, Server, World, batches_in, in_world, keys_in, until
+from tests.support.region import REPLICA
+
+LEASE = DEFAULTS.session_lease
+#: A snapshot every ten batches, and no history beyond what safety needs.
+OFTEN = Keeping(log_batches=10, retention_ms=0)
+SELDOM = Keeping(log_batches=10**9)
+
+
+async def a_leader(world: World, keeping: Keeping = SELDOM) -> tuple[Server, FaultyStore]:
+    store = FaultyStore(MemoryStore())
+    return await world.server(store, keeping=keeping).start().leads(), store
+
+
+def fill_of(server: Server) -> Fill:
+    leader = server.ledger.leader
+    assert leader is not None
+    return leader.term.room.fill
+
+
+# Full
+
+
+def test_a_full_store_means_read_only_with_a_word_and_it_goes_on_by_itself() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world)
+        await server.override("a")
+        store.is_full = True
+        digest = state_digest(server.state)
+        for number in range(5):
+            with pytest.raises(ReadOnly, match=r"full.*hint:"):
+                await server.override(f"full{number}")
+            await server.clock.sleep(700)
+        assert "is full" in server.ledger.trouble()
+        assert state_digest(server.state) == digest
+        assert len((await server.ledger.read(Level.LINEAR)).state.overrides) == 1
+        assert server.ledger.role is Role.LEADING
+        await server.clock.sleep(3 * LEASE)
+        assert server.ledger.role is Role.LEADING
+        store.is_full = False
+        await server.clock.sleep(2_000)
+        assert isinstance(await server.override("b"), Landed)
+        assert server.ledger.trouble() == ""
+        assert len(await keys_in(store.inner)) == 2
+
+    in_world(story)
+
+
+def test_a_store_that_takes_a_batch_again_is_full_no_more_though_little_room_is_left() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world)
+        store.is_full, store.used_share = True, 0.9
+        with pytest.raises(ReadOnly):
+            await server.override("a")
+        store.is_full = False
+        await server.clock.sleep(2_000)
+        assert fill_of(server) is Fill.FULL
+        assert isinstance(await server.override("b"), Landed)
+        await server.clock.sleep(6_000)
+        assert fill_of(server) is Fill.HARD
+
+    in_world(story)
+
+
+def test_a_store_that_is_really_full_takes_commands_again_when_there_is_room() -> None:
+    async def story(world: World) -> None:
+        inner = MemoryStore(limit_bytes=40_000)
+        server = await world.server(inner, keeping=SELDOM).start().leads()
+        landed, number = 0, 0
+        while True:
+            number += 1
+            try:
+                await server.override(f"k{number}", evidence=b"e" * 1_000)
+                landed += 1
+            except ReadOnly:
+                break
+        assert landed > 10
+        inner.limit_bytes = 1 << 30
+        await until(lambda: fill_of(server) is Fill.OPEN, server.clock)
+        assert isinstance(await server.override("later"), Landed)
+        assert len(await keys_in(inner)) == landed + 1
+
+    in_world(story)
+
+
+def test_a_server_that_starts_on_a_full_store_follows_says_why_and_leads_when_there_is_room() -> None:
+    async def story(world: World) -> None:
+        first, store = await a_leader(world)
+        await first.override("a")
+        await first.stop()
+        store.is_full = True
+        second = world.server(store, "s2").start()
+        await second.clock.sleep(60_000)
+        assert second.ledger.role in (Role.FOLLOWING, Role.STANDING)
+        assert "full" in second.ledger.trouble()
+        assert len((await second.ledger.read(Level.LINEAR)).state.overrides) == 1
+        store.is_full = False
+        await second.leads(150_000)
+        assert second.ledger.trouble() == ""
+
+    in_world(story)
+
+
+def test_above_the_hard_limit_only_reports_operators_and_the_ledger_itself_are_served() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world)
+        await server.prepare()
+        store.used_share = 0.86
+        await until(lambda: fill_of(server) is Fill.HARD, server.clock)
+        assert RULES[Stop].lane is Lane.RECONCILERS
+        with pytest.raises(ReadOnly, match="86% full"):
+            await server.send(REPLICA, Stop((), "scaled-down"))
+        assert isinstance(await server.override("a"), Landed)
+        assert isinstance(await server.send("agent/n1", OpenSession()), Landed)
+        assert "86" in server.ledger.trouble()
+        store.used_share = 0.5
+        await until(lambda: fill_of(server) is Fill.OPEN, server.clock)
+        assert not isinstance(await server.send(REPLICA, Stop((), "scaled-down")), Landed)
+
+    in_world(story)
+
+
+@pytest.mark.parametrize(
+    ("share", "fill"),
+    [(0.0, Fill.OPEN), (0.69, Fill.OPEN), (0.70, Fill.SOFT), (0.84, Fill.SOFT), (0.85, Fill.HARD), (1.0, Fill.HARD)],
+)
+def test_how_full_a_store_is_has_a_name(share: float, fill: Fill) -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world)
+        store.used_share = share
+        await server.clock.sleep(11_000)
+        assert fill_of(server) is fill
+
+    in_world(story)
+
+
+# Snapshots
+
+
+async def grow(server: Server, batches: int, name: str = "k") -> None:
+    for number in range(batches):
+        await server.override(f"{name}{number}")
+        await server.clock.sleep(200)
+
+
+async def snapshots_in(store: FaultyStore) -> list[int]:
+    return [seq for seq, _ in await store.inner.manifests()]
+
+
+def test_three_snapshots_are_kept_and_the_log_is_trimmed_behind_the_second_newest() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, OFTEN)
+        floors: list[int] = []
+        for turn in range(8):
+            await grow(server, 10, f"t{turn}-")
+            await server.clock.sleep(3_000)
+            kept = await snapshots_in(store)
+            floor = (await store.inner.head()).floor
+            assert len(kept) <= KEPT
+            assert floor == (kept[1] if len(kept) > 1 else 0)
+            floors.append(floor)
+        assert floors == sorted(floors)
+        assert floors[-1] > 50
+        fresh = world.server(store.inner, "s2").start()
+        await until(lambda: fresh.ledger.role is Role.FOLLOWING, fresh.clock)
+        assert state_digest(fresh.state) == state_digest(server.state)
+
+    in_world(story)
+
+
+def test_history_is_kept_for_its_time_unless_room_is_short() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, Keeping(log_batches=10, retention_ms=3_600_000))
+        await grow(server, 50)
+        await server.clock.sleep(3_000)
+        assert (await store.inner.head()).floor == 0
+        store.used_share = 0.75
+        await server.clock.sleep(10_000)
+        assert (await store.inner.head()).floor == (await snapshots_in(store))[1]
+        assert fill_of(server) is Fill.SOFT
+
+    in_world(story)
+
+
+@pytest.mark.parametrize("damage", ["flip_chunks", "lose_chunks"])
+def test_when_the_newest_snapshot_is_damaged_the_next_one_is_used(damage: str) -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, OFTEN)
+        await grow(server, 50)
+        await server.clock.sleep(3_000)
+        newest, second, _ = await snapshots_in(store)
+        way = FaultyStore(store.inner)
+        getattr(way, damage)(newest)
+        fresh = world.server(way, "s2").start()
+        await until(lambda: fresh.ledger.role is Role.FOLLOWING, fresh.clock)
+        assert state_digest(fresh.state) == state_digest(server.state)
+        assert fresh.ledger.snapshots._last == second
+
+    in_world(story)
+
+
+def test_when_all_snapshots_are_damaged_and_the_log_is_trimmed_the_server_stops_and_names_the_way_out() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, OFTEN)
+        await grow(server, 50)
+        await server.clock.sleep(3_000)
+        way = FaultyStore(store.inner)
+        for seq in await snapshots_in(store):
+            way.flip_chunks(seq)
+        fresh = world.server(way, "s2").start()
+        await until(lambda: fresh.ledger.role is Role.STOPPED, fresh.clock)
+        error = await fresh.failure()
+        assert isinstance(error, Damaged)
+        assert "no intact snapshot" in str(error)
+        assert "hint:" in str(error)
+        assert server.ledger.role is Role.LEADING
+
+    in_world(story)
+
+
+def test_when_all_snapshots_are_damaged_and_nothing_is_trimmed_the_log_alone_is_enough() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, Keeping(log_batches=10))
+        await grow(server, 50)
+        await server.clock.sleep(3_000)
+        way = FaultyStore(store.inner)
+        for seq in await snapshots_in(store):
+            way.lose_chunks(seq)
+        fresh = world.server(way, "s2").start()
+        await until(lambda: fresh.ledger.role is Role.FOLLOWING, fresh.clock)
+        assert state_digest(fresh.state) == state_digest(server.state)
+
+    in_world(story)
+
+
+def test_a_snapshot_that_reads_back_as_something_else_does_not_count_and_nothing_is_trimmed() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, OFTEN)
+        for seq in range(200):
+            store.flip_chunks(seq)
+        await grow(server, 60)
+        await server.clock.sleep(120_000)
+        assert await snapshots_in(store) == []
+        assert await store.inner.leftovers() == []
+        assert (await store.inner.head()).floor == 0
+        assert server.ledger.meters.counted("snapshots_failed") > 0
+        assert server.ledger.role is Role.LEADING
+
+    in_world(story)
+
+
+def test_the_log_is_not_trimmed_behind_a_snapshot_that_has_lost_its_chunks() -> None:
+    """A deposed leader put its manifest after somebody had removed its chunks; or a file is gone."""
+
+    async def story(world: World) -> None:
+        first, store = await a_leader(world, OFTEN)
+        await grow(first, 35)
+        await first.clock.sleep(3_000)
+        newest, second, _ = await snapshots_in(store)
+        await first.stop()
+        way = FaultyStore(store.inner)
+        way.lose_chunks(newest)
+        other = await world.server(way, "s2", keeping=OFTEN).start().leads()
+        await other.clock.sleep(3_000)
+        assert (await snapshots_in(store))[1:3] == [newest, second]
+        assert (await store.inner.head()).floor == second
+
+    in_world(story)
+
+
+@pytest.mark.parametrize("step", ["put_chunk", "get_chunk", "put_manifest"])
+def test_a_snapshot_that_is_interrupted_leaves_nothing_behind_and_the_next_one_works(step: str) -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, OFTEN)
+        store.refuse(step)
+        await grow(server, 15)
+        await server.clock.sleep(3_000)
+        assert await snapshots_in(store) == []
+        assert server.ledger.role is Role.LEADING
+        store.refuse()
+        await server.clock.sleep(60_000)
+        assert len(await snapshots_in(store)) == 1
+        assert await store.inner.leftovers() == []
+
+    in_world(story)
+
+
+def test_what_a_killed_server_left_of_a_snapshot_is_removed_by_the_next_leader() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world)
+        await grow(server, 5)
+        await store.inner.put_chunk(4, "left", b"behind")
+        await server.stop()
+        assert await store.inner.leftovers() == [4]
+        second = await world.server(store.inner, "s2").start().leads()
+        await second.clock.sleep(5_000)
+        assert await store.inner.leftovers() == []
+
+    in_world(story)
+
+
+@pytest.mark.parametrize("fault", ["cut", "hang"])
+def test_a_store_that_is_away_while_a_snapshot_is_due_does_not_end_the_server(fault: str) -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, OFTEN)
+        await grow(server, 9)
+        for _ in range(4):
+            getattr(store, fault)(for_ms=15_000)
+            await server.clock.sleep(40_000)
+        await until(lambda: server.ledger.leader is not None, server.clock, 200_000)
+        await grow(server, 30, "more")
+        await server.clock.sleep(60_000)
+        assert await snapshots_in(store) != []
+
+    in_world(story)
+
+
+def test_a_store_without_room_for_snapshots_still_takes_commands() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, OFTEN)
+        store.refuse("put_chunk")
+        for turn in range(20):
+            await grow(server, 10, f"t{turn}-")
+            await server.clock.sleep(10_000)
+        assert server.state.facts.term == 1
+        assert len(await keys_in(store.inner)) == 200
+
+    in_world(story)
+
+
+def test_a_follower_that_is_left_behind_the_floor_reloads_at_once() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, OFTEN)
+        way = FaultyStore(store.inner)
+        follower = world.server(way, "s2").start()
+        await until(lambda: follower.state.facts.seq > 0, follower.clock)
+        way.cut()
+        await grow(server, 60)
+        assert (await store.inner.head()).floor > follower.state.facts.seq
+        way.heal()
+        await until(lambda: follower.state.facts.seq == server.state.facts.seq, follower.clock, 5_000)
+        assert state_digest(follower.state) == state_digest(server.state)
+
+    in_world(story)
+
+
+def test_a_server_that_loads_while_snapshots_are_dropped_and_the_log_is_trimmed_tries_again() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, OFTEN)
+        await grow(server, 25)
+        way = FaultyStore(store.inner)
+        way.answer_ms = 2_500
+        fresh = world.server(way, "s2").start()
+        await grow(server, 200, "more")
+        way.answer_ms = 0
+        await until(lambda: fresh.state.facts.seq == server.state.facts.seq, fresh.clock)
+        assert fresh.ledger.role is Role.FOLLOWING
+
+    in_world(story)
+
+
+def test_a_manifest_names_the_state_that_it_restores_to() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world)
+        await grow(server, 7)
+        digest = state_digest(server.state)
+        manifest = await server.ledger.snapshots.take()
+        (kept,) = await store.inner.manifests()
+        assert decode_manifest(kept[1]) == manifest
+        assert manifest.state == digest
+        assert len(await batches_in(store.inner)) == 8
+
+    in_world(story)
+
+
+def test_commits_go_on_while_a_snapshot_is_written() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world)
+        await grow(server, 5)
+        store.answer_ms = 100
+        taking = asyncio.create_task(server.ledger.snapshots.take())
+        seq = server.state.facts.seq
+        await grow(server, 5, "more")
+        manifest = await taking
+        assert manifest.seq == seq
+        assert server.state.facts.seq == seq + 5
+
+    in_world(story)
