@@ -92,7 +92,7 @@ lives = st.builds(
     st.tuples(*[st.sampled_from([0, 0, 250, -3_000, 3_600_000, -3_600_000])] * 3),
     st.tuples(*[st.integers(-900, 900)] * 3),
     st.sampled_from([0, 0, 1, 7, 60]),
-    st.lists(faults, min_size=1, max_size=14).map(tuple),
+    st.lists(faults, min_size=3, max_size=14).map(tuple),
 )
 
 
@@ -223,9 +223,10 @@ class Cluster:
             known = self.known
             try:
                 view = await server.ledger.read(Level.LINEAR, timeout_ms=2_000)
+            except Unavailable:
+                pass
             except Exception as error:
-                if not isinstance(error, Unavailable) and "memory" not in str(error):
-                    self.complaints.append(f"reading: {error!r}")
+                self.complaints.append(f"reading: {error!r}")
             else:
                 self.reads += 1
                 if view.token.seq < known:
@@ -439,7 +440,6 @@ def live(life: Life) -> Cluster:
     finally:  # a leader tells the collector to let everything live for ever, and a run ends here
         gc.set_threshold(*thresholds)
         gc.unfreeze()
-        gc.collect()
 
 
 def check(life: Life) -> None:
@@ -451,13 +451,14 @@ def check(life: Life) -> None:
         event(fault.kind)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=180, suppress_health_check=[HealthCheck.too_slow])
 @given(lives)
 def test_whatever_fails_what_was_acknowledged_is_in_the_log_once_and_all_servers_agree(life: Life) -> None:
     check(life)
 
 
 @pytest.mark.soak
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(lives)
 def test_the_same_for_longer(life: Life) -> None:
     check(life)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -128,7 +129,12 @@ def in_world(story: Callable[[World], Coroutine[Any, Any, T]]) -> T:
         finally:
             await world.end()
 
-    return run_virtual(told())
+    thresholds = gc.get_threshold()
+    try:
+        return run_virtual(told())
+    finally:  # what a leader asks of the collector is about its process, and this one goes on
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 async def until(true: Callable[[], object], clock: VirtualClock, within_ms: int = 60_000) -> None:

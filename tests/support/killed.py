@@ -28,7 +28,7 @@ from holdfast.host.snapshots import Keeping
 from holdfast.host.store import Head, Outcome, Stored, Written
 from holdfast.stores.sqlite import SqliteStore
 
-NODES = 40
+NODES = 400
 WRITERS = 32
 #: Small, so that kills also hit snapshots.
 KEEPING = Keeping(log_bytes=1 << 20, log_batches=500)

@@ -29,6 +29,9 @@ from holdfast.host.term import SteppedDown, Term
 S = TypeVar("S", bound=LedgerState)
 Answered = Landed | Refused | Repeated
 
+#: Commands in one batch, at most: refusals take no room in it, and still take time.
+COMMANDS_MOST = 4_096
+
 #: Shows within so many milliseconds that this server still leads, by a proof that begins after the call.
 ProveNow = Callable[[int], Awaitable[None]]
 
@@ -56,8 +59,8 @@ class GroupCommit(Generic[S]):
     def __init__(self, term: Term[S], prove_now: ProveNow) -> None:
         self._term = term
         self._prove_now = prove_now
-        #: So many commands are judged one by one, because judging them together failed.
-        self._one_by_one = 0
+        #: Judging commands together failed: of this many only so many at a time are judged, to find the culprit.
+        self._suspects = self._at_a_time = 0
         self._append: Append | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -97,20 +100,20 @@ class GroupCommit(Generic[S]):
         return self._append is None or self._append.is_finished()
 
     def _decide(self) -> Decided[S]:
-        """Judge what waits, and seal it. What cannot be judged together is judged one by one, to find the culprit."""
+        """Judge what waits, and seal it. What cannot be judged together is judged in ever smaller parts."""
         while True:
             decided = Decided(Draft(self._term.durable.book, self._term.durable.state))
-            alone, self._one_by_one = self._one_by_one > 0, max(0, self._one_by_one - 1)
             try:
-                self._judge(decided, alone=alone)
+                self._judge(decided, self._at_a_time if self._suspects > 0 else COMMANDS_MOST)
                 if len(decided.draft):
                     decided.sealed = decided.draft.seal()
             except Exception as error:
                 self._judge_apart(decided.taken, error)
             else:
+                self._suspects = max(0, self._suspects - len(decided.taken))
                 return decided
 
-    def _judge(self, decided: Decided[S], *, alone: bool) -> None:
+    def _judge(self, decided: Decided[S], most: int) -> None:
         term, draft, taken = self._term, decided.draft, decided.taken
         at, consider, answered = term.now(), draft.consider, decided.answers.append
         # A packet that comes twice is not judged twice, nor on what came in between: not even within a batch.
@@ -127,15 +130,15 @@ class GroupCommit(Generic[S]):
                 if type(answer) is Refused:
                     may_be_known = True
                     _keep(fresh, draft.state, envelope, answer)
-                if alone:
+                if len(taken) >= most:
                     return
             before, took = draft.size_bytes, draft.size_bytes - before
             one = waiting.send(took)
 
     def _judge_apart(self, taken: list[Waiting], error: Exception) -> None:
-        """Judge one by one what could not be judged together; a single command is set aside."""
+        """Judge half at a time what could not be judged together; a single command is set aside."""
         if len(taken) > 1:
-            self._one_by_one = len(taken)
+            self._suspects, self._at_a_time = len(taken), len(taken) // 2
             self._term.lanes.put_back(taken)
             return
         (one,) = taken

@@ -11,7 +11,7 @@ from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import EndSession, RecordDigest
 from holdfast.core.ledger.registry import Lane
 from holdfast.core.ledger.state import LedgerState
-from holdfast.host.errors import NotLeading, NotProven, Overloaded, ReadOnly, Unavailable
+from holdfast.host.errors import NotLeading, NotProven, OutcomeUnknown, Overloaded, ReadOnly, Unavailable
 from holdfast.host.group_commit import Answered, GroupCommit
 from holdfast.host.lanes import Waiting, refuse
 from holdfast.host.proof import Renewal
@@ -60,8 +60,8 @@ class Leader(Generic[S]):
     async def record(self, digest: RecordDigest) -> None:
         """Put a digest of the state into the log. A refusal is no harm: the next one is recorded."""
         answer: asyncio.Future[Answered] = self._loop.create_future()
-        self.term.lanes.add(Waiting(Envelope("ledger", digest, self.term.now()), Lane.PROOFS, answer))
         try:
+            self.term.lanes.add(Waiting(Envelope("ledger", digest, self.term.now()), Lane.PROOFS, answer))
             await answer
         except Unavailable as error:
             self.term.journal.warning("digest-not-recorded", seq=digest.seq, why=error)
@@ -201,7 +201,9 @@ class Leader(Generic[S]):
         answer: asyncio.Future[Answered] = self._loop.create_future()
 
         def look(done: asyncio.Future[Answered]) -> None:
-            if done.cancelled() or done.exception() is not None or isinstance(done.result(), Refused):
+            error = None if done.cancelled() else done.exception()
+            # An end whose outcome is unknown may be in the log: then the session is never renewed again.
+            if not isinstance(error, OutcomeUnknown) and (error or done.cancelled() or type(done.result()) is Refused):
                 term.sessions.not_ended(session)
 
         answer.add_done_callback(look)

@@ -19,7 +19,7 @@ from holdfast.core.ledger.revision import Token
 from holdfast.core.ledger.state import LedgerState
 from holdfast.host.clock import Clock
 from holdfast.host.durable import Durable
-from holdfast.host.errors import Gone, NotLeading, NotProven, show_token
+from holdfast.host.errors import Gone, NotLeading, NotProven, NotReached, Stopped, show_token
 from holdfast.host.follower import Follower
 from holdfast.host.leader import Leader
 from holdfast.host.store import Store, StoreError, Trimmed
@@ -64,7 +64,7 @@ class Reads(Generic[S]):
             return
         try:
             await leader.prove_now(timeout_ms)
-        except SteppedDown as error:
+        except (SteppedDown, Stopped) as error:
             raise NotLeading(str(error)) from error
 
     async def reach(self, token: Token, timeout_ms: int) -> None:
@@ -72,17 +72,23 @@ class Reads(Generic[S]):
         self._durable.must_be_of_this_log(token)
         await self._durable.reach(token.seq, timeout_ms)
         try:
-            await self._durable.check(token, self._store)
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._durable.check(token, self._store)
         except Trimmed as error:
             raise Gone(f"the log no longer reaches back to {show_token(token)}: list again") from error
+        except (StoreError, TimeoutError) as error:
+            raise NotReached(f"{show_token(token)} cannot be looked up: {self._told(error)}") from error
 
     async def _reach_head(self, timeout_ms: int) -> None:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 head = await self._store.head()
         except (StoreError, TimeoutError) as error:
-            raise NotProven(f"the head cannot be read: {error or self._store.name}") from error
+            raise NotProven(f"the head cannot be read: {self._told(error)}") from error
         await self._durable.reach(head.seq, timeout_ms)
+
+    def _told(self, error: Exception) -> str:
+        return str(error) or f"{self._store.name} does not answer"
 
     def view(self, leader: Leader[S] | None) -> View[S]:
         """The durable state as it is now."""

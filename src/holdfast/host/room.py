@@ -20,6 +20,8 @@ SOFT = 0.70
 HARD = 0.85
 LOOK_EVERY_MS = 5_000
 TRY_EVERY_MS = 1_000
+#: Making room can be as costly as it is useful: not more often than this while the store still takes writes.
+RECLAIM_EVERY_MS = 60_000
 
 
 class Fill(StrEnum):
@@ -45,6 +47,7 @@ class Room:
         self._journal = journal
         self._why = ""
         self._try_at = 0
+        self._reclaim_at = 0
         self.fill = Fill.OPEN
 
     def is_closed_to(self, lane: Lane) -> bool:
@@ -80,7 +83,8 @@ class Room:
     async def look(self) -> None:
         """Judge how full the store is, and make room where there is none."""
         try:
-            if self.fill is not Fill.OPEN:
+            if self.fill in (Fill.HARD, Fill.FULL) and self._clock.boot() >= self._reclaim_at:
+                self._reclaim_at = self._clock.boot() + (TRY_EVERY_MS if self.fill is Fill.FULL else RECLAIM_EVERY_MS)
                 await self._store.reclaim()
             share = (await self._store.usage()).share()
         except StoreError as error:

@@ -54,10 +54,6 @@ class Terms:
             self._short.append(now)
         self._term, self._began, self._sign = term, now, now
 
-    def proven(self) -> None:
-        """This server led until now."""
-        self._sign = self._clock.boot()
-
     def stepped_down(self, *, deposed: bool) -> None:
         """This server no longer leads; `deposed`: somebody else does."""
         self._deposed = self._deposed or deposed

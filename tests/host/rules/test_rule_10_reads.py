@@ -250,6 +250,34 @@ def test_a_token_that_is_not_reached_in_time_is_told_how_far_this_server_is() ->
     in_world(story)
 
 
+@pytest.mark.parametrize("fault", ["cut", "hang"])
+def test_an_old_token_that_only_the_store_can_tell_is_unavailable_without_it_and_not_diverged(fault: str) -> None:
+    async def story(world: World) -> None:
+        first, store = await a_leader(world)
+        token = (await first.ledger.read()).token
+        for number in range(5):
+            await first.override(f"k{number}")
+        await first.stop()
+        second = await world.server(store, "s2").start().leads()
+        assert (await second.ledger.read(Level.AT_LEAST, token)).token.seq > token.seq
+        getattr(store, fault)()
+        with pytest.raises(NotReached):
+            await asyncio.wait_for(second.ledger.read(Level.AT_LEAST, token, timeout_ms=1_000), 4)
+
+    in_world(story)
+
+
+def test_a_reader_who_finds_out_that_the_store_went_back_is_told_that_this_server_does_not_lead() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world)
+        await server.override("a")
+        await store.go_back(1)
+        with pytest.raises(Unavailable):
+            await server.ledger.read(Level.LINEAR)
+
+    in_world(story)
+
+
 def test_readers_that_gave_up_leave_nothing_behind() -> None:
     async def story(world: World) -> None:
         server, _ = await a_leader(world)
