@@ -105,7 +105,7 @@ class Life:
             sequence = self._sequence
             placement = c.Placement(ordinal, nodes[ordinal % len(nodes)])
             group = c.Group(assignment, digest, (placement,))
-            command = c.Propose((group,), self._now() + 4_000)
+            command = c.Propose((group,), self._now() + 60_000)
             view = self._ledger.durable.state.facts.seq << 20
             landed = await self._send(Envelope(self._actor, command, self._now(), self._session, sequence, view=view))
             say("ack", self._session, sequence, landed.revision)

@@ -12,7 +12,7 @@ from holdfast.core.ledger.house import OpenSession, StartLog, StartTerm
 from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import Resources
-from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.model.settings import Settings
 from holdfast.core.model.tenancy import Principal, PrincipalSpec, PriorityClass, PriorityClassSpec
 from holdfast.core.model.topology import Taint, Toleration
 from holdfast.core.model.workload import Template
@@ -24,6 +24,8 @@ AT = 1_700_000_000_000
 SCHEDULER = "scheduler/bench"
 TENANTS = ("acme", "globex", "initech", "umbrella")
 SLOTS_EACH = 1_000
+#: Proposals are written in advance; on a slow disk they must not expire before they are sent.
+SETTINGS = Settings(proposal_life=120_000)
 PLENTY = Resources(2**39, 2**39, 2**39)
 
 
@@ -38,7 +40,9 @@ class BenchRegion:
         self.at = at
         self._keep = keep
         self._sequence = 0
-        self.run(("ledger", StartLog("bench", "region/bench", "person/bench")), ("ledger", StartTerm(1, "bench")))
+        self.run(
+            ("ledger", StartLog("bench", "region/bench", "person/bench", SETTINGS)), ("ledger", StartTerm(1, "bench"))
+        )
         self._ship_terms()
         self.run((SCHEDULER, OpenSession()))
         session = self.state.session_of.get(SCHEDULER)
@@ -148,7 +152,7 @@ class BenchRegion:
             )
             self._sequence += 1
             group = c.Group(assignment.uid, self.digest, placements)
-            command = c.Propose((group,), self.at + DEFAULTS.proposal_life)
+            command = c.Propose((group,), self.at + SETTINGS.proposal_life)
             envelopes.append(Envelope(SCHEDULER, command, self.at, self.session, self._sequence, view=view))
         return envelopes
 

@@ -83,6 +83,8 @@ class Digests(Generic[S]):
                 names.append(name)
             await self._clock.sleep(REST_MS)
         seq = fork.facts.seq
+        for _ in fork.let_go():
+            await self._clock.sleep(REST_MS)
         self._taken[seq] = combined(names)
         self._meters.count("state_digests")
         return seq

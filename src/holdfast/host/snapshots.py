@@ -128,7 +128,8 @@ class Snapshots(Generic[S]):
                 parts.append(part_of(chunk))
             await self._clock.sleep(REST_MS)
         manifest = manifest_of(fork, parts)
-        del fork
+        for _ in fork.let_go():
+            await self._clock.sleep(REST_MS)
         await self._read_back(manifest)
         await self._store.put_manifest(seq, encode_manifest(manifest))
         self._seen_whole.add(seq)

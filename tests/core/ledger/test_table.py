@@ -84,3 +84,14 @@ def test_revisions_spread_over_the_shards() -> None:
         table.put(seq << 20, seq)
     largest = max(len(shard) for shard in table.shard_rows())
     assert largest < 20
+
+
+def test_a_fork_lets_go_of_its_rows_in_bits_and_takes_nothing_from_the_table() -> None:
+    table: Table[int, str] = Table(1_000)
+    for number in range(5_000):
+        table.put(number, "x")
+    fork = table.fork()
+    bits = list(fork.let_go())
+    assert sum(bits) == 5_000
+    assert max(bits) < 1_000
+    assert len(table) == 5_000

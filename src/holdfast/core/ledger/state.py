@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any, ClassVar, TypeVar
 
 from holdfast.core.ledger.table import MANY, SOME, Layer, Table, TableSpec
@@ -60,6 +61,9 @@ class KeyKept(Row, frozen=True):
 
 
 KEY = struct.Struct(">Q")
+
+#: A fork lets go of about so many rows in one step.
+FREED_ROWS = 10_000
 
 S = TypeVar("S", bound="LedgerState")
 
@@ -119,6 +123,16 @@ class LedgerState:
         for spec in self.TABLES:
             setattr(other, spec.name, self.table(spec.name).fork())
         return other
+
+    def let_go(self) -> Iterator[None]:
+        """Empty this fork bit by bit, so that a host can give way in between; it is of no use afterwards."""
+        freed = 0
+        for spec in self.TABLES:
+            for rows in self.table(spec.name).let_go():
+                freed += rows
+                if freed >= FREED_ROWS:
+                    freed = 0
+                    yield
 
     def overlay(self: S) -> S:
         """A state on which a batch is decided; this one must not change until it is merged or dropped."""

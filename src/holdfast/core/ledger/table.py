@@ -26,6 +26,10 @@ SOME = 509
 MANY = 4093
 
 
+#: Shards of a fork that are let go of in one step.
+FREED_AT_ONCE = 64
+
+
 class TableSpec(Struct, frozen=True):
     """A table's name, types and size. A derived one can be rebuilt from the others and is not stored.
 
@@ -130,6 +134,13 @@ class Table(Generic[K, V]):
         other._owned = bytearray(self._count)
         self._owned = bytearray(self._count)
         return other
+
+    def let_go(self) -> Iterator[int]:
+        """Empty this fork bit by bit, and say how many rows each bit had: freeing a million takes a while."""
+        while self._shards:
+            rows = sum(map(len, self._shards[-FREED_AT_ONCE:]))
+            del self._shards[-FREED_AT_ONCE:]
+            yield rows
 
     def layer(self, *, kept: bool = True) -> Layer[K, V]:
         """An overlay on this table, which keeps the rows it has read unless told otherwise."""
