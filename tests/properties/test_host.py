@@ -39,7 +39,8 @@ from holdfast.host.ledger import Role
 from holdfast.host.proof import Renewal
 from holdfast.host.reads import Level
 from holdfast.host.store import Head, Outcome, Stored, Written
-from tests.support.faulty import FaultyClock, FaultyStore
+from holdfast.sim.clock import SimClock
+from tests.support.faulty import FaultyStore
 from tests.support.host import Keeping, MemoryStore, Server, World, in_world
 from tests.support.region import ROOT
 
@@ -131,7 +132,7 @@ class Seat:
         self.paused = 0
         self.server: Server
         self.way: FaultyStore
-        self.clock: FaultyClock
+        self.clock: SimClock
         self.start()
 
     def start(self) -> None:
@@ -141,7 +142,7 @@ class Seat:
         self.way = FaultyStore(self.cluster.store)
         self.way.request_ms = self.way.answer_ms = life.latency_ms
         self.cluster.ways.append(self.way)
-        self.clock = FaultyClock(
+        self.clock = SimClock(
             self.cluster.world.loop,
             booted=1_000 * (number + 1) + now_ms() % 7,
             wrong_by=life.wrong_by[number],
@@ -348,7 +349,7 @@ class Cluster:
             way._appends.clear()
         for server in self.world.servers:
             if all(server is not seat.server for seat in self.seats):
-                assert isinstance(server.clock, FaultyClock)
+                assert isinstance(server.clock, SimClock)
                 server.clock.resume()
                 await server.stop()
 

@@ -39,7 +39,7 @@ from holdfast.host.store import (
     Usage,
     Written,
 )
-from holdfast.sim.loop import VirtualClock, VirtualLoop
+from holdfast.sim.loop import VirtualLoop
 
 T = TypeVar("T")
 
@@ -293,33 +293,6 @@ def flipped(raw: bytes) -> bytes:
 
 def _same(raw: bytes) -> bytes:
     return raw
-
-
-class FaultyClock(VirtualClock):
-    """A machine's clocks: may be wrong, may run fast or slow, and stands still for whoever sleeps while it is paused.
-
-    A paused server hears nothing and does nothing: pause its store with it, and do not talk to it. Its even clock,
-    which counts suspended time, goes on.
-    """
-
-    def __init__(self, loop: VirtualLoop, *, fast_per_million: int = 0, **fields: Any) -> None:
-        super().__init__(loop, **fields)
-        self._fast = fast_per_million
-        self._awake = asyncio.Event()
-        self._awake.set()
-
-    def boot(self) -> int:
-        return self._booted + round(self._loop.now * 1000 * (1_000_000 + self._fast) / 1_000_000)
-
-    async def sleep(self, duration: int) -> None:
-        await super().sleep(duration)
-        await self._awake.wait()
-
-    def pause(self) -> None:
-        self._awake.clear()
-
-    def resume(self) -> None:
-        self._awake.set()
 
 
 def stop_the_world(loop: VirtualLoop, for_ms: int) -> None:

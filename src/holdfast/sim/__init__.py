@@ -1,4 +1,9 @@
 """The same shells in a world that is made up: time that jumps, so that an hour passes in a second, the same each run.
 
-- `loop`  an event loop on virtual time, and the clocks of the machines in it
+- `loop`     an event loop on virtual time
+- `chance`   all chance of a run, from its seed
+- `clock`    the clocks of a machine: wrong, fast, set, paused
+- `machine`  a machine whose program crashes, restarts and pauses
+- `network`  a network that delays, loses, repeats and cuts
+- `store`    a store that lands late, answers nobody, fills up and goes backwards
 """

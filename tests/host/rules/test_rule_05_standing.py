@@ -23,8 +23,9 @@ from holdfast.host.errors import NotLeading
 from holdfast.host.ledger import Role
 from holdfast.host.store import Head, Store, Stored
 from holdfast.host.terms import WAIT_MOST_MS, Terms
+from holdfast.sim.clock import SimClock
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
-from tests.support.faulty import FaultyClock, FaultyStore, Rival, stop_the_world
+from tests.support.faulty import FaultyStore, Rival, stop_the_world
 from tests.support.host import MemoryStore, Server, World, an_override, batches_in, in_world, keys_in, until
 from tests.support.region import ROOT
 
@@ -67,7 +68,7 @@ def test_when_a_leader_goes_another_takes_over_after_six_proof_intervals_and_not
     async def story(world: World) -> None:
         inner = MemoryStore()
         way = FaultyStore(inner)
-        clock = FaultyClock(world.loop)
+        clock = SimClock(world.loop)
         first = await world.server(way, "s1", clock=clock).start().leads()
         second = world.server(inner, "s2").start()
         await first.override("a")
@@ -187,7 +188,7 @@ def test_a_follower_that_was_paused_does_not_depose_a_leader_that_works(pause_ms
     async def story(world: World) -> None:
         inner = MemoryStore()
         leader = await world.server(inner, "s1").start().leads()
-        way, clock = FaultyStore(inner), FaultyClock(world.loop)
+        way, clock = FaultyStore(inner), SimClock(world.loop)
         follower = world.server(way, "s2", clock=clock).start()
         await follower.clock.sleep(LEASE)
         await asyncio.sleep(late_by_ms / 1000)

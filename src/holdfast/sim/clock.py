@@ -1,0 +1,37 @@
+"""The clocks of a simulated machine: they may be wrong, run fast or slow, be set, and stand still for who sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.sim.loop import VirtualClock, VirtualLoop
+
+
+class SimClock(VirtualClock):
+    """A machine's clocks. Its even clock counts the time in which the machine is paused; nobody wakes up in it."""
+
+    def __init__(self, loop: VirtualLoop, *, fast_per_million: int = 0, booted: int = 1_000, wrong_by: int = 0) -> None:
+        super().__init__(loop, booted=booted, wrong_by=wrong_by)
+        self._fast = fast_per_million
+        self._awake = asyncio.Event()
+        self._awake.set()
+
+    def boot(self) -> int:
+        return self._booted + round(self._loop.now * 1000 * (1_000_000 + self._fast) / 1_000_000)
+
+    async def sleep(self, duration: int) -> None:
+        # A fast clock's second is over sooner; nobody wakes up before its own clock says so.
+        await super().sleep(-(-duration * 1_000_000 // (1_000_000 + self._fast)))
+        await self._awake.wait()
+
+    def step(self, by_ms: int) -> None:
+        """Somebody sets the wall clock."""
+        self.wrong_by += by_ms
+
+    def pause(self) -> None:
+        """Nobody who sleeps wakes up until `resume`."""
+        self._awake.clear()
+
+    def resume(self) -> None:
+        """Whoever should have woken up meanwhile does so now."""
+        self._awake.set()
