@@ -4,6 +4,7 @@
 - `chance`   all chance of a run, from its seed
 - `clock`    the clocks of a machine: wrong, fast, set, paused
 - `machine`  a machine whose program crashes, restarts and pauses
+- `audit`    what a run did to a ledger, judged by its log alone
 - `network`  a network that delays, loses, repeats and cuts
 - `store`    a store that lands late, answers nobody, fills up and goes backwards
 """

@@ -1,0 +1,143 @@
+"""What a run did to one ledger, judged by its log alone: an observer that folds it beside the servers and trusts none.
+
+- the chain is whole, and terms only grow
+- no command is in the log twice; what was acknowledged is there, at the revision its sender was told
+- every invariant holds: in full now and then, after every fault, and at the end
+- a linear read is as new as everything that was acknowledged before it was asked for, and as any read before it
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from holdfast.core.ledger.codec import Batch, Record, key_id
+from holdfast.core.ledger.draft import Book, Landed, fold
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.revision import revision, seq_of, show
+from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.shapes import Revision
+from holdfast.host.store import Log
+
+S = TypeVar("S", bound=LedgerState)
+
+#: How many batches are folded before every invariant is checked in full.
+FULL_EVERY = 200
+
+#: Whom a command is told apart by: its session and number, or its actor's key.
+Name = tuple[int, int]
+
+
+class Finding(Struct, frozen=True):
+    """Something that must not be: the promise, and where it is broken."""
+
+    promise: str
+    detail: str
+
+
+class Asked(Struct, frozen=True):
+    """A linear read under way: the newest batch that somebody had been told of when it was asked for."""
+
+    at_least: int
+
+
+class Audit(Generic[S]):
+    """The observer of one ledger."""
+
+    def __init__(self, book: Book[S], log: Log) -> None:
+        self.state = book.empty()
+        self.findings: list[Finding] = []
+        #: How many batches, commands, acknowledgements and linear reads were judged.
+        self.counts = {"batches": 0, "commands": 0, "acknowledged": 0, "linear": 0}
+        self._book = book
+        self._log = log
+        self._seen: dict[Name, Revision] = {}
+        self._told: dict[Name, Revision] = {}
+        self._newest_told = 0
+        self._unchecked = 0
+
+    # What clients saw
+
+    def acknowledged(self, envelope: Envelope[Any], landed: Landed) -> None:
+        """A sender was told that its command landed."""
+        self.counts["acknowledged"] += 1
+        name = _name(envelope)
+        if name is None:
+            return
+        before = self._told.setdefault(name, landed.revision)
+        if before != landed.revision:
+            self._find("one-answer", f"{name} was told {show(before)} and {show(landed.revision)}")
+        self._newest_told = max(self._newest_told, seq_of(landed.revision))
+
+    def asks(self) -> Asked:
+        """Somebody asks for a linear read now."""
+        return Asked(self._newest_told)
+
+    def reads(self, asked: Asked, seq: int) -> None:
+        """The read was answered from the state after batch `seq`."""
+        self.counts["linear"] += 1
+        if seq < asked.at_least:
+            self._find(
+                "linear", f"a read saw batch {seq}, and {asked.at_least} was acknowledged before it was asked for"
+            )
+        self._newest_told = max(self._newest_told, seq)
+
+    # What the log says
+
+    async def catch_up(self, *, in_full: bool = False) -> None:
+        """Fold what is new in the log, and judge it."""
+        head = await self._log.head()
+        while self.state.facts.seq < head.seq:
+            for stored in await self._log.read(self.state.facts.seq + 1):
+                self._fold(self._book.batches.read(stored.raw, self.state.facts.digest, stored.digest))
+        if in_full:
+            self._check()
+
+    def _fold(self, batch: Batch[Any]) -> None:
+        term = self.state.facts.term
+        if batch.header.term < term:
+            self._find("terms-grow", f"batch {batch.header.seq} is of term {batch.header.term}, after term {term}")
+        position = revision(batch.header.seq)
+        for record in batch.records:
+            self._note(record, position)
+            position += len(record.events)
+        fold(self._book, self.state, batch)
+        self.counts["batches"] += 1
+        self._unchecked += 1
+        if self._unchecked >= FULL_EVERY:
+            self._check()
+
+    def _note(self, record: Record[Any], position: Revision) -> None:
+        self.counts["commands"] += 1
+        name = (record.session, record.sequence) if record.session else (-1, record.key) if record.key else None
+        if name is None:
+            return
+        before = self._seen.setdefault(name, position)
+        if before != position:
+            self._find("once", f"{record.command} {name} is in the log at {show(before)} and at {show(position)}")
+
+    def _check(self) -> None:
+        self._unchecked = 0
+        for violation in check(self.state, self._book.invariants):
+            self._find(violation.invariant, f"after batch {self.state.facts.seq}: {violation.detail}")
+
+    async def finish(self) -> list[Finding]:
+        """Everything that was found, with what can be told only at the end."""
+        await self.catch_up(in_full=True)
+        for name, told in self._told.items():
+            found = self._seen.get(name)
+            if found != told:
+                where = "nowhere" if found is None else f"at {show(found)}"
+                self._find("acknowledged-is-durable", f"{name} was told {show(told)} and is in the log {where}")
+        return self.findings
+
+    def _find(self, promise: str, detail: str) -> None:
+        self.findings.append(Finding(promise, detail))
+
+
+def _name(envelope: Envelope[Any]) -> Name | None:
+    if envelope.session:
+        return envelope.session, envelope.sequence
+    return (-1, key_id(envelope.actor, envelope.key)) if envelope.key else None

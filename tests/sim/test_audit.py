@@ -1,0 +1,137 @@
+"""The observer finds what must not be in a log, and nothing in one that is as it should be."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.codec import Header, chain, encode_batch
+from holdfast.core.ledger.draft import Draft, Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import StartTerm
+from holdfast.core.region.book import REGION
+from holdfast.core.region.state import RegionState
+from holdfast.host.store import Head, Stored, Written
+from holdfast.sim.audit import Audit
+from holdfast.sim.loop import run_virtual
+from holdfast.stores.memory import MemoryStore
+from tests.support.host import an_override, start_log
+from tests.support.region import ROOT, T0
+
+
+class Scribe:
+    """Writes what it is told to, right or wrong."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.state = RegionState()
+        self.head = Head()
+
+    async def write(self, *envelopes: Envelope[object]) -> list[Landed]:
+        draft = Draft(REGION, self.state)
+        answers = [draft.consider(envelope, T0) for envelope in envelopes]
+        landed = [answer for answer in answers if isinstance(answer, Landed)]
+        assert len(landed) == len(answers), answers
+        raw, digest = draft.seal()
+        draft.land()
+        await self.append(raw, digest)
+        return landed
+
+    async def append(self, raw: bytes, digest: bytes) -> None:
+        outcome = await self.store.append(self.head, Stored("log-eu", self.head.seq + 1, digest, raw))
+        assert isinstance(outcome, Written), outcome
+        self.head = outcome.head
+
+
+def named(key: str) -> Envelope[object]:
+    return Envelope(ROOT, an_override(T0, key), T0, key=key)
+
+
+async def a_log() -> tuple[Scribe, Audit[RegionState]]:
+    scribe = Scribe(MemoryStore())
+    await scribe.write(Envelope("ledger", start_log(), T0), Envelope("ledger", StartTerm(1, "s1"), T0))
+    return scribe, Audit(REGION, scribe.store)
+
+
+def test_nothing_is_found_in_a_log_that_is_as_it_should_be() -> None:
+    async def story() -> None:
+        scribe, audit = await a_log()
+        for number in range(250):
+            envelope = named(f"k{number}")
+            (landed,) = await scribe.write(envelope)
+            audit.acknowledged(envelope, landed)
+            asked = audit.asks()
+            audit.reads(asked, scribe.state.facts.seq)
+        assert await audit.finish() == []
+        assert audit.counts == {"batches": 251, "commands": 252, "acknowledged": 250, "linear": 250}
+
+    run_virtual(story())
+
+
+def test_an_acknowledgement_of_what_is_not_in_the_log_is_found() -> None:
+    async def story() -> None:
+        _, audit = await a_log()
+        audit.acknowledged(named("lost"), Landed(5 << 20, b""))
+        (finding,) = await audit.finish()
+        assert finding.promise == "acknowledged-is-durable"
+        assert "nowhere" in finding.detail
+
+    run_virtual(story())
+
+
+def test_a_command_that_is_in_the_log_twice_is_found() -> None:
+    """A writer that does not remember what it accepted."""
+
+    async def story() -> None:
+        scribe, audit = await a_log()
+        await scribe.write(named("a"))
+        scribe.state.keys.drop(next(key for key, _ in scribe.state.keys.unordered()))
+        await scribe.write(named("a"))
+        assert [finding.promise for finding in await audit.finish()] == ["once"]
+
+    run_virtual(story())
+
+
+def test_two_answers_to_one_command_are_found() -> None:
+    async def story() -> None:
+        scribe, audit = await a_log()
+        (landed,) = await scribe.write(named("a"))
+        audit.acknowledged(named("a"), landed)
+        audit.acknowledged(named("a"), Landed(landed.revision + 1, b""))
+        assert "one-answer" in [finding.promise for finding in await audit.finish()]
+
+    run_virtual(story())
+
+
+def test_a_read_that_misses_what_was_acknowledged_before_it_is_found() -> None:
+    async def story() -> None:
+        scribe, audit = await a_log()
+        (landed,) = await scribe.write(named("a"))
+        early = audit.asks()
+        audit.acknowledged(named("a"), landed)
+        audit.reads(early, 1)
+        late = audit.asks()
+        audit.reads(late, 1)
+        assert [finding.promise for finding in await audit.finish()] == ["linear"]
+
+    run_virtual(story())
+
+
+def test_a_state_that_breaks_a_promise_is_found() -> None:
+    async def story() -> None:
+        _, audit = await a_log()
+        await audit.catch_up()
+        audit.state.node_names.put("a node that nobody registered", 7)
+        found = await audit.finish()
+        assert found
+        assert all("after batch 1" in finding.detail for finding in found)
+
+    run_virtual(story())
+
+
+def test_a_term_that_goes_back_is_found() -> None:
+    async def story() -> None:
+        scribe, audit = await a_log()
+        facts = scribe.state.facts
+        raw = encode_batch(Header(facts.log_id, facts.seq + 1, 0, facts.level, facts.digest), [], [])
+        await scribe.append(raw, chain(facts.digest, raw))
+        assert [finding.promise for finding in await audit.finish()] == ["terms-grow"]
+
+    run_virtual(story())
