@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.stores import Opening, memory_opening, sqlite_opening
+from tests.support.stores import Opening, memory_opening, simulated_opening, sqlite_opening
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "simulated", "sqlite"])
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
-    return memory_opening() if request.param == "memory" else sqlite_opening(tmp_path / "store")
+    if request.param == "memory":
+        return memory_opening()
+    if request.param == "simulated":
+        return simulated_opening()
+    return sqlite_opening(tmp_path / "store")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Protocol
 
 from holdfast.core.ledger.codec import chain
 from holdfast.host.store import Conflict, Head, Log, Outcome, Store, Stored, Written
+from holdfast.sim.disk import SimDisk
+from holdfast.sim.store import SimStore
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 
@@ -31,6 +34,22 @@ def memory_opening() -> Opening:
             kept.limit_bytes = limit_bytes
         yield kept
         await kept.close()
+
+    return opened
+
+
+def simulated_opening() -> Opening:
+    """A simulated store in calm weather: each time it is opened, another life of the same server."""
+    disk = SimDisk()
+    service = SimStore(disk, Random(1))
+
+    @asynccontextmanager
+    async def opened(*, limit_bytes: int | None = None) -> AsyncIterator[Store]:
+        if limit_bytes is not None:
+            disk.limit_bytes = limit_bytes
+        door = service.door("server")
+        yield door
+        await door.close()
 
     return opened
 
