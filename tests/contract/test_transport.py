@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
+from random import Random
 from typing import Any, Protocol
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from holdfast.host.clock import Clock
 from holdfast.host.local import LocalNetwork
 from holdfast.host.transport import NoAnswer, NoSuchMethod, Transport, TransportError, Unreachable
+from holdfast.sim.links import CALM
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
+from holdfast.sim.network import SimNetwork
 
 
 class Peer(Transport, Protocol):
@@ -38,8 +41,24 @@ class LocalWire:
         return self._network.join(name)
 
 
+class SimulatedWire:
+    """The simulated network in calm weather: its faults are in tests/sim."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.clock: Clock = VirtualClock(loop)
+        self._network = SimNetwork(loop, Random(0), CALM, buffer=4)
+
+    async def join(self, name: str) -> Peer:
+        return self._network.join(name)
+
+
 Running = Callable[[Any], Any]
-WIRES: dict[str, tuple[Callable[[], Wire], Running]] = {"local": (LocalWire, run_virtual)}
+WIRES: dict[str, tuple[Callable[[], Wire], Running]] = {
+    "local": (LocalWire, run_virtual),
+    "simulated": (SimulatedWire, run_virtual),
+}
 
 
 class Two:

@@ -58,6 +58,10 @@ class SimDisk(MemoryStore):
         self._forget_unsynced(seq)
         await super().drop_snapshot(seq)
 
+    def now(self) -> Head:
+        """The head as it is on the medium, for whoever judges a run."""
+        return self._head
+
     def power_cut(self, chance: Random) -> Damage:
         """Each chunk that was not synced stays, is torn, or is as it was before; all else stays."""
         lost = torn = 0

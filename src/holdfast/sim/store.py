@@ -29,6 +29,8 @@ class SimStore:
     """The service. It lives as long as the simulation; its servers come and go."""
 
     def __init__(self, disk: SimDisk, chance: Random, weather: Weather = CALM) -> None:
+        #: What is on the medium, for whoever judges a run: servers go through doors.
+        self.disk = disk
         self._service = Service(disk)
         #: What happened how often: `append_unknown`, `landed_late`, `landed_unheard`, `landed_after_death`, ...
         self.happened = self._service.happened
