@@ -1,6 +1,6 @@
 """A server that will be killed: it places slots as fast as it can and says on a pipe what was acknowledged to it.
 
-    python -m tests.support.killed FOLDER LIFE [prepare]
+    python -m tests.support.killed FOLDER LIFE
 
 Lines on standard output, each one write: `begin SEQ` before an append is handed to the store, `end SEQ` after it was
 answered, and `ack SESSION SEQUENCE REVISION` for each answer. What the other end of the pipe has read was acknowledged
@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from holdfast.bench.ledger import prepared
 from holdfast.bench.region import BenchRegion
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
@@ -25,7 +26,7 @@ from holdfast.core.region.state import RegionState
 from holdfast.host.clock import SystemClock
 from holdfast.host.ledger import Identity, Ledger, Role
 from holdfast.host.snapshots import Keeping
-from holdfast.host.store import Head, Outcome, Stored, Written
+from holdfast.host.store import Head, Outcome, Stored
 from holdfast.stores.sqlite import SqliteStore
 
 NODES = 400
@@ -52,17 +53,6 @@ class Telling:
         outcome = await self._store.append(after, batch)
         say("end", batch.seq)
         return outcome
-
-
-async def prepare(store: SqliteStore, at: int) -> None:
-    """A region with nodes, before anything can go wrong."""
-    batches: list[tuple[bytes, bytes]] = []
-    BenchRegion(NODES, at, lambda raw, digest: batches.append((raw, digest)))
-    head = Head()
-    for number, (raw, digest) in enumerate(batches, 1):
-        outcome = await store.append(head, Stored("bench", number, digest, raw))
-        assert isinstance(outcome, Written), outcome
-        head = outcome.head
 
 
 class Life:
@@ -132,7 +122,7 @@ async def main(folder: Path, life: int) -> None:
     clock = SystemClock()
     store = await SqliteStore.open(folder)
     if (await store.head()).seq == 0:
-        await prepare(store, clock.wall())
+        await prepared(store, NODES, clock)
     telling: Any = Telling(store)
     ledger = Ledger(REGION, telling, clock, Identity(f"life-{life}"), keeping=KEEPING)
     serving = asyncio.create_task(ledger.run())

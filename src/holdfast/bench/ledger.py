@@ -105,7 +105,7 @@ async def _measure(folder: Path, nodes: int, slots: int, tail: int) -> list[Resu
     clock = SystemClock()
     store = await SqliteStore.open(folder / "ledger")
     try:
-        region = await _prepared(store, nodes, clock)
+        region = await prepared(store, nodes, clock)
         ledger = Ledger(REGION, store, clock, Identity("bench"), keeping=BY_HAND)
         serving = asyncio.create_task(ledger.run())
         while ledger.role is not Role.LEADING:
@@ -134,7 +134,7 @@ async def _measure(folder: Path, nodes: int, slots: int, tail: int) -> list[Resu
         await store.close()
 
 
-async def _prepared(store: SqliteStore, nodes: int, clock: SystemClock) -> BenchRegion:
+async def prepared(store: SqliteStore, nodes: int, clock: SystemClock) -> BenchRegion:
     """A region with its nodes, in the store."""
     batches: list[tuple[bytes, bytes]] = []
     region = BenchRegion(nodes, clock.wall(), lambda raw, digest: batches.append((raw, digest)))

@@ -20,6 +20,7 @@ from msgspec import Struct
 from holdfast.host.clock import Clock
 from holdfast.host.meters import Meters
 from holdfast.host.store import Conflict, Full, Head, Outcome, Store, Stored, Trimmed, Unknown, Written
+from holdfast.host.waiting import is_being_cancelled
 
 RETRY_FIRST_MS = 20
 RETRY_MOST_MS = 1_000
@@ -114,7 +115,7 @@ class Append:
         try:
             return await self._store.append(self._after, self._batch)
         except asyncio.CancelledError as error:
-            if _is_being_cancelled():
+            if is_being_cancelled():
                 raise
             return Unknown(f"{self._store.name} cancelled the append itself: {error}")
         except Exception as error:  # the port promises an outcome; whatever breaks that promise leaves it open too
@@ -133,9 +134,3 @@ class Append:
         except Exception as error:  # whatever it was: what lies under the head could not be told
             return GivenUp(f"{type(error).__name__}: {error}")
         return BatchLanded(self.began, head) if under and under[0].digest == ours.digest else BatchLost(head)
-
-
-def _is_being_cancelled() -> bool:
-    """Whether somebody wants this task to end; otherwise what it waited for was cancelled, not it."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -85,14 +85,15 @@ class Leader(Generic[S]):
 
     async def run(self) -> None:
         """Lead until the term is over."""
-        tasks = {
+        tasks = (
             asyncio.create_task(self._keep_proven(), name="proofs"),
             asyncio.create_task(self._commits.run(), name="commits"),
-        }
+        )
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
         finally:
             self.term.is_over = True
             await self._commits.quiet()

@@ -40,7 +40,3 @@ class LedgerTime:
         most = elapsed * SLEW_PER_MILLION
         self._nanos = ahead + max(-most, min(most, wall * NANOS - ahead))
         return self._nanos // NANOS
-
-    def offset(self) -> int:
-        """How far ledger time is ahead of this machine's wall clock, in milliseconds."""
-        return self._nanos // NANOS - self._wall

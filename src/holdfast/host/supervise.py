@@ -18,7 +18,7 @@ from msgspec import Struct
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
-from holdfast.host.waiting import DeadlinePassed, doubled, within
+from holdfast.host.waiting import DeadlinePassed, doubled, is_being_cancelled, within
 
 #: Makes the work of a task anew for each start.
 Factory = Callable[[], Coroutine[Any, Any, None]]
@@ -116,16 +116,12 @@ class Supervisor:
         try:
             await factory()
         except asyncio.CancelledError as error:
-            if self._is_being_cancelled():
+            if is_being_cancelled():
                 raise
             return error  # something it waited for was cancelled: that is its failure, and no wish of ours
         except Exception as error:
             return error
         return None if once else EndedEarly(f"{name} ended, and should have gone on")
-
-    def _is_being_cancelled(self) -> bool:
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
 
     def _give_up(self, name: str, error: BaseException) -> None:
         self._meters.count("task_gave_up", task=name)

@@ -44,6 +44,12 @@ async def within(clock: Clock, limit_ms: int, awaitable: Awaitable[T]) -> T:
         await _end(alarm)
 
 
+def is_being_cancelled() -> bool:
+    """Whether somebody wants the current task to end; otherwise what it waited for was cancelled, not the task."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def _end(future: asyncio.Future[T]) -> None:
     """Cancel what is not done, and see its exception, if it has one, so that nobody complains of it later."""
     if not future.done():

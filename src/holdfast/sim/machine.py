@@ -30,7 +30,6 @@ class Life:
     def __init__(self, machine: Machine, number: int) -> None:
         self.machine = machine
         self.number = number
-        self.is_alive = True
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._deaths: list[Callable[[], None]] = []
 
@@ -55,7 +54,6 @@ class Life:
 
     async def end(self) -> None:
         """Take the process apart. When this returns, nothing of it is left."""
-        self.is_alive = False
         for die in self._deaths:
             die()
         for _ in range(CANCELLED_MOST):
@@ -81,7 +79,6 @@ class Machine:
         self.lives = 0
         self._loop = loop
         self._program = program
-        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> Life:
         """Begin the next life."""
@@ -91,7 +88,7 @@ class Machine:
         self.life = life = Life(self, self.lives)
         context = copy_context()
         context.run(_LIFE.set, life)
-        self._task = self._loop.create_task(self._program(life), name=life.name, context=context)
+        self._loop.create_task(self._program(life), name=life.name, context=context)
         return life
 
     async def crash(self) -> None:
@@ -108,12 +105,6 @@ class Machine:
     def resume(self) -> None:
         """Go on."""
         self.clock.resume()
-
-    def failure(self) -> BaseException | None:
-        """How the program of this life ended by itself; None while it runs."""
-        if self._task is None or not self._task.done() or self._task.cancelled():
-            return None
-        return self._task.exception()
 
 
 def know_lives(loop: VirtualLoop) -> None:
