@@ -5,13 +5,16 @@ from __future__ import annotations
 from holdfast.core.ledger.codec import Header, chain, encode_batch
 from holdfast.core.ledger.draft import Draft, Landed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.house import StartTerm
+from holdfast.core.ledger.house import RecordDigest, StartTerm
+from holdfast.core.model.placement import Use
+from holdfast.core.model.resources import Resources, add
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from holdfast.host.store import Head, Stored, Written
 from holdfast.sim.audit import Audit
 from holdfast.sim.loop import run_virtual
 from holdfast.stores.memory import MemoryStore
+from tests.core.plants import planted
 from tests.support.host import an_override, start_log
 from tests.support.region import ROOT, T0
 
@@ -122,6 +125,45 @@ def test_a_state_that_breaks_a_promise_is_found() -> None:
         found = await audit.finish()
         assert found
         assert all("after batch 1" in finding.detail for finding in found)
+
+    run_virtual(story())
+
+
+def digested(seq: int) -> Envelope[object]:
+    return Envelope("ledger", RecordDigest(seq, b"\0" * 16), T0)
+
+
+def test_what_a_batch_breaks_is_found_with_that_batch_and_before_any_look_at_everything() -> None:
+    def lose_the_place(state: RegionState) -> None:
+        state.node_names.put("a node that nobody registered", 7)
+
+    async def story() -> None:
+        scribe, _ = await a_log()
+        audit = Audit(planted(REGION, lose_the_place), scribe.store)
+        await scribe.write(named("before"))
+        await scribe.write(digested(2))
+        await scribe.write(named("after"))
+        await audit.catch_up()
+        (finding,) = audit.findings
+        assert finding.promise == "region.counts"
+        assert finding.detail.startswith("after batch 3: node_names a node that nobody registered 7 changed by 1")
+
+    run_virtual(story())
+
+
+def test_what_is_broken_again_by_every_batch_is_told_once() -> None:
+    def charge_nobodys_account(state: RegionState) -> None:
+        use = state.uses.get("quota/acme") or Use()
+        state.uses.put("quota/acme", Use(add(use.charged, Resources(1)), use.placed))
+
+    async def story() -> None:
+        scribe, _ = await a_log()
+        audit = Audit(planted(REGION, charge_nobodys_account), scribe.store)
+        for seq in range(1, 6):
+            await scribe.write(digested(seq))
+        found = await audit.finish()
+        first = [finding.detail for finding in found if finding.promise == "region.grants"]
+        assert first == ["after batch 2: quota/acme is charged more cpu than it settled on"]
 
     run_virtual(story())
 

@@ -2,7 +2,7 @@
 
 - the chain is whole, and terms only grow
 - no command is in the log twice; what was acknowledged is there, at the revision its sender was told
-- every invariant holds: in full now and then, after every fault, and at the end
+- every invariant holds: near what each batch has written, and in full now and then, after every fault, and at the end
 - a linear read is as new as everything that was acknowledged before it was asked for, and as any read before it
 """
 
@@ -15,7 +15,7 @@ from msgspec import Struct
 from holdfast.core.ledger.codec import Batch, Record, key_id
 from holdfast.core.ledger.draft import Book, Landed, fold
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.invariants import Violation, check, check_near
 from holdfast.core.ledger.revision import revision, seq_of, show
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.shapes import Revision
@@ -57,6 +57,8 @@ class Audit(Generic[S]):
         self._told: dict[Name, Revision] = {}
         self._newest_told = 0
         self._unchecked = 0
+        #: What stays broken is told once.
+        self._broken: set[Violation] = set()
 
     # What clients saw
 
@@ -103,7 +105,10 @@ class Audit(Generic[S]):
         for record in batch.records:
             self._note(record, position)
             position += len(record.events)
-        fold(self._book, self.state, batch)
+        overlay = self.state.overlay()
+        fold(self._book, overlay, batch)
+        self._tell(check_near(self.state, overlay, self._book.invariants), batch.header.seq)
+        self.state.merge(overlay)
         self.counts["batches"] += 1
         self._unchecked += 1
         if self._unchecked >= FULL_EVERY:
@@ -120,8 +125,13 @@ class Audit(Generic[S]):
 
     def _check(self) -> None:
         self._unchecked = 0
-        for violation in check(self.state, self._book.invariants):
-            self._find(violation.invariant, f"after batch {self.state.facts.seq}: {violation.detail}")
+        self._tell(check(self.state, self._book.invariants), self.state.facts.seq)
+
+    def _tell(self, violations: list[Violation], seq: int) -> None:
+        for violation in violations:
+            if violation not in self._broken:
+                self._broken.add(violation)
+                self._find(violation.invariant, f"after batch {seq}: {violation.detail}")
 
     async def finish(self) -> list[Finding]:
         """Everything that was found, with what can be told only at the end."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from holdfast.core.ledger.table import MANY, SOME, Layer, Table, TableSpec
@@ -64,6 +64,9 @@ KEY = struct.Struct(">Q")
 
 #: A fork lets go of about so many rows in one step.
 FREED_ROWS = 10_000
+
+#: By table: the keys of rows that were written, sorted.
+Touched = Mapping[str, Sequence[Any]]
 
 S = TypeVar("S", bound="LedgerState")
 
@@ -140,6 +143,13 @@ class LedgerState:
         for spec in self.TABLES:
             setattr(other, spec.name, self.table(spec.name).layer(kept=spec.kept))
         return other
+
+    def written(self) -> Touched:
+        """The rows of this overlay that are not what they are below it. It must not be merged yet."""
+        layers = ((spec.name, self.table(spec.name)) for spec in self.TABLES)
+        found = {name: layer.written() for name, layer in layers if isinstance(layer, Layer)}
+        assert len(found) == len(self.TABLES), "only an overlay knows what was written to it"
+        return {name: keys for name, keys in found.items() if keys}
 
     def merge(self: S, overlay: S) -> None:
         """Take over what was decided on the overlay."""

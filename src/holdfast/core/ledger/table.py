@@ -216,6 +216,12 @@ class Layer(Table[K, V]):
         self.merge_into(other)
         return other
 
+    def written(self) -> list[K]:
+        """The keys, sorted, of the rows that are not what lies below: what was only read is not among them."""
+        below = self._base.get
+        rows = self._rows.items()
+        return sorted(key for key, row in rows if (was := below(key)) is not row and was != row)  # type: ignore[type-var]
+
     def merge_into(self, table: Table[K, V]) -> None:
         """Write every change to the table."""
         shards, owned, count = table._shards, table._owned, table._count

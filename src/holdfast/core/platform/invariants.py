@@ -1,13 +1,14 @@
 """What must hold in every state of the platform.
 
-Each is written from the stored tables alone and without the functions that decide, so that a mistake there is found
-here. *Always* ones hold after every commit. *At commit* ones hold, or a breach is open that has an owner and a
-deadline and is at least as large as what is wrong (RULES 18).
+Each is written once, over the places where it is looked at (see `invariants_places`): all of the platform, or what lies
+near a batch. None uses the functions that decide, so that a mistake there is found here. *Always* ones hold after every
+commit. *At commit* ones hold, or a breach is open that has an owner and a deadline and is at least as large as what is
+wrong (RULES 18).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.invariants import Class, Invariant, Kind
@@ -15,15 +16,25 @@ from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.control import PolicyStage
 from holdfast.core.model.topology import RegionHealth
-from holdfast.core.platform.invariants_escrow import charge, escrow
-from holdfast.core.platform.state import PlatformState
+from holdfast.core.platform import invariants_escrow
+from holdfast.core.platform.invariants_places import Everywhere, Nearby, Places
+from holdfast.core.platform.state import TABLE_OF, PlatformState
 
 Found = Iterator[str]
 
 
-def identity(state: PlatformState) -> Found:
+def escrow(at: Places) -> Found:
+    return invariants_escrow.escrow(at.state, at.charged())
+
+
+def charge(at: Places) -> Found:
+    return invariants_escrow.charge(at.rows("grants"))
+
+
+def identity(at: Places) -> Found:
+    state = at.state
     listed: dict[tuple[int, int], list[str]] = {}
-    for uid, assignment in state.assignments.items():
+    for uid, assignment in at.rows("assignments"):
         if assignment.ordinals and not assignment.exclusive:
             yield f"assignment {uid} is not exclusive and lists ordinals"
         if assignment.exclusive and assignment.stage is Stage.ACTIVE:
@@ -35,7 +46,7 @@ def identity(state: PlatformState) -> Found:
         held = state.rights.get(key)
         if len(regions) != 1 or held is None or held.region != regions[0]:
             yield f"identity {key} is listed in {regions} and held by {held.region if held else 'nobody'}"
-    for key, held in state.rights.items():
+    for key, held in at.rows("rights"):
         if (
             key != (held.workload, held.ordinal)
             or held.workload not in state.workloads
@@ -44,8 +55,9 @@ def identity(state: PlatformState) -> Found:
             yield f"right {key} is held as {held}"
 
 
-def policy(state: PlatformState) -> Found:
-    for key, validity in state.validities.items():
+def policy(at: Places) -> Found:
+    state = at.state
+    for key, validity in at.rows("validities"):
         known = state.policies.get(validity.revision)
         if key != f"{validity.region}|{validity.scope}" or validity.region not in state.regions:
             yield f"validity {key} is of {validity.region} and {validity.scope}"
@@ -53,19 +65,20 @@ def policy(state: PlatformState) -> Found:
             yield f"validity {key} is pinned for a tenant that is gone"
         if validity.revision != 0 and (known is None or known.stage in (PolicyStage.DRAFT, PolicyStage.ROLLED_BACK)):
             yield f"validity {key} names policy {validity.revision}, which is {known.stage if known else 'unknown'}"
-    for number, known in state.policies.items():
+    for number, known in at.rows("policies"):
         if number != known.revision or number == 0:
             yield f"policy {number} is stored as {known.revision}"
 
 
-def override(state: PlatformState) -> Found:
-    for uid, opened in state.overrides.items():
+def override(at: Places) -> Found:
+    for uid, opened in at.rows("overrides"):
         if uid != opened.uid or not opened.reason.strip() or not opened.owner or opened.ends <= opened.opened:
             yield f"override {uid} has no reason, owner or end"
 
 
-def references(state: PlatformState) -> Found:
-    for uid, assignment in state.assignments.items():
+def references(at: Places) -> Found:
+    state = at.state
+    for uid, assignment in at.rows("assignments"):
         if assignment.workload not in state.workloads or assignment.region not in state.regions:
             yield f"assignment {uid} is of workload {assignment.workload} in {assignment.region}"
         for share in assignment.shares:
@@ -75,31 +88,31 @@ def references(state: PlatformState) -> Found:
             state.templates_of.get(assignment.workload) or ()
         ):
             yield f"assignment {uid} has templates that its workload does not know"
-    named = {digest for _, digests in state.templates_of.unordered() for digest in digests}
-    for uid, workload in state.workloads.items():
+    named = at.named_templates()
+    for uid, workload in at.rows("workloads"):
         digest = template_digest(workload.spec.template)
         if digest not in (state.templates_of.get(uid) or ()) or workload.meta.tenant not in state.tenants:
             yield f"workload {uid} names template {digest} and tenant {workload.meta.tenant}"
-    for uid, digests in state.templates_of.items():
+    for uid, digests in at.rows("templates_of"):
         if uid not in state.workloads or any(digest not in state.templates for digest in digests):
             yield f"workload {uid} has named templates {digests}"
-    for digest, template in state.templates.items():
+    for digest, template in at.rows("templates"):
         if digest not in named or template_digest(template) != digest:
             yield f"template {digest} is named by nobody, or is another"
-    for key, grant in state.grants.items():
+    for key, grant in at.rows("grants"):
         if key != f"{grant.region}|{grant.account}" or grant.region not in state.regions:
             yield f"grant {key} is of {grant.account} in {grant.region}"
 
 
-def one_each(state: PlatformState) -> Found:
+def one_each(at: Places) -> Found:
     seen: set[tuple[int, str, str]] = set()
-    for uid, assignment in state.assignments.items():
+    for uid, assignment in at.rows("assignments"):
         place = (assignment.workload, assignment.region, assignment.purpose.value)
         if place in seen:
             yield f"assignment {uid} is the second of {place}"
         seen.add(place)
     names: set[tuple[str, str]] = set()
-    for uid, workload in state.workloads.items():
+    for uid, workload in at.namesakes():
         name = (workload.meta.tenant, workload.meta.name)
         if workload.meta.deletion is None and name in names:
             yield f"workload {uid} is the second live one named {name}"
@@ -107,9 +120,10 @@ def one_each(state: PlatformState) -> Found:
             names.add(name)
 
 
-def disruption(state: PlatformState) -> Found:
+def disruption(at: Places) -> Found:
+    state = at.state
     shared: dict[int, int] = {}
-    for assignment in state.assignments.values():
+    for _, assignment in at.rows("assignments"):
         if assignment.purpose is Purpose.SERVING and assignment.stage is not Stage.ENDED:
             shared[assignment.workload] = shared.get(assignment.workload, 0) + assignment.disruption
     for uid, total in sorted(shared.items()):
@@ -119,9 +133,10 @@ def disruption(state: PlatformState) -> Found:
             yield f"regions hold {total} of the disruption budget of workload {uid}, {over} too many"
 
 
-def residency(state: PlatformState) -> Found:
+def residency(at: Places) -> Found:
+    state = at.state
     misplaced: dict[int, int] = {}
-    for assignment in state.assignments.values():
+    for _, assignment in at.rows("assignments"):
         rules = state.workloads[assignment.workload].spec.placement
         region = state.regions[assignment.region]
         lawful = not rules.jurisdictions or region.spec.jurisdiction in rules.jurisdictions
@@ -136,106 +151,99 @@ def residency(state: PlatformState) -> Found:
             yield f"workload {uid} has {count} replicas where it may not be"
 
 
-def retired(state: PlatformState) -> Found:
-    gone = {name for name, region in state.regions.items() if region.status.health is RegionHealth.RETIRED}
-    for uid, assignment in state.assignments.items():
-        if assignment.region in gone:
-            yield f"retired region {assignment.region} has assignment {uid}"
-    for key, grant in state.grants.items():
-        if grant.region in gone:
-            yield f"retired region {grant.region} has grant {key}"
-    for right, held in state.rights.items():
-        if held.region in gone:
-            yield f"retired region {held.region} holds right {right}"
-    for uid, workload in state.workloads.items():
+def retired(at: Places) -> Found:
+    for table in ("assignments", "grants", "rights"):
+        for key, row in at.rows(table):
+            if _is_retired(at.state, row.region):
+                yield f"retired region {row.region} has a row of {table}, {key}"
+    for uid, workload in at.rows("workloads"):
         for finalizer in workload.meta.finalizers:
-            if finalizer.owner.removeprefix("region/") in gone:
+            if _is_retired(at.state, finalizer.owner.removeprefix("region/")):
                 yield f"workload {uid} waits for retired {finalizer.owner}"
-    for name, region in state.regions.items():
-        if region.status.log_id in state.tombstones or (
-            name in gone and (region.status.log_id or region.status.session)
-        ):
+    for name, region in at.rows("regions"):
+        speaks = region.status.log_id or region.status.session
+        if region.status.log_id in at.state.tombstones or (_is_retired(at.state, name) and speaks):
             yield f"region {name} speaks with the log {region.status.log_id}, which is tombstoned"
 
 
-def finalizers(state: PlatformState) -> Found:
-    for uid, workload in state.workloads.items():
+def _is_retired(state: PlatformState, name: str) -> bool:
+    region = state.regions.get(name)
+    return region is not None and region.status.health is RegionHealth.RETIRED
+
+
+def finalizers(at: Places) -> Found:
+    for uid, workload in at.rows("workloads"):
         deleting, names = workload.meta.deletion is not None, [f.owner for f in workload.meta.finalizers]
         if deleting != bool(names) or len(set(names)) != len(names):
             yield f"workload {uid} is {'' if deleting else 'not '}being deleted with finalizers {names}"
 
 
-def revisions(state: PlatformState) -> Found:
-    last = revision(state.facts.seq, INDEX_MAX)
-    for name in (
-        "tenants",
-        "quotas",
-        "priority_classes",
-        "principals",
-        "tokens",
-        "regions",
-        "pools",
-        "budgets",
-        "workloads",
-    ):
-        for key, stored in state.table(name).items():
+def revisions(at: Places) -> Found:
+    last = revision(at.state.facts.seq, INDEX_MAX)
+    for name in (*TABLE_OF.values(), "workloads"):
+        for key, stored in at.rows(name):
             meta = stored.meta
             if not 0 < meta.uid <= meta.revision <= last or meta.generation < 1:
                 yield f"{name} {key} has uid {meta.uid}, revision {meta.revision}, generation {meta.generation}"
     for name in ("assignments", "grants"):
-        for key, row in state.table(name).items():
+        for key, row in at.rows(name):
             if not 0 < row.uid <= row.revision <= last or (name == "assignments" and key != row.uid):
                 yield f"{name} {key} has uid {row.uid} and revision {row.revision}"
 
 
-def breaches(state: PlatformState) -> Found:
-    for key, breach in state.breaches.items():
+def breaches(at: Places) -> Found:
+    for key, breach in at.rows("breaches"):
         whole = breach.owner and breach.overshoot > 0 and breach.opened < breach.deadline
         if key != (breach.invariant, breach.key) or not whole:
             yield f"breach {key} has no owner, size or deadline"
 
 
-def derived(state: PlatformState) -> Found:
-    rebuilt = state.fork()
-    rebuilt.rebuild()
-    for spec in state.TABLES:
-        if spec.derived and state.table(spec.name).items() != rebuilt.table(spec.name).items():
-            yield f"{spec.name} is not what a rebuild makes of it"
+def derived(at: Places) -> Found:
+    return at.miscounts()
+
+
+def _promise(
+    name: str, sentence: str, kind: Kind, needs: Class, look: Callable[[Places], Found]
+) -> Invariant[PlatformState]:
+    def everywhere(state: PlatformState) -> Found:
+        return look(Everywhere(state))
+
+    return Invariant(name, sentence, kind, needs, everywhere, lambda change: look(change.places(Nearby)))
 
 
 _ALWAYS, _AT_COMMIT, _LEDGER, _ESCROW = Kind.ALWAYS, Kind.AT_COMMIT, Class.LEDGER, Class.ESCROW
 
 INVARIANTS: tuple[Invariant[PlatformState], ...] = (
-    Invariant("platform.escrow",
-              "What is charged to an account is within its limit; of a lowered quota the rest is owed.",
-              _AT_COMMIT, _ESCROW, escrow),
-    Invariant("platform.charge", "A grant is charged at the largest value that its region may act on.",
-              _ALWAYS, _ESCROW, charge),
-    Invariant("platform.identity",
-              "One region at most holds the right to an exclusive identity, and only its assignment lists it.",
-              _ALWAYS, _LEDGER, identity),
-    Invariant("platform.policy",
-              "Exactly one policy is valid for a region and scope, and it exists and was not rolled back.",
-              _ALWAYS, _LEDGER, policy),
-    Invariant("platform.override", "An override has a reason, an owner and an end.",
-              _ALWAYS, _LEDGER, override),
-    Invariant("platform.references", "What an object names exists, and a template that nobody names does not.",
-              _ALWAYS, _LEDGER, references),
-    Invariant("platform.one-each",
-              "One assignment for each workload, region and purpose; one live workload for each name.",
-              _ALWAYS, _LEDGER, one_each),
-    Invariant("platform.disruption", "The regions' shares of a disruption budget add up to no more than the budget.",
-              _AT_COMMIT, _LEDGER, disruption),
-    Invariant("platform.residency", "Replicas are assigned only to regions where their workload may be.",
-              _AT_COMMIT, _LEDGER, residency),
-    Invariant("platform.retired", "A retired region holds nothing, and its log speaks for nobody.",
-              _ALWAYS, _LEDGER, retired),
-    Invariant("platform.finalizers", "Finalizers are on objects that are being deleted, and on each of these.",
-              _ALWAYS, _LEDGER, finalizers),
-    Invariant("platform.revisions", "Uids and revisions are places in the log, and generations count from 1.",
-              _ALWAYS, _LEDGER, revisions),
-    Invariant("platform.breaches", "What is broken has an owner, a size and a deadline.",
-              _ALWAYS, _LEDGER, breaches),
-    Invariant("platform.derived", "Derived tables are what a rebuild makes of the stored ones.",
-              _ALWAYS, Class.MERGEABLE, derived),
+    _promise("platform.escrow",
+             "What is charged to an account is within its limit; of a lowered quota the rest is owed.",
+             _AT_COMMIT, _ESCROW, escrow),
+    _promise("platform.charge", "A grant is charged at the largest value that its region may act on.",
+             _ALWAYS, _ESCROW, charge),
+    _promise("platform.identity",
+             "One region at most holds the right to an exclusive identity, and only its assignment lists it.",
+             _ALWAYS, _LEDGER, identity),
+    _promise("platform.policy",
+             "Exactly one policy is valid for a region and scope, and it exists and was not rolled back.",
+             _ALWAYS, _LEDGER, policy),
+    _promise("platform.override", "An override has a reason, an owner and an end.",
+             _ALWAYS, _LEDGER, override),
+    _promise("platform.references", "What an object names exists, and a template that nobody names does not.",
+             _ALWAYS, _LEDGER, references),
+    _promise("platform.one-each",
+             "One assignment for each workload, region and purpose; one live workload for each name.",
+             _ALWAYS, _LEDGER, one_each),
+    _promise("platform.disruption", "The regions' shares of a disruption budget add up to no more than the budget.",
+             _AT_COMMIT, _LEDGER, disruption),
+    _promise("platform.residency", "Replicas are assigned only to regions where their workload may be.",
+             _AT_COMMIT, _LEDGER, residency),
+    _promise("platform.retired", "A retired region holds nothing, and its log speaks for nobody.",
+             _ALWAYS, _LEDGER, retired),
+    _promise("platform.finalizers", "Finalizers are on objects that are being deleted, and on each of these.",
+             _ALWAYS, _LEDGER, finalizers),
+    _promise("platform.revisions", "Uids and revisions are places in the log, and generations count from 1.",
+             _ALWAYS, _LEDGER, revisions),
+    _promise("platform.breaches", "What is broken has an owner, a size and a deadline.",
+             _ALWAYS, _LEDGER, breaches),
+    _promise("platform.derived", "Derived tables are what a rebuild makes of the stored ones.",
+             _ALWAYS, Class.MERGEABLE, derived),
 )  # fmt: skip

@@ -1,12 +1,13 @@
 """What must hold of grants: no unit is sold twice (RULES 7).
 
-Sums are made anew from the grants, resource by resource, and compared with what quotas, budgets and overrides say.
+What is charged, resource by resource, is compared with what quotas, budgets and overrides say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from holdfast.core.model.allotment import Grant
 from holdfast.core.model.control import Action
 from holdfast.core.model.resources import Resources
 from holdfast.core.platform.state import PlatformState
@@ -15,15 +16,28 @@ Amounts = dict[str, int]
 RESOURCES = ("cpu", "memory", "disk", "gpu")
 
 
-def escrow(state: PlatformState) -> Iterator[str]:
-    charged: dict[tuple[str, str], Amounts] = {}
+#: By account and, where it has a limit in each region, by region: what is lent.
+Charged = dict[tuple[str, str], Amounts]
+
+
+def shared(grant: Grant) -> tuple[str, str]:
+    """Whose limit a grant counts towards: its account's, which of a recovery budget holds for one region."""
+    return grant.account, grant.region if grant.account.startswith("recovery/") else ""
+
+
+def charged_anew(state: PlatformState) -> Charged:
+    """What is lent, summed up from all grants."""
+    charged: Charged = {}
     for grant in state.grants.values():
-        where = grant.region if grant.account.startswith("recovery/") else ""
-        total = charged.setdefault((grant.account, where), {})
+        total = charged.setdefault(shared(grant), {})
         for name, amount in named(grant.offered).items():
             total[name] = total.get(name, 0) + amount
+    return charged
+
+
+def escrow(state: PlatformState, charged: Charged) -> Iterator[str]:
     for (account, where), total in sorted(charged.items()):
-        limit = limits(state, account, where)
+        limit = limits(state, account, where) if total else None
         for name, amount in sorted(total.items()):
             over = amount - limit.get(name, 0) if limit is not None else 0
             owed = state.breaches.get(("platform.escrow", f"{account}/{name}"))
@@ -46,8 +60,8 @@ def limits(state: PlatformState, account: str, where: str) -> Amounts | None:
     return {key: int(value) for key, value in opened.facts if key in RESOURCES and value.isascii() and value.isdigit()}
 
 
-def charge(state: PlatformState) -> Iterator[str]:
-    for key, grant in state.grants.items():
+def charge(grants: Iterable[tuple[str, Grant]]) -> Iterator[str]:
+    for key, grant in grants:
         versions = [offer.version for offer in grant.offers]
         if versions != list(range(grant.acknowledged + 1, grant.version + 1)):
             yield f"grant {key} at version {grant.version}, acknowledged {grant.acknowledged}, keeps offers {versions}"

@@ -1,0 +1,109 @@
+"""Derived tables, held against what they come from: everywhere by a rebuild, near a batch by the difference.
+
+After a batch each index and sum has changed by exactly as much as the rows that were written. Both changes are made one
+list of numbers, one for each thing that is listed or summed up, and compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.core.ledger.invariants import Nearby, miscounts, present
+from holdfast.core.ledger.state import KEY
+from holdfast.core.platform.invariants_escrow import named
+from holdfast.core.platform.state import PlatformState, charge_key, name_key
+
+#: What is listed or summed up (its table, its key, the part of its row), and how much of it there is.
+Counts = Counter[tuple[object, ...]]
+
+_LISTS = ("assignments_of", "rights_of")
+_INDEXES = ("session_of", "workload_names", "workload_counts", "template_uses", "offered_of", *_LISTS)
+
+
+def miscounted_anywhere(state: PlatformState) -> Iterator[str]:
+    """Derived tables that are not what a rebuild makes of the stored ones."""
+    rebuilt = state.fork()
+    rebuilt.rebuild()
+    for spec in state.TABLES:
+        if spec.derived and state.table(spec.name).items() != rebuilt.table(spec.name).items():
+            yield f"{spec.name} is not what a rebuild makes of it"
+
+
+def miscounted_near(near: Nearby[PlatformState], changed: Counts) -> Iterator[str]:
+    """Derived rows that have not changed by what their rows have."""
+    kept: Counts = Counter()
+    for table in _INDEXES:
+        for key, old, new in near.change.rows(table):
+            _keep(kept, table, key, old, -1)
+            _keep(kept, table, key, new, 1)
+            if new is not None and (not new or (table in _LISTS and list(new) != sorted(new))):
+                yield f"{table} {key} is {new}"
+    yield from miscounts(kept, changed)
+    yield from _keys_out_of_order(near)
+
+
+def changed_counts(near: Nearby[PlatformState]) -> Counts:
+    """By how much the rows that are looked at have changed what is listed of them; those as they were cancel out."""
+    found: Counts = Counter()
+    for state, sign in ((near.before, -1), (near.state, 1)):
+        for uid, workload in present(state, "workloads", near.keys("workloads")):
+            meta = workload.meta
+            found["workload_counts", meta.tenant] += sign
+            if meta.deletion is None:
+                found["workload_names", name_key(meta.tenant, meta.name), uid] += sign
+            for digest in state.templates_of.get(uid) or ():
+                found["template_uses", digest, meta.tenant] += sign
+        for uid, assignment in present(state, "assignments", near.keys("assignments")):
+            found["assignments_of", assignment.workload, uid] += sign
+        for _, grant in present(state, "grants", near.keys("grants")):
+            for resource, amount in named(grant.offered).items():
+                found["offered_of", charge_key(grant.account, grant.region), resource] += sign * amount
+        for (workload, ordinal), _ in present(state, "rights", near.keys("rights")):
+            found["rights_of", workload, ordinal] += sign
+        for uid, session in present(state, "sessions", near.keys("sessions")):
+            found["session_of", session.principal, uid] += sign
+    return found
+
+
+def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
+    """A derived row, as numbers."""
+    if row is None:
+        return
+    match table:
+        case "workload_names" | "session_of":
+            kept[table, key, row] += sign
+        case "workload_counts":
+            kept[table, key] += sign * row
+        case "template_uses":
+            for tenant, count in row:
+                kept[table, key, tenant] += sign * count
+        case "offered_of":
+            for resource, amount in named(row).items():
+                kept[table, key, resource] += sign * amount
+        case _:
+            for part in row:
+                kept[table, key, part] += sign
+
+
+def _keys_out_of_order(near: Nearby[PlatformState]) -> Iterator[str]:
+    """An actor's keys are those of before without what is gone, and what is new after them."""
+    gone: dict[str, set[int]] = {}
+    come: dict[str, list[tuple[int, int]]] = {actor: [] for actor in near.keys("keys_of")}
+    for key, old, new in near.change.rows("keys"):
+        if old is not None and new is not None and (old.actor, old.revision) == (new.actor, new.revision):
+            continue
+        if old is not None:
+            gone.setdefault(old.actor, set()).add(key)
+            come.setdefault(old.actor, [])
+        if new is not None:
+            come.setdefault(new.actor, []).append((new.revision, key))
+    for actor, new_keys in come.items():
+        kept, lost = near.before.keys_of.get(actor) or b"", gone.get(actor)
+        if lost:
+            kept = b"".join(KEY.pack(key) for (key,) in KEY.iter_unpack(kept) if key not in lost)
+        expected = kept + b"".join(KEY.pack(key) for _, key in sorted(new_keys))
+        last = near.state.keys.get(*KEY.unpack(kept[-KEY.size :])) if kept and new_keys else None
+        if (near.state.keys_of.get(actor) or b"") != expected or (last and last.revision >= min(new_keys)[0]):
+            yield f"keys_of {actor} does not list its keys, oldest first"

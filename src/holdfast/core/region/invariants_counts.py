@@ -1,0 +1,155 @@
+"""Counts and indexes, held against their rows: everywhere by building them anew, near a batch by the difference.
+
+After a batch each count has changed by exactly as much as the rows that were written. Both changes are made one list of
+numbers, one for each thing that is counted, and compared. A count of nothing may be kept or left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from holdfast.core.ledger.invariants import Nearby, miscounts, present
+from holdfast.core.model.lifecycle import ON_NODE, PHASES, Phase
+from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot, Sums, Use
+from holdfast.core.model.resources import Resources, above_zero, add, subtract
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.topology import Node, domain, usable
+from holdfast.core.region.members import scopes
+from holdfast.core.region.rebuild import rebuild
+from holdfast.core.region.state import RegionState
+
+#: What is counted (its table, its key, the part of its row), and how much of it there is.
+Counts = Counter[tuple[object, ...]]
+
+_EMPTY = {"uses": Use()}
+#: Tables that are counts or indexes; requests are stored, and count their open slots.
+_COUNTS = ("node_names", "ordinals", "tallies", "uses", "template_uses", "domains", "members", "requests")
+
+
+def miscounted_anywhere(state: RegionState) -> Iterator[str]:
+    """Tables and sums that are not what a rebuild makes of the stored rows."""
+    fresh = state.fork()
+    rebuild(fresh)
+    for spec in state.TABLES:
+        if spec.derived and spec.name not in ("session_of", "keys_of"):
+            mine = {key: row for key, row in state.table(spec.name).unordered() if row != _EMPTY.get(spec.name)}
+            theirs = {key: row for key, row in fresh.table(spec.name).unordered() if row != _EMPTY.get(spec.name)}
+            if mine != theirs:
+                yield f"{spec.name} is not what its rows add up to"
+    if state.sums != fresh.sums:
+        yield f"sums are {state.sums}, the rows add up to {fresh.sums}"
+    pending = Counter((s.assignment, s.template) for _, s in state.slots.unordered() if s.phase is Phase.PENDING)
+    opened = {(r.assignment, r.template): r.open for _, rs in state.requests.unordered() for r in rs}
+    if dict(pending) != opened:
+        yield "requests do not count the open slots"
+
+
+def miscounted_near(near: Nearby[RegionState], changed: Counts) -> Iterator[str]:
+    """Counts that have not changed by what their rows have."""
+    kept: Counts = Counter()
+    for table in _COUNTS:
+        for key, old, new in near.change.rows(table):
+            if table == "ordinals":
+                _keep_ordinals(kept, key, old or (), new or ())
+            else:
+                _keep(kept, table, key, old, -1)
+                _keep(kept, table, key, new, 1)
+    for sums, sign in ((near.before.sums, -1), (near.state.sums, 1)):
+        _keep_sums(kept, sums, sign)
+    yield from miscounts(kept, changed)
+
+
+def changed_counts(near: Nearby[RegionState]) -> Counts:
+    """By how much the rows that are looked at have changed what is counted over them; those as they were cancel out."""
+    found: Counts = Counter()
+    for state, sign in ((near.before, -1), (near.state, 1)):
+        for _, slot in present(state, "slots", near.keys("slots")):
+            _count_slot(found, state, slot, sign)
+        for _, hold in present(state, "holds", near.keys("holds")):
+            _count_amounts(found, ("charged", hold.account), hold.need, sign)
+        for _, assignment in present(state, "assignments", near.keys("assignments")):
+            for share in assignment.shares:
+                found["template_uses", share.template] += sign
+        for uid, node in present(state, "nodes", near.keys("nodes")):
+            _count_node(found, node, uid, state.rooms.get(node.uid) or EMPTY_ROOM, sign)
+        for account, allowance in present(state, "allowances", near.keys("uses")):
+            placed = (state.uses.get(account) or Use()).placed
+            _count_amounts(found, ("shield",), above_zero(subtract(allowance.protected, placed)), sign)
+    return found
+
+
+def _count_slot(found: Counts, state: RegionState, slot: Slot, sign: int) -> None:
+    template = state.templates[slot.template]
+    stands = slot.phase in ON_NODE
+    found["tallies", slot.assignment, slot.phase] += sign
+    found["ordinals", slot.assignment, slot.ordinal] += sign
+    for digest in (slot.template, slot.next_template):
+        if digest:
+            found["template_uses", digest] += sign
+    if slot.phase is Phase.PENDING:
+        found["requests", slot.assignment, slot.template] += sign
+    if slot.account:
+        _count_amounts(found, ("charged", slot.account), template.need, sign)
+        if slot.firm and stands:
+            _count_amounts(found, ("placed", slot.account), template.need, sign)
+    if stands and (template.spread or template.apart):
+        tenant, node = state.assignments[slot.assignment].tenant, state.nodes[slot.node]
+        for scope, key in scopes(template, slot.workload, tenant):
+            found["members", scope, key, domain(node, key)] += sign
+
+
+def _count_node(found: Counts, node: Node, uid: Revision, room: Room, sign: int) -> None:
+    found["node_names", node.name, uid] += sign
+    if usable(node):
+        found["domains", "zone", node.zone] += sign
+        found["domains", "pool", node.pool] += sign
+        _count_amounts(found, ("capacity",), node.capacity, sign)
+        _count_amounts(found, ("taken",), add(room.firm, room.held), sign)
+
+
+def _count_amounts(found: Counts, what: tuple[object, ...], amounts: Resources, sign: int) -> None:
+    for name in ("cpu", "memory", "disk", "gpu"):
+        found[(*what, name)] += sign * int(getattr(amounts, name))
+    for name, amount in amounts.extended:
+        found[(*what, name)] += sign * amount
+
+
+def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
+    """A row of a count, as numbers."""
+    if row is None:
+        return
+    match table:
+        case "uses":
+            _count_amounts(kept, ("charged", key), row.charged, sign)
+            _count_amounts(kept, ("placed", key), row.placed, sign)
+        case "tallies":
+            _keep_each(kept, ((table, key, phase, count) for phase, count in zip(PHASES, row, strict=True)), sign)
+        case "requests":
+            _keep_each(kept, ((table, request.assignment, request.template, request.open) for request in row), sign)
+        case "node_names":
+            kept[table, key, row] += sign
+        case "template_uses":
+            kept[table, key] += sign * row
+        case _:
+            kept[(table, *key)] += sign * row
+
+
+def _keep_ordinals(kept: Counts, key: Any, old: tuple[int, ...], new: tuple[int, ...]) -> None:
+    """Only those that came or went: an assignment may have many."""
+    was, now = set(old), set(new)
+    kept.update({("ordinals", key, ordinal): -1 for ordinal in sorted(was - now)})
+    kept.update({("ordinals", key, ordinal): 1 for ordinal in sorted(now - was)})
+    if list(new) != sorted(now):
+        kept["ordinals", key, "out of order"] += 1
+
+
+def _keep_each(kept: Counts, parts: Iterable[tuple[str, Any, Any, int]], sign: int) -> None:
+    for table, key, part, count in parts:
+        kept[table, key, part] += sign * count
+
+
+def _keep_sums(kept: Counts, sums: Sums, sign: int) -> None:
+    for name in ("capacity", "taken", "shield"):
+        _count_amounts(kept, (name,), getattr(sums, name), sign)

@@ -1,0 +1,310 @@
+"""Each invariant of a region finds what it is there to find, near the batch that breaks it and in full alike."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.ledger.invariants import check
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import HoldPurpose, standing, with_key, without_key
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.topology import Effect, Taint
+from holdfast.core.model.workload import Spread
+from holdfast.core.region import commands as c
+from holdfast.core.region.book import REGION
+from holdfast.core.region.state import RegionState
+from tests.core.plants import Wrong, found_both_ways, names, told
+from tests.support.region import REPLICA, SCHEDULER, RegionBench, a_template, an_assignment
+
+#: Slots of the scene: two share a node and its device, one waits for room, one yields to another, one has an identity.
+FIRST, SECOND, WAITING = (1, 0), (1, 1), (1, 2)
+VICTIM, HEIR, IDENTITY = (2, 0), (3, 0), (4, 0)
+
+
+@cache
+def _scene() -> RegionBench:
+    bench = RegionBench()
+    bench.a_scheduler()
+    bench.a_grant(protected=Resources(2000, 2048))
+    first = bench.a_node("n1", gpus=("a100", "a100"))
+    second = bench.a_node("n2", cpu=4000)
+    spread = (Spread(key="zone", max_skew=9),)
+    service = bench.a_workload(a_template(gpus=1, gpu_milli=500, ports=1, spread=spread), count=3)
+    places = [c.Placement(0, first, (0,), (30_000,)), c.Placement(1, first, (0,), (30_001,))]
+    bench.place(service, *places)
+    bench.walk(Phase.SERVING)
+    victim = bench.a_workload(a_template(cpu=4000), 1, uid=200, workload=2, disruption=1, priority_class="best-effort")
+    bench.place(victim, c.Placement(0, second))
+    bench.walk(Phase.SERVING, 0, 2)
+    heir = bench.a_workload(a_template(cpu=3000), 1, uid=300, workload=3, priority_class="critical")
+    bench.place(heir, c.Placement(0, second, after=(VICTIM,)))
+    owner = an_assignment(400, 4, heir.shares[0].template, 1, exclusive=True, ordinals=(0,))
+    bench.ship(c.AssignmentShipped(owner))
+    bench.accept(REPLICA, c.OpenSlots(400, owner.shares[0].template, (0,)))
+    bench.place(owner, c.Placement(0, first))
+    bench.accept(
+        SCHEDULER, c.Hold(HoldPurpose.ROOM, first, "quota/acme", bench.at + 60_000, Resources(500), tenant="acme")
+    )
+    bench.a_node("n3", cpu=2000, zone="b")
+    bench.place(bench.a_workload(a_template(cpu=1500), 1, uid=500, workload=5), c.Placement(0, node(bench.state, "n3")))
+    bench.a_node("n3", cpu=1000, zone="b")
+    return bench
+
+
+def a_scene() -> RegionState:
+    return _scene().state.fork()
+
+
+def node(state: RegionState, name: str) -> int:
+    return state.node_names[name]
+
+
+def change(state: RegionState, table: str, key: Any, **fields: Any) -> None:
+    state.table(table).put(key, replace(state.table(table)[key], **fields))
+
+
+def change_node(state: RegionState, name: str, **fields: Any) -> None:
+    change(state, "nodes", node(state, name), **fields)
+
+
+def only(state: RegionState, table: str) -> Any:
+    ((key, _),) = state.table(table).items()
+    return key
+
+
+# What goes wrong
+
+
+def list_it_twice(state: RegionState) -> None:
+    uid = node(state, "n2")
+    change(state, "rooms", uid, slots=with_key(state.rooms[uid].slots, FIRST))
+
+
+def list_it_nowhere(state: RegionState) -> None:
+    uid = node(state, "n1")
+    change(state, "rooms", uid, slots=without_key(state.rooms[uid].slots, FIRST))
+
+
+def forget_a_room(state: RegionState) -> None:
+    state.rooms.drop(node(state, "n2"))
+
+
+def stand_elsewhere(state: RegionState) -> None:
+    change(state, "slots", IDENTITY, node=node(state, "n2"))
+
+
+def share_more_of_a_device_than_there_is(state: RegionState) -> None:
+    change(state, "slots", SECOND, devices=(0, 0))
+
+
+def give_a_port_twice(state: RegionState) -> None:
+    change(state, "slots", SECOND, ports=state.slots[FIRST].ports)
+
+
+def charge_nobody(state: RegionState) -> None:
+    change(state, "slots", FIRST, account="")
+
+
+def charge_twice(state: RegionState) -> None:
+    use = state.uses["quota/acme"]
+    state.uses.put("quota/acme", replace(use, charged=replace(use.charged, cpu=use.charged.cpu + 1000)))
+
+
+def forget_to_return_a_charge(state: RegionState) -> None:
+    state.holds.drop(only(state, "holds"))
+
+
+def settle_below_what_is_charged(state: RegionState) -> None:
+    change(state, "allowances", "quota/acme", limit=NOTHING)
+
+
+def lose_a_grant(state: RegionState) -> None:
+    state.allowances.drop("quota/acme")
+
+
+def take_too_little(state: RegionState) -> None:
+    change(state, "rooms", node(state, "n1"), all=NOTHING)
+
+
+def come_from_the_future(state: RegionState) -> None:
+    change(state, "slots", FIRST, revision=1 << 60)
+
+
+def keep_an_epoch(state: RegionState) -> None:
+    change(state, "slots", WAITING, epoch=1)
+
+
+def live_without_a_session(state: RegionState) -> None:
+    state.sessions.drop(state.nodes[node(state, "n2")].session)
+
+
+def lose_an_assignment(state: RegionState) -> None:
+    state.assignments.drop(100)
+
+
+def lose_a_template(state: RegionState) -> None:
+    state.templates.drop(state.slots[FIRST].template)
+
+
+def lose_a_node(state: RegionState) -> None:
+    state.nodes.drop(node(state, "n3"))
+
+
+def lose_an_heir(state: RegionState) -> None:
+    change(state, "slots", HEIR, after=())
+
+
+def hold_while_waiting(state: RegionState) -> None:
+    change(state, "slots", WAITING, ports=(30_005,))
+
+
+def rest_in_released(state: RegionState) -> None:
+    change(state, "slots", VICTIM, phase=Phase.RELEASED)
+
+
+def shrink_without_a_breach(state: RegionState) -> None:
+    change_node(state, "n1", capacity=Resources(1000, 1024))
+
+
+def close_a_breach_too_early(state: RegionState) -> None:
+    state.breaches.drop(only(state, "breaches"))
+
+
+def grow_a_breach(state: RegionState) -> None:
+    change_node(state, "n3", capacity=Resources(500))
+
+
+def evict_without_a_breach(state: RegionState) -> None:
+    change_node(state, "n1", taints=(Taint("broken", "", Effect.EVICT),))
+
+
+def keep_a_node_for_others(state: RegionState) -> None:
+    change_node(state, "n2", tenancy=("others",))
+
+
+def allow_other_jurisdictions_only(state: RegionState) -> None:
+    change(state, "assignments", 100, jurisdictions=("us",))
+
+
+def lie_elsewhere_by_law(state: RegionState) -> None:
+    change(state, "assignments", 100, jurisdictions=("us",))
+    state.place = replace(state.place, jurisdiction="ch")
+
+
+def take_a_right_away(state: RegionState) -> None:
+    change(state, "assignments", 400, ordinals=())
+
+
+def stand_without_a_right(state: RegionState) -> None:
+    slot = state.slots[IDENTITY]
+    state.slots.drop(IDENTITY)
+    state.slots.put((4, 7), replace(slot, ordinal=7))
+
+
+def miscount(table: str) -> Wrong:
+    """One row of a count or index is lost."""
+
+    def wrong(state: RegionState) -> None:
+        state.table(table).drop(state.table(table).items()[0][0])
+
+    wrong.__name__ = f"lose_a_row_of_{table}"
+    return wrong
+
+
+def forget_a_sum(state: RegionState) -> None:
+    state.sums = replace(state.sums, capacity=NOTHING)
+
+
+def owe_protected_tenants_nothing(state: RegionState) -> None:
+    change(state, "allowances", "quota/acme", protected=Resources(10**6))
+
+
+def list_ordinals_out_of_order(state: RegionState) -> None:
+    state.ordinals.put(100, tuple(reversed(state.ordinals[100])))
+
+
+def open_one_request_too_many(state: RegionState) -> None:
+    (request,) = state.requests[100]
+    state.requests.put(100, (replace(request, open=request.open + 1),))
+
+
+#: Rows of sessions and of keys are no counts, and are rebuilt from their own.
+COUNTS = [spec.name for spec in RegionState.TABLES if spec.derived and spec.name not in ("session_of", "keys_of")]
+
+PLANTS: list[tuple[str, Wrong]] = [
+    ("region.unique-binding", list_it_twice),
+    ("region.unique-binding", list_it_nowhere),
+    ("region.unique-binding", forget_a_room),
+    ("region.unique-binding", stand_elsewhere),
+    ("region.device-ownership", share_more_of_a_device_than_there_is),
+    ("region.port-ownership", give_a_port_twice),
+    ("region.charges", charge_nobody),
+    ("region.charges", charge_twice),
+    ("region.charges", forget_to_return_a_charge),
+    ("region.grants", settle_below_what_is_charged),
+    ("region.grants", lose_a_grant),
+    ("region.rooms", take_too_little),
+    ("region.epochs", come_from_the_future),
+    ("region.epochs", keep_an_epoch),
+    ("region.epochs", live_without_a_session),
+    ("region.references", lose_an_assignment),
+    ("region.references", lose_a_template),
+    ("region.references", lose_a_node),
+    ("region.references", lose_an_heir),
+    ("region.pending", hold_while_waiting),
+    ("region.pending", rest_in_released),
+    *(("region.counts", miscount(table)) for table in COUNTS),
+    ("region.counts", forget_a_sum),
+    ("region.counts", owe_protected_tenants_nothing),
+    ("region.counts", list_ordinals_out_of_order),
+    ("region.counts", open_one_request_too_many),
+    ("region.capacity", shrink_without_a_breach),
+    ("region.capacity", close_a_breach_too_early),
+    ("region.capacity", grow_a_breach),
+    ("region.allowed", evict_without_a_breach),
+    ("region.allowed", keep_a_node_for_others),
+    ("region.residency", allow_other_jurisdictions_only),
+    ("region.residency", lie_elsewhere_by_law),
+    ("region.right", take_a_right_away),
+    ("region.right", stand_without_a_right),
+]
+
+
+@pytest.mark.parametrize(("invariant", "wrong"), PLANTS, ids=[wrong.__name__ for _, wrong in PLANTS])
+def test_what_is_wrong_is_found_near_its_batch_and_in_full(invariant: str, wrong: Wrong) -> None:
+    near, full = found_both_ways(REGION, a_scene(), wrong)
+    assert invariant in names(near)
+    assert invariant in names(full)
+    assert set(told(full)) <= set(names(near)), "what else is broken is found near, too"
+
+
+def test_every_invariant_is_shown_to_find_something() -> None:
+    assert {invariant for invariant, _ in PLANTS} == {invariant.id for invariant in REGION.invariants}
+
+
+def test_nothing_is_found_where_nothing_is_wrong() -> None:
+    assert found_both_ways(REGION, a_scene(), lambda _state: None) == ([], [])
+    assert check(RegionState(), REGION.invariants) == []
+
+
+def test_a_new_jurisdiction_is_looked_at_in_every_assignment() -> None:
+    """The one act in a region that concerns rows which nobody has written."""
+    bench = _scene().branch()
+    bench.ship(c.AssignmentShipped(replace(bench.state.assignments[100], jurisdictions=("eu",))))
+
+    def move_abroad(state: RegionState) -> None:
+        state.place = replace(state.place, jurisdiction="us")
+
+    near, full = found_both_ways(REGION, bench.state, move_abroad)
+    assert names(near) == names(full) == ["region.residency"]
+
+
+def test_the_scene_has_what_the_plants_need() -> None:
+    state = a_scene()
+    assert state.slots[VICTIM].heir == HEIR
+    assert standing(state.rooms[node(state, "n1")]) == [FIRST, SECOND, IDENTITY]
+    assert [key for key, _ in state.breaches.items()] == [("region.capacity", f"node/{node(state, 'n3')}/cpu")]
