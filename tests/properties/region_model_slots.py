@@ -150,6 +150,8 @@ def _refuse_move(model: Model, one: c.MoveSlot, sender: Sender) -> Code | None:
         return _refuse_agent(model, slot, node, one, sender)
     # What an agent was given, or has spoken of, in its present session it must answer for itself.
     in_session = bool(node.session) and slot.reported > model.sessions[node.session].opened
+    if edge.cause == "session-ended" and slot.cause == "fenced":
+        return Code.WRONG_PHASE
     if edge.cause == "session-ended" and in_session:
         return Code.TOO_EARLY
     if edge.cause == "fenced" and slot.cause != "fenced":

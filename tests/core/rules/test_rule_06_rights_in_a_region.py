@@ -73,6 +73,18 @@ def test_repair_waits_for_the_fence_before_anything_is_released() -> None:
     assert bench.slot().phase is Phase.PENDING
 
 
+def test_what_was_fenced_is_known_to_be_dead_and_never_unknown_again() -> None:
+    bench, _, _ = running()
+    bench.accept(HEALTH, EndSession(bench.sessions["agent/n1"], "silent"))
+    bench.move(HEALTH, Phase.UNKNOWN, "session-ended")
+    bench.at += FENCE
+    assert isinstance(bench.move(REPAIR, Phase.FAILED, "fenced"), Landed)
+    refused = bench.move(HEALTH, Phase.UNKNOWN, "session-ended")
+    assert isinstance(refused, Refused)
+    assert refused.code is Code.WRONG_PHASE
+    assert isinstance(bench.move(REPAIR, Phase.RELEASED, "fenced"), Landed)
+
+
 def test_an_exclusive_replica_is_found_again_only_before_its_fence() -> None:
     for wait, kept in ((FENCE - 1, True), (FENCE, False)):
         bench, _, _ = running()

@@ -68,7 +68,16 @@ def _refuse(state: RegionState, case: Case, one: MoveSlot, slot: Slot | None, *,
         return _refuse_agent(state, case, edge, slot, node)
     if edge.cause == "fenced":
         return _refuse_fence(state, case, slot, node)
-    if edge.cause == "session-ended" and node.session and slot.reported > node.session:
+    if edge.cause == "session-ended":
+        return _refuse_unknown(slot, node)
+    return None
+
+
+def _refuse_unknown(slot: Slot, node: Node) -> Misfit | None:
+    """What the agent still answers for is not unknown, and neither is what was fenced: that is known to be dead."""
+    if slot.cause == "fenced":
+        return Misfit(Code.WRONG_PHASE, "was fenced: it is known to be dead")
+    if node.session and slot.reported > node.session:
         return Misfit(Code.TOO_EARLY, f"the agent of {node.name} lives in session {node.session}")
     return None
 
