@@ -145,7 +145,7 @@ def test_a_slow_packet_takes_longer_than_the_others() -> None:
 
 def test_a_stream_stays_in_order_however_uneven_the_latency() -> None:
     async def story(world: World) -> None:
-        assert await world.read(50) == (list(range(50)), "ended")
+        assert await world.read(50, idle_ms=5_000) == (list(range(50)), "ended")
 
     tell(story, Weather(latency_ms=(1, 900)))
 

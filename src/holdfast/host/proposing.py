@@ -89,9 +89,8 @@ class Proposer(Generic[S]):
         """
         if not wanted:
             return []
-        async with asyncio.TaskGroup() as group:
-            sent = [group.create_task(self._send_one(self._envelope(view, one))) for one in wanted]
-        return [task.result() for task in sent]
+        # Not in a task group: that would cancel them in an order of its own.
+        return await asyncio.gather(*(self._send_one(self._envelope(view, one)) for one in wanted))
 
     def _envelope(self, view: Sight[S], wanted: Wanted) -> Envelope[Any]:
         actor = principal(self._controller)

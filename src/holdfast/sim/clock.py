@@ -21,8 +21,10 @@ class SimClock(VirtualClock):
 
     async def sleep(self, duration: int) -> None:
         # A fast clock's second is over sooner; nobody wakes up before its own clock says so.
-        await super().sleep(-(-duration * 1_000_000 // (1_000_000 + self._fast)))
-        await self._awake.wait()
+        duration = -(-duration * 1_000_000 // (1_000_000 + self._fast))
+        await asyncio.sleep(duration / 1000 if duration > 0 else 0)
+        if not self._awake.is_set():
+            await self._awake.wait()
 
     def step(self, by_ms: int) -> None:
         """Somebody sets the wall clock."""

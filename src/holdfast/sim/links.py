@@ -182,9 +182,11 @@ class Links:
     def _land(self, packet: Packet) -> None:
         if self._is_cut(packet):
             self._lose(packet, "cut")
-        else:
+        elif packet.receiver in self._waiting:
             # What has reached the machine is read when its process goes on, whatever is cut by then.
-            self.when_awake(packet.receiver, lambda: self._deliver(packet))
+            self._hold(packet.receiver, lambda: self._deliver(packet), departs=False)
+        else:
+            self._deliver(packet)
 
     def _deliver(self, packet: Packet) -> None:
         link = packet.sender, packet.receiver
@@ -202,7 +204,10 @@ class Links:
         is_lost = chance.random() < weather.loss
         if packet.is_answer:
             is_lost |= chance.random() < weather.answer_loss
-        delay_ms = chance.randint(*weather.latency_ms) + self._clogged_ms.get((packet.sender, packet.receiver), 0)
+        least, most = weather.latency_ms
+        delay_ms = least + int(chance.random() * (most - least + 1))
+        if self._clogged_ms:
+            delay_ms += self._clogged_ms.get((packet.sender, packet.receiver), 0)
         if chance.random() < weather.slow:
             self.tally["slowed"] += 1
             delay_ms += chance.randint(0, weather.slow_ms)

@@ -1,19 +1,25 @@
 """An event loop on virtual time.
 
 Nothing ever waits: when no callback is ready, time jumps to the next one that is due. Two runs with the same inputs do
-the same things in the same order. Whoever waits for something that nobody will do is told so instead of hanging.
+the same things in the same order: what is due at the same time runs in the order in which it was asked for. Whoever
+waits for something that nobody will do is told so instead of hanging.
+
+There is no I/O, and so no selector: a turn is a walk over what is ready, and timers compare as plain tuples.
 """
 
 from __future__ import annotations
 
 import asyncio
-import selectors
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from heapq import heappop, heappush
+from typing import Any, TypeVar, TypeVarTuple
 
 from holdfast.core.model.shapes import Instant
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 #: When a simulated world begins, by the calendar.
 BEGINNING: Instant = 1_800_000_000_000
@@ -23,32 +29,105 @@ class NothingLeftToDo(Exception):
     """Every task waits, and nothing is due: the run would hang for ever."""
 
 
-class _Jumping(selectors.SelectSelector):
-    """Where a real loop sleeps, this one moves its time on."""
+class _Soon(asyncio.Handle):
+    """A handle that asks nobody whether it is being debugged."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.loop: VirtualLoop | None = None
+    __slots__ = ()
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise NothingLeftToDo("all tasks wait and no timer is set")
-        if timeout > 0 and self.loop is not None:
-            self.loop.now += timeout
-        return []
+    def __init__(self, callback: Any, args: Any, loop: VirtualLoop, context: Context | None) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
 
 
-class VirtualLoop(asyncio.SelectorEventLoop):
+class _Later(asyncio.TimerHandle):
+    """The same, for later."""
+
+    __slots__ = ()
+
+    def __init__(self, when: float, callback: Any, args: Any, loop: VirtualLoop, context: Context | None) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._when = when
+        self._scheduled = True
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback, self._args = None, ()
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
     """Runs callbacks as asyncio does, in time of its own."""
 
     def __init__(self) -> None:
-        selector = _Jumping()
-        super().__init__(selector)
-        selector.loop = self
+        super().__init__()
         self.now = 0.0
+        self._ready: deque[Any] = deque()
+        self._stopping = False
+        #: What is due later: when, a number that keeps the order, the callback.
+        self._due: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._numbered = 0
 
     def time(self) -> float:
         return self.now
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = _Soon(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.now + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = _Later(when, callback, args, self, context)
+        self._numbered += 1
+        heappush(self._due, (when, self._numbered, handle))
+        return handle
+
+    def _run_once(self) -> None:
+        """One turn: everything that is ready now, and not what becomes ready by that."""
+        ready, due = self._ready, self._due
+        while due and due[0][2]._cancelled:
+            heappop(due)
+        if not ready and not self._stopping:
+            if not due:
+                raise NothingLeftToDo("all tasks wait and no timer is set")
+            self.now = max(self.now, due[0][0])
+        while due and due[0][0] <= self.now:
+            ready.append(heappop(due)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                self.call_exception_handler({"message": "a callback failed", "exception": error, "handle": handle})
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It is passed over when its time comes."""
+
+    def _write_to_self(self) -> None:
+        """Nothing has to be woken up: this loop never sleeps."""
+
+    def _process_events(self, _event_list: Any) -> None:
+        """There are none."""
 
 
 class VirtualClock:

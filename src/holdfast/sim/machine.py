@@ -22,6 +22,8 @@ _LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
 
 #: How often a task that is taken apart is cancelled: each time ends one thing that it waits for.
 CANCELLED_MOST = 50
+#: How many tasks of a process are kept at least before those that have ended are looked for.
+SWEPT_AT_LEAST = 64
 
 
 class Life:
@@ -31,6 +33,7 @@ class Life:
         self.machine = machine
         self.number = number
         self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._most = SWEPT_AT_LEAST
         self._deaths: list[Callable[[], None]] = []
 
     @property
@@ -45,23 +48,29 @@ class Life:
     def belongs(self, task: asyncio.Task[Any]) -> None:
         """A task was started by this process."""
         self._tasks[task] = None
-        task.add_done_callback(self._ended)
+        if len(self._tasks) > self._most:
+            self._sweep()
+            self._most = 2 * len(self._tasks) + SWEPT_AT_LEAST
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.pop(task, None)
-        if not task.cancelled():
-            task.exception()  # a process that is gone complains to nobody
+    def _sweep(self) -> None:
+        """Forget tasks that have ended. A callback on each would cost a turn of the loop for every one of them."""
+        for task in [task for task in self._tasks if task.done()]:
+            del self._tasks[task]
+            if not task.cancelled():
+                task.exception()  # a process that is gone complains to nobody
 
     async def end(self) -> None:
         """Take the process apart. When this returns, nothing of it is left."""
         for die in self._deaths:
             die()
         for _ in range(CANCELLED_MOST):
+            self._sweep()
             if not self._tasks:
                 return
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.sleep(0)
+        self._sweep()
         left = [task.get_name() for task in self._tasks]
         assert not left, f"tasks of {self.name} that will not end: {left}"
 

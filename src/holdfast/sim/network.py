@@ -165,7 +165,6 @@ class SimTransport:
         )
         call.accept(task)
         self._serving[task] = call
-        task.add_done_callback(lambda task: self._serving.pop(task))
 
     async def _see_through(self, call: Call) -> None:
         try:
@@ -173,6 +172,10 @@ class SimTransport:
         except Exception as error:
             self._journal.error("handler-raised", error, method=call.method, asker=call.asker.name)
             self._send(call, NoAnswer(f"{self.name} failed to serve {call.method}"))
+        finally:
+            task = asyncio.current_task()
+            assert task is not None
+            self._serving.pop(task, None)
 
     async def _send_answer(self, call: Call) -> None:
         self._send(call, await self._answers[call.method](call.asker.name, call.body))

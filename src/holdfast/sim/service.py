@@ -95,8 +95,13 @@ class Service:
         """Begin what no end of its caller ends: it belongs to nobody's life, hence the empty context."""
         task = asyncio.get_running_loop().create_task(work, context=Context())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited for it may be gone
 
     def land_later(self, after_ms: int, work: Callable[[], Awaitable[Any]]) -> None:
         """Do it then, unless the service starts anew before. Nobody hears what became of it."""

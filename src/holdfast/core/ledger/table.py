@@ -12,6 +12,7 @@ snapshot, and with them the digest of a state, show which rows lie together (see
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -94,9 +95,8 @@ class Table(Generic[K, V]):
 
     def unordered(self) -> Iterator[tuple[K, V]]:
         """All rows in no order: only for sums and for what is sorted afterwards."""
-        for shard in self._shards:
-            if shard:  # most shards of a small table are empty, and asking is cheaper than iterating
-                yield from shard.items()
+        # Most shards of a small table are empty: none of them costs a step of the interpreter.
+        return chain.from_iterable(map(dict.items, filter(None, self._shards)))
 
     def items(self) -> list[tuple[K, V]]:
         """All rows, sorted by key."""
