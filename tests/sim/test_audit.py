@@ -63,7 +63,7 @@ def test_nothing_is_found_in_a_log_that_is_as_it_should_be() -> None:
             asked = audit.asks()
             audit.reads(asked, scribe.state.facts.seq)
         assert await audit.finish() == []
-        assert audit.counts == {"batches": 251, "commands": 252, "acknowledged": 250, "linear": 250}
+        assert audit.counts == {"batches": 251, "commands": 252, "acknowledged": 250, "linear": 250, "at-least": 0}
 
     run_virtual(story())
 

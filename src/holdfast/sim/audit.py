@@ -2,24 +2,28 @@
 
 - the chain is whole, and terms only grow
 - no command is in the log twice; what was acknowledged is there, at the revision its sender was told
+- a machine acts in a session of its own that is open at that place of the log: once its end is logged it is dead
 - every invariant holds: near what each batch has written, and in full now and then, after every fault, and at the end
 - a linear read is as new as everything that was acknowledged before it was asked for, and as any read before it
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.ledger.codec import Batch, Record, key_id
+from holdfast.core.ledger.codec import Batch, Corrupt, Record, key_id
 from holdfast.core.ledger.draft import Book, Landed, fold
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import SessionEnded, SessionOpened
 from holdfast.core.ledger.invariants import Violation, check, check_near
+from holdfast.core.ledger.judge import MACHINES
 from holdfast.core.ledger.revision import revision, seq_of, show
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.shapes import Revision
-from holdfast.host.store import Log
+from holdfast.host.store import Log, Stored
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -38,9 +42,10 @@ class Finding(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """A linear read under way: the newest batch that somebody had been told of when it was asked for."""
+    """A read under way, and the batch that it must see: for a linear one the newest that anybody had been told of."""
 
     at_least: int
+    level: str = "linear"
 
 
 class Audit(Generic[S]):
@@ -50,10 +55,14 @@ class Audit(Generic[S]):
         self.state = book.empty()
         self.findings: list[Finding] = []
         #: How many batches, commands, acknowledgements and linear reads were judged.
-        self.counts = {"batches": 0, "commands": 0, "acknowledged": 0, "linear": 0}
+        self.counts = {"batches": 0, "commands": 0, "acknowledged": 0, "linear": 0, "at-least": 0}
+        #: Told of each batch after it was judged.
+        self.listeners: list[Callable[[Batch[Any]], None]] = []
         self._book = book
         self._log = log
         self._seen: dict[Name, Revision] = {}
+        #: Whose each session is that is open, by events alone: what the state makes of them is not trusted here.
+        self._open: dict[Revision, str] = {}
         self._told: dict[Name, Revision] = {}
         self._newest_told = 0
         self._unchecked = 0
@@ -79,14 +88,24 @@ class Audit(Generic[S]):
 
     def reads(self, asked: Asked, seq: int) -> None:
         """The read was answered from the state after batch `seq`."""
-        self.counts["linear"] += 1
+        self.counts[asked.level] += 1
         if seq < asked.at_least:
-            self._find(
-                "linear", f"a read saw batch {seq}, and {asked.at_least} was acknowledged before it was asked for"
-            )
-        self._newest_told = max(self._newest_told, seq)
+            self._find(asked.level, f"a read saw batch {seq}, and {asked.at_least} was known before it was asked for")
+        if asked.level == "linear":
+            self._newest_told = max(self._newest_told, seq)
 
     # What the log says
+
+    def landed(self, stored: Stored) -> None:
+        """A batch became durable: judge it in the same moment."""
+        try:
+            batch = self._book.batches.read(stored.raw, self.state.facts.digest, stored.digest)
+        except Corrupt as error:
+            self._find("chain", f"batch {stored.seq} does not follow batch {self.state.facts.seq}: {error}")
+            return
+        self._fold(batch)
+        for listener in self.listeners:
+            listener(batch)
 
     async def catch_up(self, *, in_full: bool = False) -> None:
         """Fold what is new in the log, and judge it."""
@@ -95,7 +114,7 @@ class Audit(Generic[S]):
             for stored in await self._log.read(self.state.facts.seq + 1):
                 self._fold(self._book.batches.read(stored.raw, self.state.facts.digest, stored.digest))
         if in_full:
-            self._check()
+            self.check_in_full()
 
     def _fold(self, batch: Batch[Any]) -> None:
         term = self.state.facts.term
@@ -104,7 +123,10 @@ class Audit(Generic[S]):
         position = revision(batch.header.seq)
         for record in batch.records:
             self._note(record, position)
-            position += len(record.events)
+            self._must_be_alive(record, position)
+            for event in record.events:
+                self._live(event, position)
+                position += 1
         overlay = self.state.overlay()
         fold(self._book, overlay, batch)
         self._tell(check_near(self.state, overlay, self._book.invariants), batch.header.seq)
@@ -112,7 +134,7 @@ class Audit(Generic[S]):
         self.counts["batches"] += 1
         self._unchecked += 1
         if self._unchecked >= FULL_EVERY:
-            self._check()
+            self.check_in_full()
 
     def _note(self, record: Record[Any], position: Revision) -> None:
         self.counts["commands"] += 1
@@ -123,7 +145,24 @@ class Audit(Generic[S]):
         if before != position:
             self._find("once", f"{record.command} {name} is in the log at {show(before)} and at {show(position)}")
 
-    def _check(self) -> None:
+    def _must_be_alive(self, record: Record[Any], position: Revision) -> None:
+        """A session whose end is logged is dead (RULES 3); whoever has none may do nothing but open one."""
+        if record.actor.partition("/")[0] not in MACHINES or self._open.get(record.session) == record.actor:
+            return
+        if record.session or not any(isinstance(event, SessionOpened) for event in record.events):
+            said = f"session {show(record.session)}" if record.session else "no session"
+            self._find(
+                "in-session", f"{record.actor} did {record.command} at {show(position)} in {said}, which is not open"
+            )
+
+    def _live(self, event: Any, position: Revision) -> None:
+        if isinstance(event, SessionOpened):
+            self._open[position] = event.principal
+        elif isinstance(event, SessionEnded):
+            self._open.pop(event.session, None)
+
+    def check_in_full(self) -> None:
+        """Judge every invariant now."""
         self._unchecked = 0
         self._tell(check(self.state, self._book.invariants), self.state.facts.seq)
 

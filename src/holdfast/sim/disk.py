@@ -11,6 +11,7 @@ before its last batches, and be filled by somebody else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
@@ -36,6 +37,8 @@ class SimDisk(MemoryStore):
         self._unsynced: dict[tuple[int, str], bytes | None] = {}
         #: The head as each batch left it, for as long as the log can be cut short there.
         self._heads: dict[int, Head] = {0: Head()}
+        #: Told of each batch in the moment in which it becomes durable: whoever judges a run.
+        self.listeners: list[Callable[[Stored], None]] = []
         #: The limit from before somebody else filled the disk.
         self._own_limit_bytes: int | None = None
 
@@ -113,6 +116,8 @@ class SimDisk(MemoryStore):
         outcome = super()._append(after, batch)
         if isinstance(outcome, Written):
             self._heads[batch.seq] = outcome.head
+            for listener in self.listeners:
+                listener(batch)
         return outcome
 
     def _trim(self, log_id: str, floor: int) -> Outcome:

@@ -33,6 +33,7 @@ class Process:
 
     def __init__(self, world: World, life: Life, transport: Transport) -> None:
         self.name = life.name
+        self.machine = life.machine.name
         self.clock = life.machine.clock
         self.transport = transport
         self._world = world
@@ -130,10 +131,40 @@ class World:
         self._note(f"partition {a} {b}{' one way' if one_way else ''}")
         self.network.partition(a, b, one_way=one_way)
 
+    def isolate(self, name: str) -> None:
+        """Nothing passes between this machine and any other; stores are reached as before."""
+        self._note(f"isolate {name}")
+        self.network.isolate(name)
+
+    def clog(self, a: str, b: str, ms: int) -> None:
+        """What passes between two machines takes so much longer."""
+        self._note(f"clog {a} {b} by {ms}")
+        self.network.clog(a, b, ms)
+
+    def join(self, a: str, b: str | None = None) -> None:
+        """Partitions, clogs and isolation end: between two machines, or all of one."""
+        self._note(f"join {a} {b or 'everybody'}")
+        self.network.heal(a, b)
+
     def cut_store(self, name: str, store: str) -> None:
         """A machine does not reach a store."""
         self._note(f"cut {name} from {store}")
         self.store(store).cut(name)
+
+    def hang_store(self, name: str, store: str) -> None:
+        """What a machine asks of a store is not answered."""
+        self._note(f"hang {name} at {store}")
+        self.store(store).hang(name)
+
+    def mend_store(self, name: str, store: str) -> None:
+        """A machine reaches a store again."""
+        self._note(f"mend {name} to {store}")
+        self.store(store).heal(name)
+
+    def power_cut(self, store: str) -> None:
+        """A store loses its power and starts anew."""
+        self._note(f"power cut of {store}")
+        self.store(store).power_cut()
 
     def step_clock(self, name: str, by_ms: int) -> None:
         """Somebody sets a machine's wall clock."""

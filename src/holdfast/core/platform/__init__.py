@@ -27,6 +27,7 @@ complete on evidence only.
 - `breaches`           promises that somebody's right has broken: open, with an owner and a deadline
 - `evolve`             what each event does: the only code that changes the platform's state
 - `keys`               what each event touches, for watches
-- `invariants`         what must hold in every state; `invariants_escrow` of grants
+- `invariants`         what must hold in every state; `invariants_escrow` of grants, `invariants_counts` of the derived
+                       tables; all over `invariants_places`, which are everywhere or near what was written
 - `book`               all of it put together
 """

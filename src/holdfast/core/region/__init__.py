@@ -30,6 +30,7 @@
 - `members`     who stands where, for spread and apart
 - `rebuild`     the derived tables built anew
 - `keys`        what each event touches, for watches
-- `invariants`  what must hold in every state
+- `invariants`  what must hold in every state: over `invariants_places`, which are everywhere or near what was written
+                (`invariants_counts` for the derived tables)
 - `book`        all of it put together
 """

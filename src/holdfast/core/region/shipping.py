@@ -64,7 +64,7 @@ def _refuse_cursor(state: RegionState, command: c.Ship) -> Refused | None:
 
 
 def _refuse_puts(state: RegionState, command: c.Ship) -> Refused | None:
-    named = [*map(_named, command.puts), *((one.kind, one.key) for one in command.gone)]
+    named = [*map(name_of, command.puts), *((one.kind, one.key) for one in command.gone)]
     if len({*named}) != len(named):
         return Refused(Code.MALFORMED, "a step names an object once", {})
     arriving = {put.digest for put in command.puts if isinstance(put, c.TemplateShipped)}
@@ -156,7 +156,7 @@ def _gone(state: RegionState, one: c.Gone, case: Case) -> list[Any]:
 
 def _missing(state: RegionState, command: c.Ship) -> list[c.Gone]:
     """What a full list does not name. A principal that this region's own log began with stays."""
-    named = {(kind, key) for kind, key in map(_named, command.puts)}
+    named = {(kind, key) for kind, key in map(name_of, command.puts)}
     found = []
     for kind in sorted((*GONE_FROM, "template")):
         table = GONE_FROM[kind][0] if kind in GONE_FROM else "templates"
@@ -171,7 +171,8 @@ def _is_own(kind: str, stored: Any) -> bool:
     return kind == "principal" and bool(stored.meta.created_by == "ledger")
 
 
-def _named(put: c.Shipped) -> tuple[str, str]:
+def name_of(put: c.Shipped) -> tuple[str, str]:
+    """What an object is told apart by: the tag of its kind and its key as text."""
     match put:
         case c.RegionShipped():
             return "region", put.name

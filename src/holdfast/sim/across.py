@@ -1,0 +1,68 @@
+"""Promises that no ledger can judge alone, looked at where all logs are known at one moment.
+
+- What a region has charged to an account is within what it was lent, and all regions together within the quota.
+- What recovery uses in a region is within its budget there.
+- Whoever holds the right to an exclusive identity is one region, and only that one has it placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from holdfast.core.model.resources import NOTHING, Resources, add, exceeded, greatest
+from holdfast.core.model.shapes import SlotKey
+from holdfast.core.platform.state import PlatformState, charge_key, grant_key
+from holdfast.core.region.state import RegionState
+from holdfast.sim.audit import Finding
+
+
+def across(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
+    """Every violation of what is promised across ledgers."""
+    yield from _within_loans(platform, regions)
+    yield from _within_limits(platform, regions)
+    yield from _one_region_each(platform, regions)
+
+
+def _within_loans(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
+    for name, state in regions.items():
+        for account, use in state.uses.items():
+            grant = platform.grants.get(grant_key(name, account))
+            over = exceeded(use.charged, grant.offered if grant is not None else NOTHING)
+            if over:
+                yield Finding("use-within-grant", f"{name} has charged {account} more {over} than it was lent")
+
+
+def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
+    used: dict[tuple[str, str], Resources] = {}
+    for name, state in regions.items():
+        for account, use in state.uses.items():
+            shared = (charge_key(account, name), account)
+            used[shared] = add(used.get(shared, NOTHING), use.charged)
+    for (key, account), amount in used.items():
+        kind, _, owner = account.partition("/")
+        limit = NOTHING
+        if kind == "quota" and owner in platform.quotas:
+            limit = platform.quotas[owner].spec.hard
+        elif kind == "recovery" and owner in platform.budgets:
+            limit = platform.budgets[owner].spec.each
+        # A limit that was lowered holds from when what is lent out has come back.
+        over = exceeded(amount, greatest(limit, platform.offered_of.get(key) or NOTHING))
+        if over:
+            promise = "recovery-within-budget" if kind == "recovery" else "use-within-quota"
+            yield Finding(promise, f"{key} is charged more {over} than its limit")
+
+
+def _one_region_each(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
+    placed: dict[SlotKey, str] = {}
+    for name, state in regions.items():
+        for key, slot in state.slots.items():
+            if not slot.epoch or not state.assignments[slot.assignment].exclusive:
+                continue
+            other = placed.setdefault(key, name)
+            leased = bool(state.assignments[slot.assignment].right_until)
+            held = platform.rights.get(key)
+            # A lease that ran out leaves a record behind, in a region that may be gone; its processes are not.
+            if other != name and not leased:
+                yield Finding("one-region-each", f"{key} is bound in {other} and in {name}")
+            elif not leased and (held is None or held.region != name) and key[0] in platform.workloads:
+                yield Finding("right-held", f"{key} is bound in {name}, and its right is held by {held}")

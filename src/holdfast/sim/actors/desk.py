@@ -1,0 +1,102 @@
+"""What a simulated server answers over the network for its ledger: commands, heartbeats and reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.revision import Token
+from holdfast.core.model.shapes import Instant, Revision
+from holdfast.host.errors import ListAgain, Unavailable
+from holdfast.host.ledger import Ledger
+from holdfast.host.reads import Level
+from holdfast.host.transport import Transport
+
+READ_WITHIN_MS = 2_000
+
+encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class Reply(Struct, frozen=True, array_like=True):
+    """What became of a command: `landed` at a revision, `refused` with a code, or the code of why nobody can tell.
+
+    `session` is the sender's present session, for one that has just opened it; `at` is ledger time.
+    """
+
+    said: str
+    code: str = ""
+    revision: Revision = 0
+    session: Revision = 0
+    answer: bytes = b""
+    at: Instant = 0
+
+
+class Look(Struct, frozen=True, array_like=True):
+    """A read: linear, or at least as new as a token."""
+
+    token: Token | None = None
+
+
+class Seen(Struct, frozen=True, array_like=True):
+    """What became of a read: where in the log it saw everything up to, or why it saw nothing."""
+
+    said: str
+    token: Token | None = None
+
+
+_replies = msgspec.msgpack.Decoder(Reply)
+_looks = msgspec.msgpack.Decoder(Look)
+_seen = msgspec.msgpack.Decoder(Seen)
+_lives = msgspec.msgpack.Decoder(tuple[str, int])
+read_reply = _replies.decode
+read_seen = _seen.decode
+
+
+def serve(transport: Transport, ledger: Ledger[Any]) -> None:
+    """Answer for this ledger from now on."""
+
+    async def submit(_peer: str, body: bytes) -> bytes:
+        envelope = ledger.book.envelopes.read(body)
+        if isinstance(envelope, Refused):
+            return encode(Reply("refused", envelope.code.value))
+        return encode(await _submit(ledger, envelope))
+
+    async def read(_peer: str, body: bytes) -> bytes:
+        token = _looks.decode(body).token
+        level = Level.LINEAR if token is None else Level.AT_LEAST
+        try:
+            view = await ledger.read(level, token, READ_WITHIN_MS)
+        except Unavailable as error:
+            return encode(Seen(error.code))
+        except ListAgain as error:
+            return encode(Seen(type(error).__name__))
+        return encode(Seen("read", view.token))
+
+    async def renew(_peer: str, body: bytes) -> bytes:
+        actor, session = _lives.decode(body)
+        try:
+            renewal = ledger.renew(actor, session)
+        except Unavailable as error:
+            return encode(Reply("unavailable", error.code))
+        if isinstance(renewal, Refused):
+            return encode(Reply("refused", renewal.code.value))
+        return encode(Reply("renewed", at=ledger.leader.term.now() if ledger.leader is not None else 0))
+
+    transport.serve("submit", answer=submit)
+    transport.serve("renew", answer=renew)
+    transport.serve("read", answer=read)
+
+
+async def _submit(ledger: Ledger[Any], envelope: Envelope[Any]) -> Reply:
+    try:
+        answer = await ledger.submit(envelope)
+    except Unavailable as error:
+        return Reply("unavailable", error.code)
+    if isinstance(answer, Refused):
+        return Reply("refused", answer.code.value)
+    session = ledger.durable.state.session_of.get(envelope.actor) or 0
+    return Reply("landed", "", answer.revision, session, answer.answer)

@@ -1,0 +1,221 @@
+"""People: operators who set a platform up and operate it, tenants who ask for things, readers, and whoever storms.
+
+Everybody names a key for each command and repeats it under that key until it is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.model.allotment import RecoveryBudget, RecoveryBudgetSpec
+from holdfast.core.model.control import Action, PolicyDocument
+from holdfast.core.model.meta import Meta
+from holdfast.core.model.quantity import parse_cpu, parse_memory
+from holdfast.core.model.resources import Resources
+from holdfast.core.model.tenancy import (
+    Principal,
+    PrincipalSpec,
+    PriorityClass,
+    PriorityClassSpec,
+    Quota,
+    QuotaSpec,
+    Right,
+    Tenant,
+    TenantSpec,
+)
+from holdfast.core.model.topology import Region, RegionSpec
+from holdfast.core.model.workload import Failover, OnDisconnect, Placement, Recovery, Template, Workload, WorkloadSpec
+from holdfast.core.platform import commands as p
+from holdfast.core.region import commands as c
+from holdfast.sim.actors.desk import Reply
+from holdfast.sim.actors.remote import Remote
+from holdfast.sim.plan import Act
+from holdfast.sim.scenario import Asked, Scenario
+from holdfast.sim.world import Process
+
+ROOT = "person/root"
+_uids = msgspec.msgpack.Decoder(list[int])
+
+CLASSES = {"critical": (100, False), "normal": (50, False), "best-effort": (10, True)}
+
+
+def amounts(cpu: str, memory: str) -> Resources:
+    """An amount as a scenario writes it."""
+    return Resources(parse_cpu(cpu), parse_memory(memory))
+
+
+def opening(scenario: Scenario) -> list[Any]:
+    """What operators set up before anything else: who may act, what there is, who may have how much."""
+    found: list[Any] = [
+        Principal(meta=Meta(name=name), spec=PrincipalSpec(rights=rights))
+        for name, rights in (("region/*", ()), ("agent/*", ()), ("scheduler/*", ()), ("tenant/*", (Right.WRITE,)))
+    ]
+    for name, (priority, reclaimable) in CLASSES.items():
+        spec = PriorityClassSpec(priority=priority, reclaimable=reclaimable)
+        found.append(PriorityClass(meta=Meta(name=name), spec=spec))
+    found += [Region(meta=Meta(name=name), spec=RegionSpec()) for name in scenario.topology.regions]
+    for name, tenancy in scenario.tenants.items():
+        found.append(Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=tuple(CLASSES))))
+        found.append(Quota(meta=Meta(name=name), spec=QuotaSpec(hard=amounts(tenancy.cpu, tenancy.memory))))
+    regions = tuple(scenario.topology.regions)
+    for name, budget in scenario.budgets.items():
+        spec_ = RecoveryBudgetSpec(regions=regions, each=amounts(budget.cpu, budget.memory))
+        found.append(RecoveryBudget(meta=Meta(name=name), spec=spec_))
+    return found
+
+
+def workload_of(name: str, asked: Asked) -> Workload:
+    """The workload that somebody asks for."""
+    failover = Failover.LEASED if asked.leased else Failover.ACKNOWLEDGED if asked.exclusive else Failover.ADDITIVE
+    spec = WorkloadSpec(
+        template=Template(command=("run", name), need=amounts(asked.cpu, asked.memory)),
+        replicas=asked.replicas,
+        priority_class=asked.priority,
+        exclusive=asked.exclusive,
+        placement=Placement(regions=asked.regions),
+        disruption_max=9,
+        failover=failover,
+        on_disconnect=OnDisconnect.STOP if asked.leased else OnDisconnect.KEEP,
+        recovery=Recovery(budget=asked.recovery),
+    )
+    return Workload(meta=Meta(name=name, tenant=asked.tenant), spec=spec)
+
+
+class People:
+    """Those who act, one after the other, on one machine."""
+
+    def __init__(
+        self,
+        process: Process,
+        scenario: Scenario,
+        platform: Remote,
+        regions: dict[str, Remote],
+        now: Callable[[], int],
+    ) -> None:
+        self._process = process
+        self._now = now
+        self._scenario = scenario
+        self._platform = platform
+        self._regions = regions
+        self._number = 0
+        #: What they want now, by workload.
+        self.wanted: dict[str, Workload] = {}
+        self.policy = 0
+
+    async def open(self) -> None:
+        """Set the platform up, and ask for the first workloads."""
+        for one in opening(self._scenario):
+            await self.send(self._platform, ROOT, p.Put(one))
+        for name, asked in self._scenario.workloads.items():
+            await self.put(workload_of(name, asked))
+
+    async def live(self, acts: tuple[Act, ...]) -> None:
+        """Do this and that at its time, or as soon as what comes before is done."""
+        for act in acts:
+            await self._process.clock.sleep(act.at - self._now())
+            await self.do(act.kind, Random(act.draw))
+
+    async def do(self, kind: str, chance: Random) -> None:
+        """One thing of a kind."""
+        named = chance.choice(sorted(self._scenario.workloads))
+        region = chance.choice(sorted(self._regions))
+        match kind:
+            case "scale" | "roll" | "recreate" if named not in self.wanted:
+                return
+            case "scale":
+                await self._scale(named, chance)
+            case "roll":
+                await self._roll(named, chance)
+            case "recreate":
+                await self._recreate(named, chance)
+            case "cordon":
+                await self._cordon(region, chance)
+            case "quota":
+                await self._requota(chance.choice(sorted(self._scenario.tenants)), chance)
+            case "policy":
+                await self._policy(region, chance)
+            case "override":
+                await self._override(region, chance)
+            case other:
+                raise ValueError(f"nobody knows how to do {other!r}")
+
+    async def put(self, workload: Workload) -> None:
+        """Ask for a workload as it is to be."""
+        reply = await self.send(self._platform, f"tenant/{workload.meta.tenant}", p.PutWorkload(workload))
+        if reply.said == "landed":
+            self.wanted[workload.meta.name] = workload
+
+    async def _scale(self, name: str, chance: Random) -> None:
+        before = self.wanted[name]
+        most = 2 * self._scenario.workloads[name].replicas
+        await self.put(replace(before, spec=replace(before.spec, replicas=chance.randint(1, most))))
+
+    async def _roll(self, name: str, chance: Random) -> None:
+        before = self.wanted[name]
+        template = replace(before.spec.template, command=("run", name, str(chance.getrandbits(16))))
+        await self.put(replace(before, spec=replace(before.spec, template=template)))
+
+    async def _recreate(self, name: str, chance: Random) -> None:
+        before = self.wanted.pop(name)
+        await self.send(self._platform, f"tenant/{before.meta.tenant}", p.DeleteWorkload(before.meta.tenant, name))
+        await self._process.clock.sleep(chance.randrange(0, 3_000))
+        await self.put(before)
+
+    async def _cordon(self, region: str, chance: Random) -> None:
+        """Somebody looks at a node, and then no more."""
+        raw = await self._regions[region].ask("nodes", b"")
+        if raw is not None:
+            uid = chance.choice(_uids.decode(raw) or [0])
+            await self.send(self._regions[region], ROOT, c.AdministerNode(uid, cordoned=True, note="looking at it"))
+            await self._process.clock.sleep(chance.randrange(1_000, 8_000))
+            await self.send(self._regions[region], ROOT, c.AdministerNode(uid))
+
+    async def _requota(self, tenant: str, chance: Random) -> None:
+        tenancy = self._scenario.tenants[tenant]
+        whole = amounts(tenancy.cpu, tenancy.memory)
+        part = chance.choice((50, 75, 100, 125))
+        hard = Resources(whole.cpu * part // 100, whole.memory * part // 100)
+        await self.send(self._platform, ROOT, p.Put(Quota(meta=Meta(name=tenant), spec=QuotaSpec(hard=hard))))
+
+    async def restore_quotas(self) -> None:
+        """Tenants have again what the scenario gives them."""
+        for tenant, tenancy in self._scenario.tenants.items():
+            spec = QuotaSpec(hard=amounts(tenancy.cpu, tenancy.memory))
+            await self.send(self._platform, ROOT, p.Put(Quota(meta=Meta(name=tenant), spec=spec)))
+
+    async def _policy(self, region: str, chance: Random) -> None:
+        """Publish a policy, try it, and take it back if there was one before."""
+        document = PolicyDocument(packing=chance.randint(-3, 3))
+        reply = await self.send(self._platform, ROOT, p.PublishPolicy(document))
+        if reply.said != "landed":
+            return
+        before, self.policy = self.policy, reply.revision
+        await self.send(self._platform, ROOT, p.ActivatePolicy(self.policy, region))
+        await self._process.clock.sleep(chance.randrange(500, 6_000))
+        if before:
+            await self.send(self._platform, ROOT, p.RollBackPolicy(self.policy, before))
+            self.policy = before
+
+    async def _override(self, region: str, chance: Random) -> None:
+        """Take authority over something for a while."""
+        tenant = chance.choice(sorted(self._scenario.tenants))
+        zone = str(chance.randint(1, 2))
+        kinds = ((Action.PAUSE_SCHEDULING, tenant), (Action.AVOID_ZONE, zone), (Action.PAUSE_REPAIR, ""))
+        action, target = chance.choice(kinds)
+        ends = self._process.clock.wall() + chance.randrange(8_000, 25_000)
+        await self.send(self._platform, ROOT, OpenOverride(action, region, target, "a drill", ends))
+
+    async def send(self, ledger: Remote, actor: str, command: Any) -> Reply:
+        """Send a command under a key of its own until it is answered."""
+        self._number += 1
+        key = f"{self._process.name}-{self._number}"
+        reply = await ledger.submit(Envelope(actor, command, self._process.clock.wall(), key=key))
+        assert reply is not None, "people have all the patience there is"
+        return reply

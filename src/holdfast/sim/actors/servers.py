@@ -1,0 +1,148 @@
+"""The programs of servers: a production ledger with what stands in for its controllers and its link beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.core.ledger.codec import Batch, BatchReader, Header, UpgradeNeeded
+from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import StartLog
+from holdfast.core.ledger.reconciler import Reconciler
+from holdfast.core.ledger.state import LEVEL
+from holdfast.core.platform.book import PLATFORM
+from holdfast.core.platform.state import PlatformState
+from holdfast.core.region import commands as c
+from holdfast.core.region.book import REGION
+from holdfast.core.region.state import RegionState
+from holdfast.host.controller import Care
+from holdfast.host.controllers import Controllers
+from holdfast.host.errors import Unavailable
+from holdfast.host.leader import Leader
+from holdfast.host.ledger import Identity, Ledger
+from holdfast.host.meters import Meters
+from holdfast.host.snapshots import Keeping
+from holdfast.host.workqueue import Pace
+from holdfast.sim.actors import desk
+from holdfast.sim.actors.agent import serve_beats
+from holdfast.sim.actors.ears import Ears
+from holdfast.sim.actors.link import Link, serve_polls
+from holdfast.sim.actors.planners import Assigning, Failing, Granting, Watching
+from holdfast.sim.actors.remote import Heard
+from holdfast.sim.actors.replicas import Endpoints, Health, Overrides, Repair, Replicas, Rollout
+from holdfast.sim.world import Process, Program
+
+ROOT = "person/root"
+EXPIRE_MS = 2_000
+
+
+class OldReader(BatchReader[Any]):
+    """What a version one format level behind can read of a log."""
+
+    def __init__(self, today: BatchReader[Any]) -> None:
+        self._today = today
+
+    def read(self, raw: bytes, previous: bytes, digest: bytes) -> Batch[Any]:
+        batch = self._today.read(raw, previous, digest)
+        if batch.header.level >= LEVEL:
+            raise UpgradeNeeded(f"batch {batch.header.seq} is of level {batch.header.level}; this version is older")
+        return batch
+
+    def header(self, raw: bytes) -> Header:
+        return self._today.header(raw)
+
+
+class Manner(Struct, frozen=True):
+    """How servers of a world are set up: how much log between two snapshots, and how often controllers resync.
+
+    So little log that every run takes snapshots and trims behind them, while whoever lags or sleeps still wants it.
+    """
+
+    keeping: Keeping = Keeping(log_batches=10, retention_ms=2_000)
+    care: Care = Care(pace=Pace(backoff_max_ms=10_000), resync_ms=30_000, measure_ms=10_000)
+
+
+class Servers:
+    """Whom a world's servers are, by machine: for whoever looks at them from outside."""
+
+    def __init__(self, manner: Manner) -> None:
+        self.manner = manner
+        self.ledgers: dict[str, Ledger[Any]] = {}
+        #: Every life's counters, to be added up at the end.
+        self.meters: list[Meters] = []
+        self.heard: dict[str, int] = {}
+        self.ears: dict[str, Ears] = {}
+
+    def platform(self, start: StartLog) -> Program:
+        """A server of the platform's ledger."""
+
+        async def run(process: Process) -> None:
+            ledger = Ledger(
+                PLATFORM,
+                process.store("platform"),
+                process.clock,
+                Identity(process.name, start),
+                keeping=self.manner.keeping,
+            )
+            planners: list[Reconciler[PlatformState]] = [Assigning(), Failing(), Granting(), Watching(), Overrides()]
+            ledger.beside["controllers"] = Controllers(ledger, planners, care=self.manner.care).run
+            desk.serve(process.transport, ledger)
+            serve_polls(process.transport, ledger)
+            await self._run(process, ledger)
+
+        return run
+
+    def region(self, start: StartLog, platform: Sequence[str], heard: Heard) -> Program:
+        """A server of a region's ledger."""
+
+        async def run(process: Process) -> None:
+            name = start.ledger.removeprefix("region/")
+            ledger = Ledger(
+                REGION, process.store(name), process.clock, Identity(process.name, start), keeping=self.manner.keeping
+            )
+            own: list[Reconciler[RegionState]] = [Replicas(), Rollout(), Endpoints(), Health(), Repair(), Overrides()]
+            ledger.beside["controllers"] = Controllers(ledger, own, care=self.manner.care).run
+            ledger.beside["link"] = Link(process, ledger, list(platform), heard).run
+            ledger.beside["expiry"] = expire
+            desk.serve(process.transport, ledger)
+            serve_beats(process.transport, ledger)
+            await self._run(process, ledger)
+
+        return run
+
+    def behind(self, book: Book[Any], store: str) -> Program:
+        """A server that an upgrade has left out: it reads one format level less than the others write."""
+
+        async def run(process: Process) -> None:
+            old = replace(book, batches=OldReader(book.batches))
+            ledger = Ledger(old, process.store(store), process.clock, Identity(process.name))
+            self.ledgers[process.machine] = ledger
+            await ledger.run()
+
+        return run
+
+    async def _run(self, process: Process, ledger: Ledger[Any]) -> None:
+        self.ledgers[process.machine] = ledger
+        self.meters.append(ledger.meters)
+        self.ears.setdefault(process.machine, Ears(self.heard)).put_on(ledger.hub)
+        await ledger.run()
+
+
+async def expire(leader: Leader[RegionState]) -> None:
+    """End reservations whose time has passed."""
+    while True:
+        await leader.term.clock.sleep(EXPIRE_MS)
+        state, now = leader.term.durable.state, leader.term.now()
+        slots = tuple(
+            key for key, slot in state.slots.items() if slot.phase.value == "reserved" and 0 < slot.ends <= now
+        )
+        holds = tuple(uid for uid, hold in state.holds.items() if hold.ends <= now)
+        if slots or holds:
+            try:
+                await leader.submit(Envelope("ledger", c.Expire(slots, holds), now))
+            except Unavailable:
+                continue

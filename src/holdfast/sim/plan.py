@@ -1,0 +1,115 @@
+"""What will happen in a run, drawn from its seed before it begins: faults, and what people do.
+
+A plan is data: taking something out of it changes nothing else, which is how a failing run is made smaller.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec import Struct
+
+from holdfast.sim.chance import Chance
+from holdfast.sim.scenario import Scenario, draw
+
+#: By then everybody has been asked to join and the first workloads are under way.
+BEGIN_MS = 6_000
+#: A clock is set wrong by so much at most: what is asked of clocks in one piece is asked in tests of their own.
+STEP_MS = 4_000
+
+
+class Fault(Struct, frozen=True, array_like=True):
+    """Something that goes wrong at a time, somewhere, for a while."""
+
+    at: int
+    what: str
+    where: str
+    lasts: int
+    #: What of it is drawn when it happens: how much, which way.
+    draw: int = 0
+
+
+class Act(Struct, frozen=True, array_like=True):
+    """Something that people do at a time; `draw` says what exactly."""
+
+    at: int
+    kind: str
+    draw: int
+
+
+class Plan(Struct, frozen=True, array_like=True):
+    """All of it, in the order of time."""
+
+    length: int
+    faults: tuple[Fault, ...]
+    acts: tuple[Act, ...]
+
+
+class Cast(Struct, frozen=True):
+    """Whom a fault may strike, by what they are."""
+
+    servers: dict[str, list[str]]
+    schedulers: dict[str, list[str]]
+    nodes: dict[str, list[str]]
+
+    def ledger_of(self, machine: str) -> str:
+        """The ledger that a server serves or a scheduler follows."""
+        for ledger, names in (*self.servers.items(), *self.schedulers.items()):
+            if machine in names:
+                return ledger
+        raise AssertionError(f"{machine} has no store")
+
+
+def drawn(scenario: Scenario, cast: Cast, seed: int) -> Plan:
+    """The plan of a seed."""
+    chance = Chance(seed).stream("plan")
+    length = draw(scenario.length, chance)
+    faults = [
+        Fault(draw(one.at, chance), one.what, one.where, draw(one.lasts, chance), chance.getrandbits(32))
+        for one in scenario.faults.planned
+    ]
+    kinds = scenario.faults.kinds
+    at = BEGIN_MS + draw(scenario.faults.every, chance)
+    while kinds and at < length:
+        what = _weighted(kinds, chance)
+        faults.append(
+            Fault(at, what, _where(what, cast, chance), draw(scenario.faults.lasts, chance), chance.getrandbits(32))
+        )
+        at += draw(scenario.faults.every, chance)
+    acts = []
+    at = BEGIN_MS + draw(scenario.traffic.every, chance)
+    while scenario.traffic.kinds and at < length:
+        acts.append(Act(at, _weighted(scenario.traffic.kinds, chance), chance.getrandbits(32)))
+        at += draw(scenario.traffic.every, chance)
+    return Plan(length, tuple(sorted(faults, key=lambda fault: fault.at)), tuple(acts))
+
+
+def _weighted(kinds: dict[str, int], chance: Random) -> str:
+    return chance.choices(list(kinds), list(kinds.values()))[0]
+
+
+def _where(what: str, cast: Cast, chance: Random) -> str:
+    """Whom a fault of this kind strikes."""
+    servers = [name for names in cast.servers.values() for name in names]
+    schedulers = [name for names in cast.schedulers.values() for name in names]
+    nodes = [name for names in cast.nodes.values() for name in names]
+    match what:
+        case "crash" | "pause":
+            return chance.choice(chance.choice([servers, schedulers, nodes]))
+        case "step-clock":
+            return chance.choice([*servers, *schedulers, *nodes])
+        case "isolate" | "cut-store" | "hang-store":
+            return chance.choice(servers)
+        case "stale-view":
+            return chance.choice(schedulers)
+        case "lose-node":
+            return chance.choice(nodes)
+        case "partition" | "clog":
+            return f"{chance.choice(servers)} {chance.choice([*servers, *schedulers, *nodes, 'people'])}"
+        case "depose" | "swizzle" | "power-cut" | "fill" | "slow-store" | "deafen":
+            return chance.choice(sorted(cast.servers))
+        case "cut-link" | "lose-region":
+            return chance.choice(sorted(cast.nodes))
+        case "lose-zone":
+            return f"{chance.choice(sorted(cast.nodes))}/1"
+    raise ValueError(f"nobody knows how to draw {what!r}")

@@ -1,0 +1,45 @@
+"""The promise about regions: lost capacity is served elsewhere in time. Measured from the moment of the loss."""
+
+from __future__ import annotations
+
+from holdfast.core.model.lifecycle import Phase
+from holdfast.sim.plan import Plan
+from holdfast.sim.scenario import Scenario, span
+from holdfast.sim.scene import PLATFORM_NAME, Scene
+
+
+class Recovery:
+    """Whether critical workloads serve what they must in one healthy region, and how long that took."""
+
+    def __init__(self, scenario: Scenario, plan: Plan) -> None:
+        self.took: dict[str, int] = {}
+        lost = [fault for fault in plan.faults if fault.what == "lose-region"]
+        self._loss = lost[0] if lost and scenario.recovers else None
+        self._limit = span(scenario.recovers)[1] if scenario.recovers else 0
+        self._critical = [name for name, one in scenario.workloads.items() if one.recovery]
+        self._looked = 0
+
+    def look(self, scene: Scene) -> None:
+        """Look who serves, once a region is lost and before it is back."""
+        now, loss = scene.world.now(), self._loss
+        if loss is None or not loss.at <= now <= loss.at + loss.lasts:
+            return
+        self._looked = now - loss.at
+        platform = scene.audits[PLATFORM_NAME].state
+        for name in self._critical:
+            workload = next((one for one in platform.workloads.values() if one.meta.name == name), None)
+            if workload is None or name in self.took:
+                continue
+            for region in scene.cast.nodes:
+                slots = scene.audits[region].state.slots.values() if region != loss.where else []
+                serving = sum(s.phase is Phase.SERVING and s.workload == workload.meta.uid for s in slots)
+                if serving >= workload.spec.recovery.min_serving:
+                    self.took.setdefault(name, now - loss.at)
+
+    def late(self) -> list[str]:
+        """Workloads that did not recover within the limit, if the region was gone for that long."""
+        if self._loss is None:
+            return []
+        missed = [name for name in self._critical if name not in self.took and self._looked >= self._limit]
+        slow = [name for name, took in self.took.items() if took > self._limit]
+        return [f"{name} did not recover within {self._limit} ms of the loss" for name in (*missed, *slow)]

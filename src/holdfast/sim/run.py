@@ -1,0 +1,249 @@
+"""One run of a scenario: the same seed gives the same run, to the byte.
+
+plan ──▶ scene ──▶ faults and traffic ──▶ calm ──▶ settled? ──▶ report
+                     safety is judged at every commit, after every fault, and at the end
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.host.store import Stored
+from holdfast.sim import links, service
+from holdfast.sim.across import across
+from holdfast.sim.answers import Answer, answers, unanswered
+from holdfast.sim.audit import Finding
+from holdfast.sim.liveness import unsettled
+from holdfast.sim.loop import run_virtual
+from holdfast.sim.plan import Plan
+from holdfast.sim.recovery import Recovery
+from holdfast.sim.scenario import Scenario, span
+from holdfast.sim.scene import PLATFORM_NAME, Scene
+from holdfast.sim.troubles import Troubles
+
+LOOK_MS = 2_000
+#: Once settled, everything must stay as it is for so long: whoever changes things to and fro never settles.
+QUIET_MS = 6_000
+#: A run that is broken in so many ways need not be played to its end.
+FINDINGS_MOST = 20
+
+
+class Verdicts(Struct, frozen=True):
+    """`held`, `broken`, or `inconclusive`: too little happened to say anything."""
+
+    safety: str
+    liveness: str
+
+
+class Report(Struct, frozen=True):
+    """What became of a run."""
+
+    scenario: str
+    seed: int
+    digest: str
+    verdicts: Verdicts
+    findings: tuple[Finding, ...]
+    #: What had not come to rest, and what there was too little of.
+    unsettled: tuple[str, ...]
+    lacking: tuple[str, ...]
+    answers: dict[str, Answer]
+    timeline: tuple[tuple[int, str], ...]
+    #: How long the run was, in simulated milliseconds, and how long it took to settle.
+    length: int
+    settled: int
+    #: How long after the loss of a region each critical workload served elsewhere what it must, in milliseconds.
+    recovered: dict[str, int]
+    counts: dict[str, int]
+    plan: Plan
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything is wrong with it, saying too little included."""
+        return self.verdicts != Verdicts("held", "held")
+
+
+class Run:
+    """A run under way."""
+
+    def __init__(self, scenario: Scenario, seed: int, plan: Plan | None = None) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.scene = Scene(scenario, seed, plan)
+        self.troubles = Troubles(self.scene)
+        self.findings: list[Finding] = []
+        self.settled = 0
+        self.recovery = Recovery(scenario, self.scene.plan)
+        #: Every ledger's log from its first batch on, which its disk trims, for whoever records the run.
+        self.logs: dict[str, list[Stored]] = {name: [] for name in self.scene.audits}
+        for name, log in self.logs.items():
+            self.scene.world.store(name).disk.listeners.append(log.append)
+
+    async def play(self) -> Report:
+        """All of it."""
+        scene, world = self.scene, self.scene.world
+        trouble = asyncio.create_task(self.troubles.run(scene.plan.faults, self._judge))
+        try:
+            while world.now() < scene.plan.length and len(self._found()) < FINDINGS_MOST:
+                await asyncio.sleep(LOOK_MS / 1000)
+                self.recovery.look(scene)
+            trouble.cancel()
+            await asyncio.gather(trouble, return_exceptions=True)
+            left = await self._settle()
+            self._judge()
+        finally:
+            trouble.cancel()
+            await world.end()
+        for audit in scene.audits.values():
+            await audit.finish()
+        return self._report([*self.recovery.late(), *left])
+
+    def _judge(self) -> None:
+        """Everything that can be judged at this moment, in full."""
+        for audit in self.scene.audits.values():
+            audit.check_in_full()
+        states = {name: audit.state for name, audit in self.scene.audits.items()}
+        platform = states.pop(PLATFORM_NAME)
+        self.findings += [one for one in across(platform, states) if one not in self.findings]
+
+    def _found(self) -> list[Finding]:
+        audits = [one for audit in self.scene.audits.values() for one in audit.findings]
+        return [*self.scene.truth.findings, *self.findings, *audits]
+
+    async def _settle(self) -> list[str]:
+        """Let the world be calm until all is well and stays so; what is not, when time is up."""
+        world = self.scene.world
+        self._calm()
+        began, latest = world.now(), world.now() + span(self.scenario.settle)[1]
+        since, seen = None, self._heads()
+        left = ["nobody looked yet"]
+        while world.now() < latest and len(self._found()) < FINDINGS_MOST:
+            await asyncio.sleep(LOOK_MS / 1000)
+            left, heads = list(unsettled(self.scene)), self._heads()
+            if left or since is None or heads != seen:
+                since, seen = (None if left else world.now()), heads
+            elif world.now() - since >= QUIET_MS:
+                self.settled = world.now() - began
+                return []
+        return left or ["things change to and fro"]
+
+    def _calm(self) -> None:
+        world = self.scene.world
+        world.heal()
+        world.network.weather = links.CALM
+        for store in world.stores.values():
+            store.set_weather(service.CALM)
+            store.empty()
+        for name, machine in world.machines.items():
+            if machine.life is None:
+                world.restart(name)
+
+    def _heads(self) -> dict[str, int]:
+        return {name: audit.state.facts.seq for name, audit in self.scene.audits.items()}
+
+    def _report(self, left: list[str]) -> Report:
+        counts = self.counts()
+        findings = tuple(self._found())
+        struck = next((fault.at for fault in self.scene.plan.faults), 0)
+        found = answers(self.scene, struck, counts)
+        lacking = (*self._lacking(counts), *(f"the answer {name!r} names no revision" for name in unanswered(found)))
+        said = "inconclusive" if lacking else "held"
+        verdicts = Verdicts("broken" if findings else said, "broken" if left else said)
+        world = self.scene.world
+        return Report(
+            self.scenario.name,
+            self.seed,
+            self._digest(counts),
+            verdicts,
+            findings,
+            tuple(left),
+            lacking,
+            found,
+            tuple(world.timeline),
+            world.now(),
+            self.settled,
+            self.recovery.took,
+            counts,
+            self.scene.plan,
+        )
+
+    def _lacking(self, counts: dict[str, int]) -> list[str]:
+        least = self.scenario.least
+        refused = sum(count for name, count in counts.items() if name.startswith("refused."))
+        faults = sum(self.troubles.happened.values())
+        has = {
+            "commands": counts["audit.commands"],
+            "acknowledged": counts["audit.acknowledged"],
+            "started": self.scene.truth.started,
+            "refused": refused,
+            "faults": faults,
+        }
+        wanted = msgspec.to_builtins(least)
+        planned = len(self.scene.plan.faults)
+        wanted["faults"] = min(wanted["faults"], planned) if planned else wanted["faults"]
+        return [f"{has[name]} {name}, and {count} are the least" for name, count in wanted.items() if has[name] < count]
+
+    def counts(self) -> dict[str, int]:
+        """How often everything happened, by name: what coverage is judged by."""
+        scene = self.scene
+        found: dict[str, int] = {}
+
+        def add(name: str, count: int) -> None:
+            found[name] = found.get(name, 0) + count
+
+        for what, count in self.troubles.happened.items():
+            add(f"fault.{what}", count)
+        for what, count in scene.world.network.tally.items():
+            add(f"network.{what}", count)
+        for store in scene.world.stores.values():
+            for what, count in store.happened.items():
+                add(f"store.{what}", count)
+        for audit in scene.audits.values():
+            for what, count in audit.counts.items():
+                add(f"audit.{what}", count)
+        for what, count in (*scene.servers.heard.items(), *scene.chronicle.counts().items()):
+            add(what, count)
+        for code, count in scene.refused.items():
+            add(f"refused.{code}", count)
+        for meters in scene.servers.meters:
+            for (name, labels), count in meters.counts.items():
+                labelled = dict(labels)
+                add(f"refused.{labelled['code']}" if name == "commands_refused" else f"meter.{name}", count)
+        return dict(sorted(found.items()))
+
+    def _digest(self, counts: dict[str, int]) -> str:
+        found = hashlib.blake2b(self.scene.world.digest().encode(), digest_size=16)
+        found.update(msgspec.json.encode(counts, order="deterministic"))
+        return found.hexdigest()
+
+
+def run(scenario: Scenario, seed: int, plan: Plan | None = None) -> Report:
+    """Play a scenario from a seed."""
+    return played(scenario, seed, plan)[0]
+
+
+def played(scenario: Scenario, seed: int, plan: Plan | None = None) -> tuple[Report, Run]:
+    """The report of a run, and the run itself."""
+
+    async def play() -> tuple[Report, Run]:
+        one = Run(scenario, seed, plan)
+        return await one.play(), one
+
+    try:
+        return run_virtual(play())
+    finally:
+        # Hosts make what they load permanent (`host.collector`), and a world ends: thousands of them would fill memory.
+        gc.unfreeze()
+        gc.collect()
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as others read it."""
+    built: dict[str, Any] = msgspec.to_builtins(report)
+    built["timeline"] = [{"ms": at, "what": what} for at, what in report.timeline]
+    return built

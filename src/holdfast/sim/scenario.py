@@ -1,0 +1,195 @@
+"""A scenario: where a run takes place, what people do there, what goes wrong, and what must be seen of it.
+
+A file of `scenarios/`. Times are written `40s`, or `30s..50s` for one that the seed draws. What is not written is what
+most scenarios have. One whose piece does not exist yet says so under `absent`, is listed, and never run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import msgspec
+from msgspec import Struct, field
+
+from holdfast.core.model.quantity import BadQuantity, parse_duration
+
+#: Where scenarios are, from the folder that the command is run in.
+FOLDER = Path("scenarios")
+
+
+class BadScenario(Exception):
+    """A scenario file that cannot be played: which, and what is wrong with it."""
+
+
+class Written(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A part of a file that people write."""
+
+
+class Regional(Written, frozen=True):
+    """A region: its servers, its schedulers, its nodes spread over zones."""
+
+    servers: int = 2
+    schedulers: int = 1
+    nodes: int = 4
+    zones: int = 2
+    cpu: str = "4"
+    memory: str = "8Gi"
+
+
+class Topology(Written, frozen=True):
+    """Where it takes place."""
+
+    platform: int = 2
+    regions: dict[str, Regional] = field(default_factory=lambda: {"eu": Regional(), "us": Regional()})
+    #: Ledgers that have one server more, which reads one format level less than the others write.
+    behind: tuple[str, ...] = ()
+
+
+class Asked(Written, frozen=True):
+    """A workload that somebody asks for."""
+
+    tenant: str = "payments"
+    replicas: int = 4
+    priority: str = "normal"
+    cpu: str = "500m"
+    memory: str = "512Mi"
+    exclusive: bool = False
+    leased: bool = False
+    recovery: str = ""
+    regions: tuple[str, ...] = ()
+
+
+class Tenancy(Written, frozen=True):
+    """A tenant's quota over all regions."""
+
+    cpu: str = "24"
+    memory: str = "48Gi"
+
+
+class Budget(Written, frozen=True):
+    """Room for recovery, in each region."""
+
+    cpu: str = "4"
+    memory: str = "8Gi"
+
+
+class Traffic(Written, frozen=True):
+    """What people do, how often, and how much of each kind; how many read; with how much patience."""
+
+    every: str = "4s..10s"
+    kinds: dict[str, int] = field(
+        default_factory=lambda: {"scale": 4, "roll": 1, "recreate": 1, "cordon": 1, "quota": 1}
+    )
+    readers: int = 1
+    #: How many clients do nothing but ask again and again, with almost no patience.
+    storm: int = 0
+
+
+class Planned(Written, frozen=True):
+    """A fault that this scenario is about: `where` is a region, a zone of it (`eu/1`), or the platform."""
+
+    what: str
+    at: str
+    where: str
+    lasts: str = "20s..40s"
+
+
+class Faults(Written, frozen=True):
+    """What goes wrong: the faults that the scenario is about, and others now and then, drawn by weight."""
+
+    planned: tuple[Planned, ...] = ()
+    every: str = "8s..20s"
+    lasts: str = "1s..12s"
+    kinds: dict[str, int] = field(
+        default_factory=lambda: {"crash": 3, "pause": 2, "partition": 2, "cut-store": 2, "clog": 1, "step-clock": 1}
+    )
+
+
+class Least(Written, frozen=True):
+    """What a run must have seen: with less of it the run says nothing, and counts as failed."""
+
+    commands: int = 80
+    acknowledged: int = 20
+    faults: int = 3
+    started: int = 5
+    refused: int = 1
+
+
+class Looks(Written, frozen=True):
+    """Where the six answers are looked for, beside what every scenario has: commands, invariants, counters."""
+
+    #: What whoever acts first does about it; empty: one of the repairs.
+    first: tuple[str, ...] = ()
+    desired: tuple[str, ...] = ("put-workload", "delete-workload", "put", "assign")
+    progress: tuple[str, ...] = ("propose", "bind", "move", "ship")
+    repair: tuple[str, ...] = ("move", "expire", "end-session", "start-term", "stop")
+    invariants: tuple[str, ...] = ("region.unique-binding", "region.capacity", "region.grants")
+    counters: tuple[str, ...] = ("stepped_down", "commands_refused", "append_unknown")
+
+
+class Scenario(Written, frozen=True):
+    """One scenario file."""
+
+    name: str
+    says: str
+    #: Why it cannot be played yet; empty when it can.
+    absent: str = ""
+    length: str = "60s"
+    #: After the faults: by then everything must be as asked for.
+    settle: str = "180s"
+    #: After a region was lost, by then every critical workload serves what it must in another one; empty: not asked.
+    recovers: str = ""
+    network: str = "rough"
+    stores: str = "foul"
+    topology: Topology = Topology()
+    tenants: dict[str, Tenancy] = field(default_factory=lambda: {"payments": Tenancy(), "data": Tenancy()})
+    budgets: dict[str, Budget] = {}
+    workloads: dict[str, Asked] = {}
+    traffic: Traffic = Traffic()
+    faults: Faults = Faults()
+    least: Least = Least()
+    answers: Looks = Looks()
+    #: Fault kinds, refusals and counters that a swarm of this scenario must have seen at least once.
+    covers: tuple[str, ...] = ()
+
+
+def read(path: Path) -> Scenario:
+    """The scenario in a file."""
+    return parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def parse(text: str, where: str) -> Scenario:
+    """The scenario in a text; `where` is said when it is none."""
+    try:
+        found = msgspec.yaml.decode(text, type=Scenario)
+        for one in (found.length, found.settle, found.traffic.every, found.faults.every, found.faults.lasts):
+            span(one)
+        for planned in found.faults.planned:
+            span(planned.at), span(planned.lasts)
+    except (msgspec.DecodeError, BadQuantity) as error:
+        raise BadScenario(f"{where}: {error}") from None
+    return found
+
+
+def all_in(folder: Path = FOLDER) -> dict[str, Scenario]:
+    """Every scenario of a folder, by name, in alphabetical order."""
+    if not folder.is_dir():
+        raise BadScenario(f"there is no folder {folder}: run this from the project, or name the folder")
+    found = [read(path) for path in sorted(folder.glob("*.yaml"))]
+    return {one.name: one for one in found}
+
+
+def span(text: str) -> tuple[int, int]:
+    """The earliest and the latest of a time, in milliseconds."""
+    first, _, last = text.partition("..")
+    earliest = parse_duration(first)
+    latest = parse_duration(last) if last else earliest
+    if latest < earliest:
+        raise BadQuantity(text, "a time, or two with the longer one last, such as 30s..50s")
+    return earliest, latest
+
+
+def draw(text: str, chance: Random) -> int:
+    """One time out of a span, in milliseconds."""
+    return chance.randint(*span(text))

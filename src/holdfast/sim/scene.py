@@ -1,0 +1,178 @@
+"""A run's scene: the world of a scenario, who is in it, and who watches.
+
+machines   platform-1, eu-1 (servers), eu-s1 (a scheduler), eu-n1 (a node and its agent), people, reader-1, storm-1
+watchers   an audit of each ledger, the truth about processes
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger.draft import Book, Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import StartLog
+from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.ledger.revision import Token
+from holdfast.core.model.control import Action
+from holdfast.core.model.shapes import Revision
+from holdfast.core.platform.book import PLATFORM
+from holdfast.core.region.book import REGION
+from holdfast.host.transport import TransportError
+from holdfast.sim import links, service
+from holdfast.sim.actors.agent import agent
+from holdfast.sim.actors.desk import Look, Seen, encode, read_seen
+from holdfast.sim.actors.metal import Metal, Truth
+from holdfast.sim.actors.people import People, amounts
+from holdfast.sim.actors.remote import Heard, Remote
+from holdfast.sim.actors.scheduler import scheduler
+from holdfast.sim.actors.servers import ROOT, Manner, Servers
+from holdfast.sim.audit import Asked, Audit
+from holdfast.sim.chronicle import Chronicle
+from holdfast.sim.plan import Cast, Plan, drawn
+from holdfast.sim.scenario import Regional, Scenario
+from holdfast.sim.world import Process, World
+
+#: By the names that scenarios use.
+NETWORKS = {
+    "calm": links.CALM,
+    "rough": links.Weather(latency_ms=(1, 30), loss=0.01, duplication=0.01, answer_loss=0.01),
+    "stormy": links.Weather(
+        latency_ms=(1, 60), loss=0.03, duplication=0.03, answer_loss=0.05, slow=0.01, slow_ms=4_000
+    ),
+}
+STORES = {
+    "calm": service.CALM,
+    "foul": service.Weather(latency_ms=(1, 10), lose_answer=0.01, land_late=0.01),
+    "treacherous": service.Weather(latency_ms=(1, 20), lose_answer=0.05, land_late=0.04),
+}
+PLATFORM_NAME = "platform"
+STORM_ASK_MS, STORM_PATIENCE_MS, STORM_LIFE_MS = 40, 2_000, 10_000
+
+
+class Scene:
+    """Everything of one run."""
+
+    def __init__(self, scenario: Scenario, seed: int, plan: Plan | None = None, manner: Manner | None = None) -> None:
+        self.scenario = scenario
+        self.store_weather = STORES[scenario.stores]
+        self.world = World(seed, network=NETWORKS[scenario.network], stores=self.store_weather)
+        self.cast = cast_of(scenario)
+        self.plan = plan or drawn(scenario, self.cast, seed)
+        self.truth = Truth()
+        self.servers = Servers(manner or Manner())
+        self.metals: dict[str, Metal] = {}
+        self.people: People | None = None
+        self.audits: dict[str, Audit[Any]] = {}
+        self.chronicle = Chronicle()
+        #: By code: placements that were refused while others of their proposal were accepted.
+        self.refused: dict[str, int] = {}
+        self._clocks = self.world.chance.stream("clocks")
+        self._watch(PLATFORM, PLATFORM_NAME)
+        for name in scenario.topology.regions:
+            self._watch(REGION, name)
+        self._populate()
+
+    def heard(self, ledger: str) -> Heard:
+        """Who notes what somebody was told to have landed in a ledger."""
+        audit = self.audits[ledger]
+
+        def note(envelope: Envelope[Any], revision: Revision) -> None:
+            audit.acknowledged(envelope, Landed(revision, b""))
+
+        return note
+
+    def _watch(self, book: Book[Any], name: str) -> None:
+        disk = self.world.store(name).disk
+        audit = self.audits[name] = Audit(book, disk)
+        disk.listeners.append(audit.landed)
+        audit.listeners.append(lambda batch: self.chronicle.note(self.world.now(), name, batch))
+
+    def _populate(self) -> None:
+        start = StartLog("log-platform", PLATFORM_NAME, ROOT)
+        for name in self.cast.servers[PLATFORM_NAME]:
+            self._machine(name, self.servers.platform(start))
+        for region, written in self.scenario.topology.regions.items():
+            self._populate_region(region, written)
+        for name in self.scenario.topology.behind:
+            book: Book[Any] = PLATFORM if name == PLATFORM_NAME else REGION
+            self._machine(old_server(name), self.servers.behind(book, name))
+        self._machine("people", self._play_people)
+        for number in range(1, self.scenario.traffic.readers + 1):
+            self._machine(f"reader-{number}", self._read)
+        for number in range(1, self.scenario.traffic.storm + 1):
+            self._machine(f"storm-{number}", self._storm)
+
+    def _populate_region(self, region: str, written: Regional) -> None:
+        servers, platform = self.cast.servers[region], self.cast.servers[PLATFORM_NAME]
+        start = StartLog(f"log-{region}", f"region/{region}", ROOT)
+        for name in servers:
+            self._machine(name, self.servers.region(start, platform, self.heard(PLATFORM_NAME)))
+        for name in self.cast.schedulers[region]:
+            self._machine(name, scheduler(region, servers, self.heard(region), self.refused))
+        capacity = amounts(written.cpu, written.memory)
+        for number, name in enumerate(self.cast.nodes[region]):
+            metal = self.metals[name] = Metal(name, region, str(1 + number % written.zones), self.truth)
+            self._machine(name, agent(metal, servers, capacity, self.heard(region)))
+
+    def _machine(self, name: str, program: Any) -> None:
+        drift = self._clocks.randrange(-500, 500)
+        self.world.machine(name, program, fast_per_million=drift, wrong_by=self._clocks.randrange(-1_500, 1_500))
+
+    async def _play_people(self, process: Process) -> None:
+        remotes = {name: Remote(process, servers, self.heard(name)) for name, servers in self.cast.servers.items()}
+        platform = remotes.pop(PLATFORM_NAME)
+        self.people = people = People(process, self.scenario, platform, remotes, self.world.now)
+        await people.open()
+        await people.live(self.plan.acts)
+
+    async def _read(self, process: Process) -> None:
+        """Reads, anywhere: linear ones, and ones at least as new as what was read before."""
+        chance = process.chance("reads")
+        known: dict[str, Token] = {}
+        while True:
+            ledger = chance.choice(sorted(self.audits))
+            token = known.get(ledger) if chance.random() < 0.5 else None
+            audit = self.audits[ledger]
+            asked = audit.asks() if token is None else None
+            server = chance.choice(self.cast.servers[ledger])
+            try:
+                seen = read_seen(await process.transport.ask(server, "read", encode(Look(token)), 3_000))
+            except TransportError:
+                seen = Seen("nothing")
+            if seen.token is not None:
+                audit.reads(asked if asked is not None else Asked(known[ledger].seq, "at-least"), seen.token.seq)
+                known[ledger] = max(seen.token, known.get(ledger, seen.token), key=lambda one: one.seq)
+            await process.clock.sleep(chance.randrange(200, 2_000))
+
+    async def _storm(self, process: Process) -> None:
+        """Small commands, asked for again and again with almost no patience, by many at once."""
+        chance = process.chance("storm")
+        ledger = chance.choice(sorted(self.cast.nodes))
+        remote = Remote(process, self.cast.servers[ledger], self.heard(ledger), ask_ms=STORM_ASK_MS)
+        number = 0
+        while self.world.now() < self.plan.length:
+            number += 1
+            now = process.clock.wall()
+            drill = OpenOverride(Action.PAUSE_AUTOSCALER, ledger, "", "a storm", now + STORM_LIFE_MS)
+            await remote.submit(Envelope(ROOT, drill, now, key=f"{process.name}-{number}"), STORM_PATIENCE_MS)
+            await process.clock.sleep(chance.randrange(20, 200))
+
+
+def cast_of(scenario: Scenario) -> Cast:
+    """Who is in a scenario, by name."""
+    regions = scenario.topology.regions
+    servers = {PLATFORM_NAME: [f"platform-{n}" for n in range(1, scenario.topology.platform + 1)]}
+    return Cast(
+        servers | {name: _numbered(name, "", one.servers) for name, one in regions.items()},
+        {name: _numbered(name, "s", one.schedulers) for name, one in regions.items()},
+        {name: _numbered(name, "n", one.nodes) for name, one in regions.items()},
+    )
+
+
+def old_server(ledger: str) -> str:
+    """The server of a ledger that reads one format level less than the others write."""
+    return f"{ledger}-old"
+
+
+def _numbered(region: str, kind: str, count: int) -> list[str]:
+    return [f"{region}-{kind}{number}" for number in range(1, count + 1)]
