@@ -2,4 +2,5 @@
 
 - `main`   the application
 - `bench`  `holdfast bench ...`
+- `sim`    `holdfast sim ...`; `sim_shown` is what it prints
 """

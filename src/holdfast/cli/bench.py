@@ -44,6 +44,15 @@ def store(as_json: AsJson = False) -> None:
     _show(benchmark.run(), as_json=as_json)
 
 
+@app.command()
+def sim(as_json: AsJson = False) -> None:
+    """The simulator: a quiet world, against real time."""
+    from holdfast.bench import sim as benchmark
+
+    Console(stderr=True).print("measuring the simulator: three regions, 60 nodes, 300 replicas; about ten seconds")
+    _show(benchmark.run(), as_json=as_json)
+
+
 def _show(report: Report, *, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(report))

@@ -29,16 +29,23 @@ RECORDED_AND_NOW: Sides = ("recorded", "now")
 
 def compare(a: Recording, b: Recording, sides: Sides = RECORDED_AND_NOW) -> Divergence | None:
     """The first event, in ledger time, in which the two differ, naming both sides; None: they are alike."""
-    if a.run != b.run:
+    if _made(a.run) != _made(b.run):
         return Divergence(ledger="all ledgers", what=What.MADE_OTHERWISE, detail=_runs(a.run, b.run, sides))
     theirs = {ledger.name: ledger for ledger in b.ledgers}
     found = [_ledgers(mine, theirs.pop(mine.name, None), sides) for mine in a.ledgers]
     return earliest([*found, *(_missing(name, sides[1]) for name in theirs)])
 
 
+def _made(run: Run | None) -> Run | None:
+    """What a run was made from."""
+    return run and replace(run, digest="")
+
+
 def _runs(a: Run | None, b: Run | None, sides: Sides) -> tuple[str, ...]:
     if a is None or b is None or (a.seed, a.scenario) != (b.seed, b.scenario):
         return _both(sides, _run(a), _run(b))
+    if a.text == b.text:
+        return "the plan is another one:", *_both(sides, repr(a.plan), repr(b.plan))
     lines = enumerate(zip_longest(a.text.splitlines(), b.text.splitlines(), fillvalue="its end"), start=1)
     number, (mine, other) = next((line for line in lines if line[1][0] != line[1][1]), (0, ("", "")))
     return f"line {number} of the scenario {a.scenario} is another one:", *_both(sides, mine, other)

@@ -1,4 +1,4 @@
-"""From a store to a recording: where the log begins, every batch, and what each event does today.
+"""From a store, or from a simulation, to a recording: where the log begins, every batch, what each event does today.
 
 A log that was trimmed is folded from the oldest intact snapshot that reaches to its floor: that leaves most of it. A
 batch that cannot be folded is recorded all the same, and so is everything after it: that log is the one to look at.
@@ -6,19 +6,29 @@ batch that cannot be folded is recorded all the same, and so is everything after
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.house import LogStarted
 from holdfast.core.ledger.snapshot import decode_manifest
 from holdfast.core.ledger.state import LedgerState
 from holdfast.host.load import READ_BYTES, Damaged
 from holdfast.host.store import Head, Log, Snapshots, StoreCorrupt, Stored
+from holdfast.sim.divergence import events_of
 from holdfast.sim.effects import Watched
-from holdfast.sim.recording import BookName, Entry, LedgerRecording, Start
+from holdfast.sim.plan import Plan
+from holdfast.sim.recording import BookName, Entry, LedgerRecording, Recording, Start
+from holdfast.sim.recording import Run as MadeBy
 from holdfast.sim.refold import BOOKS, begun, read_next
+from holdfast.sim.run import Report, played
+from holdfast.sim.scenario import Scenario
+from holdfast.sim.scene import PLATFORM_NAME
+from holdfast.stores.sqlite import SqliteStore
 
 
 class Recorded(Log, Snapshots, Protocol):
@@ -32,16 +42,76 @@ async def record(store: Recorded, which: BookName, name: str) -> LedgerRecording
     """
     book, head = BOOKS[which], await store.head()
     start, state = await _start(store, book, head)
-    folding: Watched[Any] | None = Watched(book, state)
-    entries: list[Entry] = []
+    folding = _Folding(book, state)
     async for stored in _batches(store, state.facts.seq + 1, head):
+        folding.take(stored)
+    return folding.recorded(which, name, start)
+
+
+async def record_folder(folder: Path) -> Recording:
+    """The real ledger in a folder, which says itself whose it is. `StoreError` and what `record` raises."""
+    store = await SqliteStore.open(folder, ballast_bytes=0)
+    try:
+        name = await _ledger_of(store)
+        return Recording(None, (await record(store, _book_of(name), name),))
+    finally:
+        await store.close()
+
+
+def record_run(scenario: Scenario, text: str, seed: int, plan: Plan | None = None) -> tuple[Report, Recording]:
+    """Play a seed of a scenario, of which this is the text, and record all its ledgers from their first batches on."""
+    report, run = played(scenario, seed, plan)
+    made = MadeBy(seed, scenario.name, text, report.plan, report.digest)
+    return report, Recording(made, tuple(_record_log(name, log) for name, log in run.logs.items()))
+
+
+def _record_log(name: str, log: Iterable[Stored]) -> LedgerRecording:
+    which = _book_of(name if name == PLATFORM_NAME else f"region/{name}")
+    folding = _Folding(BOOKS[which], BOOKS[which].empty())
+    for stored in log:
+        folding.take(stored)
+    return folding.recorded(which, name, None)
+
+
+def _book_of(ledger: str) -> BookName:
+    return "platform" if ledger == PLATFORM_NAME else "region"
+
+
+async def _ledger_of(store: Recorded) -> str:
+    """The name of the ledger that a store holds."""
+    for _, raw in await store.manifests():
+        with suppress(Corrupt):
+            return decode_manifest(raw).ledger
+    for stored in (await store.read(1, READ_BYTES))[:1]:
+        # The first batch is the same for both kinds of ledger: it says which one begins here.
+        batch = BOOKS["region"].batches.read(stored.raw, b"", stored.digest)
+        for _, event in events_of(batch):
+            if isinstance(event, LogStarted):
+                return event.ledger
+    raise Damaged(f"{store.name}: nothing says which ledger this is. hint: was a server ever started on it?")
+
+
+class _Folding:
+    """A log on its way into a recording."""
+
+    def __init__(self, book: Book[Any], state: LedgerState) -> None:
+        self._book = book
+        #: None from where a batch could not be folded on.
+        self._watched: Watched[Any] | None = Watched(book, state)
+        self._entries: list[Entry] = []
+
+    def take(self, stored: Stored) -> None:
+        """The next batch."""
         effects = b""
-        if folding is not None:
-            effects, whole = _fold(book, folding, stored)
-            folding = folding if whole else None
-        entries.append(Entry(stored.raw, stored.digest, effects))
-    digest = b"" if folding is None else state_digest(folding.state)
-    return LedgerRecording(name, which, start, tuple(entries), digest)
+        if self._watched is not None:
+            effects, whole = _fold(self._book, self._watched, stored)
+            self._watched = self._watched if whole else None
+        self._entries.append(Entry(stored.raw, stored.digest, effects))
+
+    def recorded(self, which: BookName, name: str, start: Start | None) -> LedgerRecording:
+        """All of it."""
+        digest = b"" if self._watched is None else state_digest(self._watched.state)
+        return LedgerRecording(name, which, start, tuple(self._entries), digest)
 
 
 async def _start(store: Recorded, book: Book[Any], head: Head) -> tuple[Start | None, LedgerState]:

@@ -3,10 +3,10 @@
     magic, version | what is recorded: msgpack, compressed | BLAKE2b of all bytes before it
     `- of every version -'                                  `------- of every version ------'
 
-A recording says what made it (a seed and a scenario, or nothing for a real ledger) and holds, for each ledger, where
-its log begins (empty, or a snapshot where the log was trimmed), every batch as it was written, and for each event a
-short digest of what it did to the state under the code that recorded it. Code that does something else is found at the
-first such event (see `refold`); a run that went another way is found where it first did (see `compare`).
+A recording says what made it (a seed, a scenario and a plan, or nothing for a real ledger) and holds, for each ledger,
+where its log begins (empty, or a snapshot where the log was trimmed), every batch as it was written, and for each event
+a short digest of what it did to the state under the code that recorded it. Code that does something else is found at
+the first such event (see `refold`); a run that went another way is found where it first did (see `compare`).
 
 Equal recordings are equal files, under one release of zlib: there is no time, path or name of a machine in them.
 """
@@ -23,6 +23,7 @@ import msgspec
 
 from holdfast.core.ledger.codec import encode
 from holdfast.core.model.shapes import Row
+from holdfast.sim.plan import Plan
 
 #: The first byte is no text, and line ends that somebody translates are noticed.
 MAGIC = b"\x89hfr\r\n\x1a\n"
@@ -61,6 +62,10 @@ class Run(Row, frozen=True):
     scenario: str
     #: The scenario as it was written down then: files change, recordings do not.
     text: str
+    #: What went wrong and what people did; None: whatever the seed draws.
+    plan: Plan | None = None
+    #: Of everything that happened, and not only of the logs. Code that counts more gives another one.
+    digest: str = ""
 
 
 class Start(Row, frozen=True):

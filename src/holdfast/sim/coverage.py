@@ -1,0 +1,126 @@
+"""What a swarm must have met: faults that never happened prove nothing, however green the runs are.
+
+A scenario must have met each fault that it lists and everything under its `covers`, in its own runs. All scenarios
+together must have met what stands in `EVERYWHERE`. Of a few runs nothing can be asked: they are not judged, and the
+swarm says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from holdfast.sim.scenario import Scenario
+
+#: With fewer runs of a scenario, what it did not meet says nothing.
+RUNS_LEAST = 20
+#: In place of a scenario's name.
+ALL = "all scenarios"
+
+#: By the counters of a run, and what each stands for.
+EVERYWHERE = {
+    "network.lost": "messages that never arrived",
+    "network.answers_lost": "answers that never arrived though it was done",
+    "network.duplicated": "messages that arrived twice",
+    "network.reordered": "messages that overtook others",
+    "network.cut": "messages into a partition",
+    "network.late": "answers to whoever had given up",
+    "network.slowed": "messages that took seconds",
+    "store.append_unknown": "appends of which the server did not learn what became",
+    "store.touch_unknown": "proofs of leading of which the server did not learn what became",
+    "store.landed_late": "appends that landed after the server was told so little",
+    "store.came_too_late": "appends that were refused then, for somebody else was faster",
+    "store.landed_unheard": "appends that landed and whose answer was lost",
+    "store.cut_off": "calls to a store that could not be reached",
+    "store.hung": "calls to a store that did not answer",
+    "store.power_cuts": "stores that started anew",
+    "terms.taken-over": "servers that led after another one",
+    "meter.stepped_down": "leaders that found out that they lead no more",
+    "meter.proofs_failed": "leaders that could not show that they lead",
+    "meter.reconcile_caught": "keys that only a resync found",
+    "audit.linear": "linear reads that were judged",
+    "refused.stale": "proposals from a view that was too old",
+    "refused.no-session": "commands of machines whose session had ended",
+    "refused.policy": "proposals under a policy that is not active",
+    "refused.paused": "commands that somebody had paused",
+    "refused.wrong-phase": "moves from a phase that a slot had left",
+    "refused.over-grant": "proposals beyond what the platform granted",
+    "refused.over-quota": "grants beyond a tenant's quota",
+    "refused.too-early": "fencing before its time",
+    "refused.right-held": "identities that another region still held",
+    "moved.fenced": "replicas that were fenced",
+    "moved.session-ended": "replicas whose agent was not heard of",
+    "moved.found-again": "replicas whose agent came back in time",
+    "moved.gone": "replicas that were gone when their agent came back",
+    "released.declined": "replicas that an agent would not start",
+    "released.expired": "reservations that nobody bound in time",
+    "released.fenced": "slots of replicas that were fenced",
+    "released.stopped": "slots of replicas that were stopped",
+    "released.withdrawn": "slots that were wanted no more",
+    "region.suspect": "regions that were not heard of",
+    "region.lost": "regions that were given up",
+    "region.healthy": "regions that came back",
+    "watch.skipped": "changes that a controller was not told of",
+    "watch.repeated": "changes that a controller was told of twice",
+    "watch.stale": "changes that a controller was told of late",
+}
+
+
+class Missed(Struct, frozen=True):
+    """Something that never happened in all the runs of a scenario, or in all runs."""
+
+    scenario: str
+    counter: str
+    stands_for: str
+
+
+class Coverage(Struct, frozen=True):
+    """What was missed, and of which scenarios that cannot be said, and why."""
+
+    missed: tuple[Missed, ...]
+    unjudged: dict[str, str]
+
+
+def judged(played: Mapping[str, Scenario], runs: Mapping[str, int], counts: Mapping[str, dict[str, int]]) -> Coverage:
+    """By scenario: how many runs there were of it, and what they counted together."""
+    unjudged = {
+        name: f"{runs.get(name, 0)} runs, and {RUNS_LEAST} are the least"
+        for name in played
+        if runs.get(name, 0) < RUNS_LEAST
+    }
+    missed = [
+        Missed(name, counter, "a fault" if counter.startswith("fault.") else "what this scenario is about")
+        for name, scenario in played.items()
+        if name not in unjudged
+        for counter in wanted(scenario)
+        if not counts[name].get(counter)
+    ]
+    if unjudged or len(played) == 1:
+        unjudged[ALL] = f"asked only of a swarm of several scenarios with at least {RUNS_LEAST} runs of each"
+    else:
+        everything = together(counts.values())
+        missed += [Missed(ALL, name, meant) for name, meant in EVERYWHERE.items() if not everything.get(name)]
+    return Coverage(tuple(missed), unjudged)
+
+
+def wanted(scenario: Scenario) -> list[str]:
+    """The counters that a scenario's runs must have moved, each once."""
+    return list(dict.fromkeys(_listed(scenario)))
+
+
+def _listed(scenario: Scenario) -> Iterator[str]:
+    yield from (f"fault.{one.what}" for one in scenario.faults.planned)
+    yield from (f"fault.{what}" for what, weight in scenario.faults.kinds.items() if weight)
+    yield from scenario.covers
+
+
+def together(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    """The counts of many runs as those of one, with what can be told only from several counters."""
+    found: dict[str, int] = {}
+    for one in counts:
+        for name, count in one.items():
+            found[name] = found.get(name, 0) + count
+    # The first term of a ledger begins with its log: each one more is a take-over.
+    found["terms.taken-over"] = found.get("command.start-term", 0) - found.get("command.start-log", 0)
+    return dict(sorted(found.items()))
