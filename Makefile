@@ -40,10 +40,11 @@ format: $(READY) ## Sort imports, fix what can be fixed, format
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store
+bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store, the simulator
 	$(BIN)/holdfast bench core $(ARGS)
 	$(BIN)/holdfast bench ledger $(ARGS)
 	$(BIN)/holdfast bench store $(ARGS)
+	$(BIN)/holdfast bench sim $(ARGS)
 
 reference: $(READY) ## Write docs/reference.md anew from the tables in the code
 	$(BIN)/python -m tests.support.reference
