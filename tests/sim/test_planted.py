@@ -160,14 +160,14 @@ PLANTED = {
     "capacity check removed": planted(capacity_check_removed, "stale-cache", "region.capacity", seeds=range(3, 4)),
     "repeat executed twice": planted(repeat_executed_twice, "timeout-after-commit", "once", seeds=range(3, 4)),
     "session epoch ignored": planted(
-        session_epoch_ignored, "timeout-after-commit", "in-session", "region.epochs", seeds=range(1, 2)
+        session_epoch_ignored, "timeout-after-commit", "in-session", "region.epochs", seeds=range(8, 9)
     ),
     "answer before durable": planted(
         answer_before_durable, "leader-restart", "acknowledged-is-durable", "linear", seeds=range(1, 2)
     ),
     "renewal without proof": planted(renewal_without_proof, "leader-restart", "one-live-process", seeds=range(10, 11)),
     "key absent instead of head": planted(
-        key_absent_instead_of_head, "leader-restart", "chain", "acknowledged-is-durable", seeds=range(1, 2)
+        key_absent_instead_of_head, "leader-restart", "chain", "acknowledged-is-durable", seeds=range(4, 5)
     ),
     "unknown append taken for lost": planted(
         unknown_append_taken_for_lost, "timeout-after-commit", "acknowledged-is-durable", seeds=range(15, 16)

@@ -59,8 +59,8 @@ def test_an_agent_that_is_killed_with_its_process_alive_is_fenced_before_another
 def test_a_workload_is_deleted_and_recreated_while_a_region_is_cut_off() -> None:
     report = planted(Fault(12 * SECOND, "cut-link", "eu", 30 * SECOND), acts=(Act(14 * SECOND, "recreate", 3),))
     assert report.counts["command.delete-workload"] == 1
-    assert report.counts["command.remove-assignment"] >= 2
-    assert report.counts["command.release-finalizer"] >= 2
+    assert report.counts["command.remove-assignment"] >= 1
+    assert report.counts["command.release-finalizer"] >= 1
 
 
 def test_a_node_flaps() -> None:

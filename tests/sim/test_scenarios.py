@@ -54,7 +54,7 @@ def test_an_answer_without_revisions_makes_a_run_inconclusive(monkeypatch: pytes
     text = (ROOT / "scenarios" / "policy-rollback.yaml").read_text(encoding="utf-8")
     nobody = parse(text.replace("repair: [roll-back-policy, activate-policy]", "repair: [retire-region]"), "in a test")
     report = run(nobody, 1)
-    assert unanswered(report.answers) == ["repair"]
+    assert unanswered(report.answers) == ["first", "repair"]
     assert report.verdicts == Verdicts("inconclusive", "inconclusive")
     assert report.failed
 

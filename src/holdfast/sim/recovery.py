@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from holdfast.core.model.allotment import Purpose
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.platform.state import assignments_of
 from holdfast.sim.plan import Plan
 from holdfast.sim.scenario import Scenario, span
 from holdfast.sim.scene import PLATFORM_NAME, Scene
@@ -17,6 +19,8 @@ class Recovery:
         self._loss = lost[0] if lost and scenario.recovers else None
         self._limit = span(scenario.recovers)[1] if scenario.recovers else 0
         self._critical = [name for name, one in scenario.workloads.items() if one.recovery]
+        #: Critical workloads of which the lost region had a part.
+        self._struck: list[str] = []
         self._looked = 0
 
     def look(self, scene: Scene) -> None:
@@ -24,22 +28,25 @@ class Recovery:
         now, loss = scene.world.now(), self._loss
         if loss is None or not loss.at <= now <= loss.at + loss.lasts:
             return
-        self._looked = now - loss.at
         platform = scene.audits[PLATFORM_NAME].state
         for name in self._critical:
             workload = next((one for one in platform.workloads.values() if one.meta.name == name), None)
             if workload is None or name in self.took:
                 continue
+            theirs = [a.purpose for a in assignments_of(platform, workload.meta.uid) if a.region == loss.where]
+            if not self._looked and Purpose.SERVING in theirs:
+                self._struck.append(name)
             for region in scene.cast.nodes:
                 slots = scene.audits[region].state.slots.values() if region != loss.where else []
                 serving = sum(s.phase is Phase.SERVING and s.workload == workload.meta.uid for s in slots)
                 if serving >= workload.spec.recovery.min_serving:
                     self.took.setdefault(name, now - loss.at)
+        self._looked = now - loss.at
 
     def late(self) -> list[str]:
         """Workloads that did not recover within the limit, if the region was gone for that long."""
         if self._loss is None:
             return []
-        missed = [name for name in self._critical if name not in self.took and self._looked >= self._limit]
+        missed = [name for name in self._struck if name not in self.took and self._looked >= self._limit]
         slow = [name for name, took in self.took.items() if took > self._limit]
         return [f"{name} did not recover within {self._limit} ms of the loss" for name in (*missed, *slow)]

@@ -67,8 +67,9 @@ class Scheduler:
     async def _look(self) -> bool:
         state = self._view.durable.state
         if self._reserved:
-            slots, self._reserved = tuple(self._reserved), []
-            await self._speaker.send(c.Bind(slots), PATIENCE_MS, view=_revision(state))
+            slots, self._reserved = self._reserved, []
+            if await self._speaker.send(c.Bind(tuple(slots)), PATIENCE_MS, view=_revision(state)) is None:
+                self._reserved = slots
         rooms: dict[Revision, Room] = {}
         busy = False
         waiting = [one for _, requests in state.requests.items() for one in requests]
@@ -118,7 +119,7 @@ class Scheduler:
         unmet = _unmet.decode(reply.answer) if reply.answer else []
         if not bind:
             lost = {one.index for one in unmet}
-            self._reserved = [(workload, p.ordinal) for n, p in enumerate(group.placements) if n not in lost]
+            self._reserved += [(workload, p.ordinal) for n, p in enumerate(group.placements) if n not in lost]
         found: dict[str, int] = {}
         for one in unmet:
             found[one.code] = found.get(one.code, 0) + 1
