@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.core.model.resources import NOTHING, Resources, add, exceeded, greatest
 from holdfast.core.model.shapes import SlotKey
+from holdfast.core.platform.breaches import ESCROW
 from holdfast.core.platform.state import PlatformState, charge_key, grant_key
 from holdfast.core.region.state import RegionState
 from holdfast.sim.audit import Finding
@@ -38,6 +39,7 @@ def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) 
         for account, use in state.uses.items():
             shared = (charge_key(account, name), account)
             used[shared] = add(used.get(shared, NOTHING), use.charged)
+    breaches = [key for key, _ in platform.breaches.items()]
     for (key, account), amount in used.items():
         kind, _, owner = account.partition("/")
         limit = NOTHING
@@ -45,8 +47,9 @@ def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) 
             limit = platform.quotas[owner].spec.hard
         elif kind == "recovery" and owner in platform.budgets:
             limit = platform.budgets[owner].spec.each
-        # A limit that was lowered holds from when what is lent out has come back.
-        over = exceeded(amount, greatest(limit, platform.offered_of.get(key) or NOTHING))
+        # A limit that was lowered holds from when what is lent out has come back: until then it is an open breach.
+        open_ = any(invariant == ESCROW and broken.startswith(f"{account}/") for invariant, broken in breaches)
+        over = exceeded(amount, greatest(limit, platform.offered_of.get(key) or NOTHING) if open_ else limit)
         if over:
             promise = "recovery-within-budget" if kind == "recovery" else "use-within-quota"
             yield Finding(promise, f"{key} is charged more {over} than its limit")
@@ -59,9 +62,10 @@ def _one_region_each(platform: PlatformState, regions: Mapping[str, RegionState]
             if not slot.epoch or not state.assignments[slot.assignment].exclusive:
                 continue
             other = placed.setdefault(key, name)
-            leased = bool(state.assignments[slot.assignment].right_until)
+            until = state.assignments[slot.assignment].right_until
+            leased = 0 < until <= max(state.facts.at, platform.facts.at)
             held = platform.rights.get(key)
-            # A lease that ran out leaves a record behind, in a region that may be gone; its processes are not.
+            # A lease that ran out leaves a record behind, in a region that may be gone; no process lives by it.
             if other != name and not leased:
                 yield Finding("one-region-each", f"{key} is bound in {other} and in {name}")
             elif not leased and (held is None or held.region != name) and key[0] in platform.workloads:

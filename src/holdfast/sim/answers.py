@@ -1,4 +1,4 @@
-"""The six answers that the capstone asks of every scenario, read from the logs of a run. Each names revisions."""
+"""The six questions asked of every run, answered from its logs. Each answer names revisions."""
 
 from __future__ import annotations
 

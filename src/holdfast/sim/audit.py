@@ -74,13 +74,13 @@ class Audit(Generic[S]):
     def acknowledged(self, envelope: Envelope[Any], landed: Landed) -> None:
         """A sender was told that its command landed."""
         self.counts["acknowledged"] += 1
+        self._newest_told = max(self._newest_told, seq_of(landed.revision))
         name = _name(envelope)
         if name is None:
             return
         before = self._told.setdefault(name, landed.revision)
         if before != landed.revision:
             self._find("one-answer", f"{name} was told {show(before)} and {show(landed.revision)}")
-        self._newest_told = max(self._newest_told, seq_of(landed.revision))
 
     def asks(self) -> Asked:
         """Somebody asks for a linear read now."""
@@ -96,23 +96,26 @@ class Audit(Generic[S]):
 
     # What the log says
 
-    def landed(self, stored: Stored) -> None:
-        """A batch became durable: judge it in the same moment."""
+    def landed(self, stored: Stored) -> bool:
+        """A batch became durable: judge it in the same moment. Whether it follows what came before."""
         try:
             batch = self._book.batches.read(stored.raw, self.state.facts.digest, stored.digest)
         except Corrupt as error:
             self._find("chain", f"batch {stored.seq} does not follow batch {self.state.facts.seq}: {error}")
-            return
+            return False
         self._fold(batch)
         for listener in self.listeners:
             listener(batch)
+        return True
 
     async def catch_up(self, *, in_full: bool = False) -> None:
         """Fold what is new in the log, and judge it."""
-        head = await self._log.head()
-        while self.state.facts.seq < head.seq:
+        head, whole = await self._log.head(), True
+        while whole and self.state.facts.seq < head.seq:
             for stored in await self._log.read(self.state.facts.seq + 1):
-                self._fold(self._book.batches.read(stored.raw, self.state.facts.digest, stored.digest))
+                whole = whole and self.landed(stored)
+        if head.seq != self.state.facts.seq or head.digest != self.state.facts.digest:
+            self._find("chain", f"the log ends with batch {head.seq}, and what was judged with {self.state.facts.seq}")
         if in_full:
             self.check_in_full()
 

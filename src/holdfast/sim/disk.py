@@ -38,7 +38,7 @@ class SimDisk(MemoryStore):
         #: The head as each batch left it, for as long as the log can be cut short there.
         self._heads: dict[int, Head] = {0: Head()}
         #: Told of each batch in the moment in which it becomes durable: whoever judges a run.
-        self.listeners: list[Callable[[Stored], None]] = []
+        self.listeners: list[Callable[[Stored], object]] = []
         #: The limit from before somebody else filled the disk.
         self._own_limit_bytes: int | None = None
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.allotment import ACTIVE, Assignment, Purpose
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import EMPTY_ROOM
 from holdfast.core.model.topology import RegionHealth, usable
 from holdfast.core.platform.state import PlatformState
+from holdfast.core.region.charging import affordable
+from holdfast.core.region.feasible import feasible
 from holdfast.core.region.state import RegionState
 from holdfast.host.ledger import Role
 from holdfast.sim.actors.replicas import wanted_ordinals
+from holdfast.sim.audit import Finding
 from holdfast.sim.scene import PLATFORM_NAME, Scene, old_server
 
 #: Reasons for which a request may wait for ever: nothing that is there could place it.
@@ -21,10 +26,11 @@ TYPED = ("capacity", "over-grant", "protected")
 def unsettled(scene: Scene) -> Iterator[str]:
     """What is not yet as it should be, one sentence each."""
     platform: PlatformState = scene.audits[PLATFORM_NAME].state
+    found = scene.servers.ledgers
     for ledger, names in scene.cast.servers.items():
-        roles = [scene.servers.ledgers[name].role for name in names if name in scene.servers.ledgers]
-        if roles.count(Role.LEADING) != 1:
-            yield f"{ledger} has servers that are {', '.join(sorted(roles))}: one should lead"
+        roles = sorted(found[name].role.value if name in found else "missing" for name in names)
+        if roles != sorted([Role.LEADING.value, *[Role.FOLLOWING.value] * (len(names) - 1)]):
+            yield f"{ledger} has servers that are {', '.join(roles)}: one should lead and all others follow"
     for name in scene.scenario.topology.behind:
         old = scene.servers.ledgers[old_server(name)]
         if old.role is not Role.STOPPED:
@@ -45,7 +51,12 @@ def _platform(scene: Scene, state: PlatformState) -> Iterator[str]:
     for uid, workload in state.workloads.items():
         if workload.meta.deletion is not None:
             yield f"workload {uid} {workload.meta.name} is still being deleted"
-    wanted = scene.people.wanted if scene.people is not None else {}
+    if scene.people is None or not scene.people.done:
+        yield "people are not done: somebody waits for an answer"
+        return
+    wanted = scene.people.wanted
+    if wanted.keys() != scene.scenario.workloads.keys():
+        yield f"people want {sorted(wanted)} and should want {sorted(scene.scenario.workloads)}"
     for name, workload in wanted.items():
         uid = state.workload_names.get(f"{workload.meta.tenant}/{name}") or 0
         stored = state.workloads.get(uid)
@@ -106,9 +117,41 @@ def _slots(state: RegionState, assignment: int, wanted: dict[int, str]) -> Itera
 
 
 def _waiting(state: RegionState, assignment: int) -> list[str]:
-    """Templates whose requests carry a reason that only more room or quota could cure."""
+    """Templates whose requests carry a typed reason that is true: no node has room for one more, or nobody pays."""
     requests = state.requests.get(assignment) or ()
-    return [one.template for one in requests if one.reasons and one.reasons[0].code in TYPED]
+    told = [one.template for one in requests if one.reasons and one.reasons[0].code in TYPED]
+    return [template for template in told if not _could_be_placed(state, assignment, template)]
+
+
+def _could_be_placed(state: RegionState, assignment: int, digest: str) -> bool:
+    wanted, template, at = state.assignments[assignment], state.templates[digest], state.facts.at
+    cls = state.classes.get(wanted.priority_class)
+    firm = cls is None or not cls.spec.reclaimable
+    fits = any(
+        feasible(node, state.rooms.get(uid) or EMPTY_ROOM, template, wanted.tenant, firm=firm) is None
+        for uid, node in state.nodes.items()
+    )
+    # What waits again keeps its charge: it needs room alone.
+    slots = [state.slots[(wanted.workload, ordinal)] for ordinal in state.ordinals.get(assignment) or ()]
+    charged = any(slot.phase is Phase.PENDING and slot.template == digest and slot.account for slot in slots)
+    return fits and (charged or any(affordable(state, one, at, template.need) > 0 for one in wanted.accounts))
+
+
+def same_states(scene: Scene) -> list[Finding]:
+    """Servers that have folded the whole log and hold another state than the audit: none should."""
+    found = []
+    for ledger, names in scene.cast.servers.items():
+        state = scene.audits[ledger].state
+        there = [name for name in names if name in scene.servers.ledgers]
+        servers = [(name, scene.servers.ledgers[name].durable.state) for name in there]
+        level = [(name, theirs) for name, theirs in servers if theirs.facts.seq == state.facts.seq]
+        expected = state_digest(state) if level else b""
+        found += [
+            Finding("same-state", f"{name} differs from the fold of its log at {state.facts.seq}")
+            for name, theirs in level
+            if state_digest(theirs) != expected
+        ]
+    return found
 
 
 def _processes(scene: Scene, name: str, state: RegionState) -> Iterator[str]:

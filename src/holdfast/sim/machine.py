@@ -57,7 +57,7 @@ class Life:
         for task in [task for task in self._tasks if task.done()]:
             del self._tasks[task]
             if not task.cancelled():
-                task.exception()  # a process that is gone complains to nobody
+                task.exception()  # what a program does not look at itself is nobody else's business
 
     async def end(self) -> None:
         """Take the process apart. When this returns, nothing of it is left."""
@@ -81,7 +81,10 @@ Program = Callable[[Life], Coroutine[Any, Any, None]]
 class Machine:
     """A place where one program runs. Its clock outlives the program."""
 
-    def __init__(self, loop: VirtualLoop, name: str, clock: SimClock, program: Program) -> None:
+    def __init__(
+        self, loop: VirtualLoop, name: str, clock: SimClock, program: Program, broke: Callable[[str], None] = print
+    ) -> None:
+        self._broke = broke
         self.name = name
         self.clock = clock
         self.life: Life | None = None
@@ -97,8 +100,14 @@ class Machine:
         self.life = life = Life(self, self.lives)
         context = copy_context()
         context.run(_LIFE.set, life)
-        self._loop.create_task(self._program(life), name=life.name, context=context)
+        main = self._loop.create_task(self._program(life), name=life.name, context=context)
+        main.add_done_callback(self._ended)
         return life
+
+    def _ended(self, main: asyncio.Task[None]) -> None:
+        """A program runs until it is killed: one that ends by itself has failed."""
+        if not main.cancelled() and (error := main.exception()) is not None:
+            self._broke(f"{main.get_name()} ended: {type(error).__name__}: {error}")
 
     async def crash(self) -> None:
         """Kill the program. Nothing happens if it does not run."""

@@ -36,6 +36,8 @@ class SimNetwork(Links):
         super().__init__(loop, chance, weather)
         self.buffer = buffer
         self.peers: dict[str, SimTransport] = {}
+        #: Handlers that raised: to whoever asked that is only `NoAnswer`.
+        self.failures: list[str] = []
         self._lives: dict[str, int] = {}
 
     def join(self, name: str) -> SimTransport:
@@ -171,6 +173,7 @@ class SimTransport:
             await (self._send_stream(call) if call.is_stream else self._send_answer(call))
         except Exception as error:
             self._journal.error("handler-raised", error, method=call.method, asker=call.asker.name)
+            self.network.failures.append(f"{self.name} failed to serve {call.method}: {type(error).__name__}: {error}")
             self._send(call, NoAnswer(f"{self.name} failed to serve {call.method}"))
         finally:
             task = asyncio.current_task()

@@ -105,11 +105,13 @@ def _where(what: str, cast: Cast, chance: Random) -> str:
         case "lose-node":
             return chance.choice(nodes)
         case "partition" | "clog":
-            return f"{chance.choice(servers)} {chance.choice([*servers, *schedulers, *nodes, 'people'])}"
+            server = chance.choice(servers)
+            others = [name for name in (*servers, *schedulers, *nodes, "people") if name != server]
+            return f"{server} {chance.choice(others)}"
         case "depose" | "swizzle" | "power-cut" | "fill" | "slow-store" | "deafen":
             return chance.choice(sorted(cast.servers))
         case "cut-link" | "lose-region":
             return chance.choice(sorted(cast.nodes))
         case "lose-zone":
-            return f"{chance.choice(sorted(cast.nodes))}/1"
+            return f"{chance.choice(sorted(cast.nodes))}/{chance.randint(1, 2)}"
     raise ValueError(f"nobody knows how to draw {what!r}")

@@ -21,7 +21,7 @@ class Recovery:
         self._critical = [name for name, one in scenario.workloads.items() if one.recovery]
         #: Critical workloads of which the lost region had a part.
         self._struck: list[str] = []
-        self._looked = 0
+        self._looked: int | None = None
 
     def look(self, scene: Scene) -> None:
         """Look who serves, once a region is lost and before it is back."""
@@ -34,7 +34,7 @@ class Recovery:
             if workload is None or name in self.took:
                 continue
             theirs = [a.purpose for a in assignments_of(platform, workload.meta.uid) if a.region == loss.where]
-            if not self._looked and Purpose.SERVING in theirs:
+            if self._looked is None and Purpose.SERVING in theirs:
                 self._struck.append(name)
             for region in scene.cast.nodes:
                 slots = scene.audits[region].state.slots.values() if region != loss.where else []
@@ -47,6 +47,6 @@ class Recovery:
         """Workloads that did not recover within the limit, if the region was gone for that long."""
         if self._loss is None:
             return []
-        missed = [name for name in self._struck if name not in self.took and self._looked >= self._limit]
+        missed = [name for name in self._struck if name not in self.took and (self._looked or 0) >= self._limit]
         slow = [name for name, took in self.took.items() if took > self._limit]
         return [f"{name} did not recover within {self._limit} ms of the loss" for name in (*missed, *slow)]

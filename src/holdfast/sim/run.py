@@ -19,12 +19,13 @@ from holdfast.sim import links, service
 from holdfast.sim.across import across
 from holdfast.sim.answers import Answer, answers, unanswered
 from holdfast.sim.audit import Finding
-from holdfast.sim.liveness import unsettled
+from holdfast.sim.counts import counted
+from holdfast.sim.liveness import same_states, unsettled
 from holdfast.sim.loop import run_virtual
 from holdfast.sim.plan import Plan
 from holdfast.sim.recovery import Recovery
 from holdfast.sim.scenario import Scenario, span
-from holdfast.sim.scene import PLATFORM_NAME, Scene
+from holdfast.sim.scene import PLATFORM_NAME, Scene, old_server
 from holdfast.sim.troubles import Troubles
 
 LOOK_MS = 2_000
@@ -68,6 +69,15 @@ class Report(Struct, frozen=True):
         return self.verdicts != Verdicts("held", "held")
 
 
+async def _ended(trouble: asyncio.Task[None]) -> None:
+    """The faults have ended, early if need be. What went wrong in letting them happen is no fault of the run."""
+    trouble.cancel()
+    try:
+        await trouble
+    except asyncio.CancelledError:
+        return
+
+
 class Run:
     """A run under way."""
 
@@ -92,10 +102,11 @@ class Run:
             while world.now() < scene.plan.length and len(self._found()) < FINDINGS_MOST:
                 await asyncio.sleep(LOOK_MS / 1000)
                 self.recovery.look(scene)
-            trouble.cancel()
-            await asyncio.gather(trouble, return_exceptions=True)
+                self._judge_across()
+            await _ended(trouble)
             left = await self._settle()
             self._judge()
+            self.findings += same_states(scene)
         finally:
             trouble.cancel()
             await world.end()
@@ -107,13 +118,24 @@ class Run:
         """Everything that can be judged at this moment, in full."""
         for audit in self.scene.audits.values():
             audit.check_in_full()
+        self._judge_across()
+
+    def _judge_across(self) -> None:
         states = {name: audit.state for name, audit in self.scene.audits.items()}
         platform = states.pop(PLATFORM_NAME)
         self.findings += [one for one in across(platform, states) if one not in self.findings]
 
     def _found(self) -> list[Finding]:
         audits = [one for audit in self.scene.audits.values() for one in audit.findings]
-        return [*self.scene.truth.findings, *self.findings, *audits]
+        return [*self.scene.truth.findings, *self.findings, *audits, *self._broken()]
+
+    def _broken(self) -> list[Finding]:
+        """What failed without a fault. A server that cannot read the log is meant to stop."""
+        old = [f"{old_server(name)}." for name in self.scenario.topology.behind]
+        failures = [one for one in self.scene.world.failures() if not one.startswith(tuple(old) or "\0")]
+        gave_up = sum(meters.counted("task_gave_up") for meters in self.scene.servers.meters)
+        failures += [f"{gave_up} tasks were given up"] if gave_up else []
+        return [Finding("nothing-fails", one) for one in failures]
 
     async def _settle(self) -> list[str]:
         """Let the world be calm until all is well and stays so; what is not, when time is up."""
@@ -147,7 +169,7 @@ class Run:
         return {name: audit.state.facts.seq for name, audit in self.scene.audits.items()}
 
     def _report(self, left: list[str]) -> Report:
-        counts = self.counts()
+        counts = counted(self.scene, self.troubles.happened)
         findings = tuple(self._found())
         struck = next((fault.at for fault in self.scene.plan.faults), 0)
         found = answers(self.scene, struck, counts)
@@ -182,39 +204,12 @@ class Run:
             "started": self.scene.truth.started,
             "refused": refused,
             "faults": faults,
+            "linear": counts["audit.linear"],
         }
         wanted = msgspec.to_builtins(least)
         planned = len(self.scene.plan.faults)
         wanted["faults"] = min(wanted["faults"], planned) if planned else wanted["faults"]
         return [f"{has[name]} {name}, and {count} are the least" for name, count in wanted.items() if has[name] < count]
-
-    def counts(self) -> dict[str, int]:
-        """How often everything happened, by name: what coverage is judged by."""
-        scene = self.scene
-        found: dict[str, int] = {}
-
-        def add(name: str, count: int) -> None:
-            found[name] = found.get(name, 0) + count
-
-        for what, count in self.troubles.happened.items():
-            add(f"fault.{what}", count)
-        for what, count in scene.world.network.tally.items():
-            add(f"network.{what}", count)
-        for store in scene.world.stores.values():
-            for what, count in store.happened.items():
-                add(f"store.{what}", count)
-        for audit in scene.audits.values():
-            for what, count in audit.counts.items():
-                add(f"audit.{what}", count)
-        for what, count in (*scene.servers.heard.items(), *scene.chronicle.counts().items()):
-            add(what, count)
-        for code, count in scene.refused.items():
-            add(f"refused.{code}", count)
-        for meters in scene.servers.meters:
-            for (name, labels), count in meters.counts.items():
-                labelled = dict(labels)
-                add(f"refused.{labelled['code']}" if name == "commands_refused" else f"meter.{name}", count)
-        return dict(sorted(found.items()))
 
     def _digest(self, counts: dict[str, int]) -> str:
         found = hashlib.blake2b(self.scene.world.digest().encode(), digest_size=16)

@@ -18,6 +18,16 @@ from holdfast.core.model.quantity import BadQuantity, parse_duration
 FOLDER = Path("scenarios")
 
 
+#: What a scenario may name.
+FAULTS = (
+    "crash", "lose-node", "lose-zone", "lose-region", "pause", "step-clock", "partition", "isolate", "clog", "swizzle",
+    "cut-link", "cut-store", "stale-view", "hang-store", "depose", "slow-store", "power-cut", "fill", "deafen",
+)  # fmt: skip
+ACTS = ("scale", "roll", "recreate", "cordon", "quota", "policy", "override")
+NETWORKS = ("calm", "rough", "stormy")
+STORES = ("calm", "foul", "treacherous")
+
+
 class BadScenario(Exception):
     """A scenario file that cannot be played: which, and what is wrong with it."""
 
@@ -114,6 +124,7 @@ class Least(Written, frozen=True):
     faults: int = 3
     started: int = 5
     refused: int = 1
+    linear: int = 5
 
 
 class Looks(Written, frozen=True):
@@ -165,11 +176,25 @@ def parse(text: str, where: str) -> Scenario:
         found = msgspec.yaml.decode(text, type=Scenario)
         for one in (found.length, found.settle, found.traffic.every, found.faults.every, found.faults.lasts):
             span(one)
+        _check_names(found)
         for planned in found.faults.planned:
             span(planned.at), span(planned.lasts)
     except (msgspec.DecodeError, BadQuantity) as error:
         raise BadScenario(f"{where}: {error}") from None
     return found
+
+
+def _check_names(scenario: Scenario) -> None:
+    kinds = [*scenario.faults.kinds, *(planned.what for planned in scenario.faults.planned)]
+    for what, names, known in (
+        ("fault", kinds, FAULTS),
+        ("thing to do", scenario.traffic.kinds, ACTS),
+        ("network", [scenario.network], NETWORKS),
+        ("stores", [scenario.stores], STORES),
+    ):
+        unknown = sorted(set(names) - set(known))
+        if unknown:
+            raise BadQuantity(unknown[0], f"a {what} that anybody knows: {', '.join(sorted(known))}")
 
 
 def all_in(folder: Path = FOLDER) -> dict[str, Scenario]:

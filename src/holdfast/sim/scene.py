@@ -23,9 +23,9 @@ from holdfast.sim.actors.agent import agent
 from holdfast.sim.actors.desk import Look, Seen, encode, read_seen
 from holdfast.sim.actors.metal import Metal, Truth
 from holdfast.sim.actors.people import People, amounts
-from holdfast.sim.actors.remote import Heard, Remote
+from holdfast.sim.actors.remote import ROOT, Heard, Remote
 from holdfast.sim.actors.scheduler import scheduler
-from holdfast.sim.actors.servers import ROOT, Manner, Servers
+from holdfast.sim.actors.servers import Manner, Servers
 from holdfast.sim.audit import Asked, Audit
 from holdfast.sim.chronicle import Chronicle
 from holdfast.sim.plan import Cast, Plan, drawn

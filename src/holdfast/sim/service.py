@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from holdfast.host.store import Written
+from holdfast.host.store import StoreError, Written
 from holdfast.sim.disk import SimDisk
 
 T = TypeVar("T")
@@ -79,6 +79,8 @@ class Service:
         self.happened: dict[str, int] = {}
         #: How often the service started anew. What was on its way when it did is lost.
         self.boots = 0
+        #: What went wrong in here and is no answer that a store gives.
+        self.failures: list[str] = []
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start_anew(self, why: str) -> None:
@@ -100,8 +102,9 @@ class Service:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever waited for it may be gone
+        error = None if task.cancelled() else task.exception()  # whoever waited for it may be gone
+        if error is not None and not isinstance(error, StoreError):
+            self.failures.append(f"{self.disk.name}: {type(error).__name__}: {error}")
 
     def land_later(self, after_ms: int, work: Callable[[], Awaitable[Any]]) -> None:
         """Do it then, unless the service starts anew before. Nobody hears what became of it."""

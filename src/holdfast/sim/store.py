@@ -34,6 +34,7 @@ class SimStore:
         self._service = Service(disk)
         #: What happened how often: `append_unknown`, `landed_late`, `landed_unheard`, `landed_after_death`, ...
         self.happened = self._service.happened
+        self.failures = self._service.failures
         self._weather = weather
         # One draw, and a stream for each door: what one server does never changes what another one meets.
         self._seed = chance.getrandbits(64)

@@ -1,24 +1,35 @@
 """What goes wrong in a run: each kind of fault is done, lasts, and is undone.
 
-Faults overlap as they come. One that would strike a machine that is down already lets it be.
+Faults overlap as they come, but none mends what another one broke: what a fault takes hold of is its own until it ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable
 from random import Random
+from typing import NamedTuple
 
 from holdfast.host.ledger import Role
 from holdfast.sim import service
 from holdfast.sim.plan import STEP_MS, Fault
 from holdfast.sim.scene import PLATFORM_NAME, Scene
 
-#: Something that goes wrong from its beginning to its end.
-Lasting = AbstractAsyncContextManager[None]
-
 SLOW = service.Weather(latency_ms=(100, 900), lose_answer=0.02, land_late=0.05)
+
+#: How long a fault waits for another one to be over, before it lets it be.
+WAITS, WAIT_MS = 20, 500
+
+#: Something that a fault takes hold of: a machine, its ways to others, its way to its store, a store's weather.
+Hold = tuple[str, str]
+
+
+class Strike(NamedTuple):
+    """How a fault begins and ends, and what it takes hold of meanwhile: nobody else touches that."""
+
+    holds: list[Hold]
+    do: Callable[[], Awaitable[None] | None]
+    undo: Callable[[], Awaitable[None] | None]
 
 
 class Troubles:
@@ -28,12 +39,12 @@ class Troubles:
         self.scene = scene
         self.happened: dict[str, int] = {}
         self._world = scene.world
-        self._down: dict[str, None] = {}
+        self._held: dict[Hold, None] = {}
 
     async def run(self, faults: tuple[Fault, ...], after: Callable[[], None]) -> None:
         """Let them come at their times; `after` is called when one has struck and when it is over.
 
-        Ended early, faults are undone in the order in which they were planned: a task group would choose one by itself.
+        Ended early, faults are left as they are, for whoever heals the world. A fault that cannot be done is raised.
         """
         tasks = [asyncio.create_task(self._one(fault, after)) for fault in faults]
         try:
@@ -42,146 +53,164 @@ class Troubles:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for ended in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(ended, Exception):
+                    raise ended
 
     async def _one(self, fault: Fault, after: Callable[[], None]) -> None:
         await asyncio.sleep(max(0, fault.at - self._world.now()) / 1000)
-        async with KINDS[fault.what](self, fault.where, Random(fault.draw)):
-            self.happened[fault.what] = self.happened.get(fault.what, 0) + 1
-            after()
-            await asyncio.sleep(fault.lasts / 1000)
+        strike = await self._free(fault)
+        if strike is None:
+            return
+        self._held |= dict.fromkeys(strike.holds)
+        self.happened[fault.what] = self.happened.get(fault.what, 0) + 1
+        await _done(strike.do)
         after()
+        await asyncio.sleep(fault.lasts / 1000)
+        await _done(strike.undo)
+        for hold in strike.holds:
+            self._held.pop(hold, None)
+        after()
+
+    async def _free(self, fault: Fault) -> Strike | None:
+        """The strike, once nothing that it needs is in another one's hold; None when that takes too long."""
+        for _ in range(WAITS):
+            strike = KINDS[fault.what](self, fault.where, Random(fault.draw))
+            if not any(hold in self._held for hold in strike.holds):
+                return strike
+            await asyncio.sleep(WAIT_MS / 1000)
+        return None
 
     # Machines
 
-    @asynccontextmanager
-    async def _crashed(self, names: list[str], *, power: bool = False) -> AsyncIterator[None]:
-        mine = [name for name in names if name not in self._down]
-        for name in mine:
-            self._down[name] = None
-            if power and name in self.scene.metals:
-                self.scene.metals[name].lose_power()
-            await self._world.crash(name)
-        try:
-            yield
-        finally:
-            for name in mine:
-                del self._down[name]
+    def _crashed(self, names: list[str], *, power: bool = False) -> Strike:
+        async def crash() -> None:
+            for name in names:
+                if power and name in self.scene.metals:
+                    self.scene.metals[name].lose_power()
+                await self._world.crash(name)
+
+        def restart() -> None:
+            for name in names:
                 self._world.restart(name)
 
-    def crash(self, where: str, _chance: Random) -> Lasting:
+        return Strike([("machine", name) for name in names], crash, restart)
+
+    def crash(self, where: str, _chance: Random) -> Strike:
         """A program is killed: what a node runs lives on without its agent."""
         return self._crashed([where])
 
-    def lose_node(self, where: str, _chance: Random) -> Lasting:
+    def lose_node(self, where: str, _chance: Random) -> Strike:
         """A node loses its power."""
         return self._crashed([where], power=True)
 
-    def lose_zone(self, where: str, _chance: Random) -> Lasting:
+    def lose_zone(self, where: str, _chance: Random) -> Strike:
         """All nodes of a zone lose their power."""
         region, _, zone = where.partition("/")
         found = [name for name, metal in self.scene.metals.items() if (metal.region, metal.zone) == (region, zone)]
         return self._crashed(found, power=True)
 
-    def lose_region(self, where: str, _chance: Random) -> Lasting:
+    def lose_region(self, where: str, _chance: Random) -> Strike:
         """Everything of a region loses its power."""
-        nodes = [name for name, metal in self.scene.metals.items() if metal.region == where]
-        return self._crashed([*self.scene.cast.servers[where], *self.scene.cast.schedulers[where], *nodes], power=True)
+        cast = self.scene.cast
+        return self._crashed([*cast.servers[where], *cast.schedulers[where], *cast.nodes[where]], power=True)
 
-    def pause(self, where: str, _chance: Random) -> Lasting:
+    def pause(self, where: str, _chance: Random) -> Strike:
         """A machine stands still, and goes on."""
-        if where in self._down:
-            return nullcontext()
-        return _while(lambda: self._world.pause(where), lambda: self._world.resume(where))
+        holds = [("machine", where), ("store of", where)]
+        return Strike(holds, lambda: self._world.pause(where), lambda: self._world.resume(where))
 
-    def step_clock(self, where: str, chance: Random) -> Lasting:
+    def step_clock(self, where: str, chance: Random) -> Strike:
         """A wall clock is set wrong, and set right again."""
         by = chance.randint(-STEP_MS, STEP_MS)
-        return _while(lambda: self._world.step_clock(where, by), lambda: self._world.step_clock(where, -by))
+        step = self._world.step_clock
+        return Strike([("clock", where)], lambda: step(where, by), lambda: step(where, -by))
 
     # Ways between them
 
-    def partition(self, where: str, chance: Random) -> Lasting:
+    def partition(self, where: str, chance: Random) -> Strike:
         """Two machines do not hear each other, or one not the other."""
         a, _, b = where.partition(" ")
         one_way = chance.random() < 0.5
-        return _while(lambda: self._world.partition(a, b, one_way=one_way), lambda: self._world.join(a, b))
+        cut = self._world.partition
+        return Strike([("ways", a), ("ways", b)], lambda: cut(a, b, one_way=one_way), lambda: self._world.join(a, b))
 
-    def isolate(self, where: str, _chance: Random) -> Lasting:
+    def isolate(self, where: str, _chance: Random) -> Strike:
         """A machine hears nobody, but reaches its store."""
-        return _while(lambda: self._world.isolate(where), lambda: self._world.join(where))
+        return Strike([("ways", where)], lambda: self._world.isolate(where), lambda: self._world.join(where))
 
-    def clog(self, where: str, chance: Random) -> Lasting:
+    def clog(self, where: str, chance: Random) -> Strike:
         """What passes between two machines takes seconds."""
         a, _, b = where.partition(" ")
         by = chance.randrange(500, 5_000)
-        return _while(lambda: self._world.clog(a, b, by), lambda: self._world.join(a, b))
+        return Strike([("ways", a), ("ways", b)], lambda: self._world.clog(a, b, by), lambda: self._world.join(a, b))
 
-    @asynccontextmanager
-    async def swizzle(self, where: str, chance: Random) -> AsyncIterator[None]:
+    def swizzle(self, where: str, chance: Random) -> Strike:
         """Machines of a ledger fall silent one after the other, and come back in another order."""
         cast = self.scene.cast
         names = [*cast.servers[where], *cast.schedulers.get(where, []), *cast.nodes.get(where, [])]
         struck = chance.sample(names, chance.randint(2, len(names)))
-        for name in struck:
-            self._world.isolate(name)
-            await asyncio.sleep(chance.randrange(100, 1_500) / 1000)
-        try:
-            yield
-        finally:
-            for name in chance.sample(struck, len(struck)):
-                self._world.join(name)
+
+        async def one_by_one(names: list[str], verb: Callable[[str], None]) -> None:
+            for name in names:
+                verb(name)
                 await asyncio.sleep(chance.randrange(100, 1_500) / 1000)
 
-    def cut_link(self, where: str, _chance: Random) -> Lasting:
+        again = chance.sample(struck, len(struck))
+        return Strike(
+            [("ways", name) for name in struck],
+            lambda: one_by_one(struck, self._world.isolate),
+            lambda: one_by_one(again, self._world.join),
+        )
+
+    def cut_link(self, where: str, _chance: Random) -> Strike:
         """A region and the platform do not hear each other."""
         servers = self.scene.cast.servers
         pairs = [(a, b) for a in servers[where] for b in servers[PLATFORM_NAME]]
 
-        def cut() -> None:
+        def each(verb: Callable[[str, str], None]) -> None:
             for a, b in pairs:
-                self._world.partition(a, b)
+                verb(a, b)
 
-        def mend() -> None:
-            for a, b in pairs:
-                self._world.join(a, b)
-
-        return _while(cut, mend)
+        holds = [("ways", name) for name in servers[where]]
+        return Strike(holds, lambda: each(self._world.partition), lambda: each(self._world.join))
 
     # Stores
 
-    def cut_store(self, where: str, _chance: Random) -> Lasting:
+    def cut_store(self, where: str, _chance: Random) -> Strike:
         """A server or a scheduler does not reach its store."""
-        ledger = self.scene.cast.ledger_of(where)
-        return _while(lambda: self._world.cut_store(where, ledger), lambda: self._world.mend_store(where, ledger))
+        return self._unstored(where, self._world.cut_store)
 
-    def hang_store(self, where: str, _chance: Random) -> Lasting:
+    def hang_store(self, where: str, _chance: Random) -> Strike:
         """What it asks of its store is not answered, not even with an error."""
-        ledger = self.scene.cast.ledger_of(where)
-        return _while(lambda: self._world.hang_store(where, ledger), lambda: self._world.mend_store(where, ledger))
+        return self._unstored(where, self._world.hang_store)
 
-    def depose(self, where: str, chance: Random) -> Lasting:
+    def _unstored(self, where: str, verb: Callable[[str, str], None]) -> Strike:
+        ledger = self.scene.cast.ledger_of(where)
+        return Strike([("store of", where)], lambda: verb(where, ledger), lambda: self._world.mend_store(where, ledger))
+
+    def depose(self, where: str, chance: Random) -> Strike:
         """Whoever leads does not reach the store, and everybody else reaches whoever leads."""
         servers, found = self.scene.cast.servers[where], self.scene.servers.ledgers
         leading = [name for name in servers if name in found and found[name].role is Role.LEADING]
         strike = self.hang_store if chance.random() < 0.5 else self.cut_store
         return strike((leading or servers)[0], chance)
 
-    def slow_store(self, where: str, _chance: Random) -> Lasting:
+    def slow_store(self, where: str, _chance: Random) -> Strike:
         """A store takes its time with everything."""
-        store = self._world.store(where)
-        return _while(lambda: store.set_weather(SLOW), lambda: store.set_weather(self.scene.store_weather))
+        weather = self._world.store(where).set_weather
+        return Strike([("weather", where)], lambda: weather(SLOW), lambda: weather(self.scene.store_weather))
 
-    def power_cut(self, where: str, _chance: Random) -> Lasting:
+    def power_cut(self, where: str, _chance: Random) -> Strike:
         """A store starts anew: what was not synced is lost or torn."""
-        return _while(lambda: self._world.power_cut(where), lambda: None)
+        return Strike([], lambda: self._world.power_cut(where), lambda: None)
 
-    def fill(self, where: str, _chance: Random) -> Lasting:
+    def fill(self, where: str, _chance: Random) -> Strike:
         """A store has no room left."""
         store = self._world.store(where)
-        return _while(store.fill, store.empty)
+        return Strike([("room", where)], store.fill, store.empty)
 
-    def deafen(self, where: str, chance: Random) -> Lasting:
+    def deafen(self, where: str, chance: Random) -> Strike:
         """Whoever watches a ledger is told of some changes late, twice, or not at all."""
         ears = [self.scene.servers.ears[name] for name in self.scene.cast.servers[where]]
 
@@ -189,19 +218,16 @@ class Troubles:
             for one in ears:
                 one.become(Random(chance.getrandbits(32)) if badly else None)
 
-        return _while(lambda: hear(badly=True), lambda: hear(badly=False))
+        return Strike([("ears", where)], lambda: hear(badly=True), lambda: hear(badly=False))
 
 
-@asynccontextmanager
-async def _while(do: Callable[[], None], undo: Callable[[], None]) -> AsyncIterator[None]:
-    do()
-    try:
-        yield
-    finally:
-        undo()
+async def _done(act: Callable[[], Awaitable[None] | None]) -> None:
+    waiting = act()
+    if waiting is not None:
+        await waiting
 
 
-KINDS: dict[str, Callable[[Troubles, str, Random], Lasting]] = {
+KINDS: dict[str, Callable[[Troubles, str, Random], Strike]] = {
     "crash": Troubles.crash,
     "lose-node": Troubles.lose_node,
     "lose-zone": Troubles.lose_zone,

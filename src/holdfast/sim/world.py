@@ -70,6 +70,8 @@ class World:
         #: What was done to this world, and when, in milliseconds.
         self.timeline: list[tuple[int, str]] = []
         self._store_weather = stores
+        self._failures: list[str] = []
+        loop.set_exception_handler(self._note_failure)
 
     def now(self) -> int:
         """Milliseconds since this world began."""
@@ -94,7 +96,7 @@ class World:
             life.on_death(transport.die)
             return program(Process(self, life, transport))
 
-        machine = self.machines[name] = Machine(self.loop, name, clock, run)
+        machine = self.machines[name] = Machine(self.loop, name, clock, run, self._failures.append)
         machine.start()
         return machine
 
@@ -185,6 +187,14 @@ class World:
         """Nothing runs any more."""
         for machine in self.machines.values():
             await machine.crash()
+
+    def failures(self) -> list[str]:
+        """Programs that ended, handlers and callbacks that raised: what no fault explains."""
+        stores = [one for store in self.stores.values() for one in store.failures]
+        return [*self._failures, *self.network.failures, *stores]
+
+    def _note_failure(self, _loop: Any, what: dict[str, Any]) -> None:
+        self._failures.append(f"{what['message']}: {what.get('exception')!r}")
 
     def _note(self, what: str) -> None:
         self.timeline.append((self.now(), what))

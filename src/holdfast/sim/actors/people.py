@@ -35,12 +35,11 @@ from holdfast.core.model.workload import Failover, OnDisconnect, Placement, Reco
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
 from holdfast.sim.actors.desk import Reply
-from holdfast.sim.actors.remote import Remote
+from holdfast.sim.actors.remote import ROOT, Remote
 from holdfast.sim.plan import Act
 from holdfast.sim.scenario import Asked, Scenario
 from holdfast.sim.world import Process
 
-ROOT = "person/root"
 _uids = msgspec.msgpack.Decoder(list[int])
 
 CLASSES = {"critical": (100, False), "normal": (50, False), "best-effort": (10, True)}
@@ -108,6 +107,8 @@ class People:
         #: What they want now, by workload.
         self.wanted: dict[str, Workload] = {}
         self.policy = 0
+        #: Everything they had in mind is done and answered.
+        self.done = False
 
     async def open(self) -> None:
         """Set the platform up, and ask for the first workloads."""
@@ -121,6 +122,7 @@ class People:
         for act in acts:
             await self._process.clock.sleep(act.at - self._now())
             await self.do(act.kind, Random(act.draw))
+        self.done = True
 
     async def do(self, kind: str, chance: Random) -> None:
         """One thing of a kind."""
@@ -183,12 +185,6 @@ class People:
         part = chance.choice((50, 75, 100, 125))
         hard = Resources(whole.cpu * part // 100, whole.memory * part // 100)
         await self.send(self._platform, ROOT, p.Put(Quota(meta=Meta(name=tenant), spec=QuotaSpec(hard=hard))))
-
-    async def restore_quotas(self) -> None:
-        """Tenants have again what the scenario gives them."""
-        for tenant, tenancy in self._scenario.tenants.items():
-            spec = QuotaSpec(hard=amounts(tenancy.cpu, tenancy.memory))
-            await self.send(self._platform, ROOT, p.Put(Quota(meta=Meta(name=tenant), spec=spec)))
 
     async def _policy(self, region: str, chance: Random) -> None:
         """Publish a policy, try it, and take it back if there was one before."""

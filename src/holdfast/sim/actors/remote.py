@@ -16,6 +16,8 @@ from holdfast.sim.world import Process
 #: Called with every command that somebody was told has landed.
 Heard = Callable[[Envelope[Any], Revision], None]
 
+#: The operator that every log begins with.
+ROOT = "person/root"
 ASK_MS = 3_000
 #: Refusals that say nothing about the command itself: the sender has to open a session first.
 NO_SESSION = "no-session"

@@ -36,7 +36,6 @@ from holdfast.sim.actors.remote import Heard
 from holdfast.sim.actors.replicas import Endpoints, Health, Overrides, Repair, Replicas, Rollout
 from holdfast.sim.world import Process, Program
 
-ROOT = "person/root"
 EXPIRE_MS = 2_000
 
 

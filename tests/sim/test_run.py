@@ -1,0 +1,82 @@
+"""A run tells what went wrong in it, in whomever: nothing that fails without a fault is taken for weather."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.host.ledger import Ledger
+from holdfast.sim.actors.people import People
+from holdfast.sim.actors.remote import Remote
+from holdfast.sim.run import Run, run
+from holdfast.sim.scenario import read
+from holdfast.sim.scene import Scene
+
+SCENARIO = read(Path(__file__).parents[2] / "scenarios" / "policy-rollback.yaml")
+
+
+async def fail(*_args: Any, **_named: Any) -> None:
+    raise KeyError("planted")
+
+
+def test_people_who_fail_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(People, "do", fail)
+    report = run(SCENARIO, 1)
+    assert "nothing-fails" in {finding.promise for finding in report.findings}
+
+
+def test_a_server_that_fails_to_answer_is_found_though_it_is_no_answer_to_whoever_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Ledger, "read", fail)
+    report = run(SCENARIO, 1)
+    assert {finding.promise for finding in report.findings} == {"nothing-fails"}
+
+
+def test_people_who_wait_for_an_answer_for_ever_are_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit = Remote.submit
+
+    async def deaf(self: Remote, envelope: Any, patience_ms: int = 1 << 40) -> Any:
+        if envelope.key.endswith("-20"):
+            await self._process.clock.sleep(1 << 40)
+        return await submit(self, envelope, patience_ms)
+
+    monkeypatch.setattr(Remote, "submit", deaf)
+    report = run(SCENARIO, 1)
+    assert report.verdicts.liveness == "broken"
+    assert "people are not done" in report.unsettled[0]
+
+
+def test_a_server_that_is_missing_is_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    calm = Run._calm
+
+    def without_one(self: Run) -> None:
+        calm(self)
+        del self.scene.servers.ledgers["eu-1"]
+
+    monkeypatch.setattr(Run, "_calm", without_one)
+    assert any("missing" in one for one in run(SCENARIO, 1).unsettled)
+
+
+def test_a_judgement_that_fails_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_self: Run) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(Run, "_judge", broken)
+    with pytest.raises(KeyError, match="planted"):
+        run(SCENARIO, 1)
+
+
+def test_a_server_whose_state_is_not_the_fold_of_its_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = Run._judge_across
+
+    def spoil(self: Run) -> None:
+        judge(self)
+        scene: Scene = self.scene
+        for name in scene.cast.servers["eu"]:
+            scene.servers.ledgers[name].durable.state.classes.drop("best-effort")
+
+    monkeypatch.setattr(Run, "_judge_across", spoil)
+    assert "same-state" in {finding.promise for finding in run(SCENARIO, 1).findings}
