@@ -10,9 +10,10 @@ import asyncio
 import msgspec
 
 from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.placement import EMPTY_ROOM, PendingReason, Room, SchedulingRequest
 from holdfast.core.model.resources import add
-from holdfast.core.model.shapes import Revision
+from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.model.topology import Node
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
@@ -48,8 +49,8 @@ class Scheduler:
         self._speaker = Speaker(process, Remote(process, servers, heard), f"scheduler/{name}")
         self._chance = process.chance("scheduler")
         self._renewed = 0
-        #: Slots it reserved and has not bound yet.
-        self._reserved: list[tuple[int, int]] = []
+        #: Slots it reserved and has not bound yet, by tenant.
+        self._reserved: dict[str, list[SlotKey]] = {}
 
     async def run(self) -> None:
         """Follow, and propose."""
@@ -67,9 +68,7 @@ class Scheduler:
     async def _look(self) -> bool:
         state = self._view.durable.state
         if self._reserved:
-            slots, self._reserved = self._reserved, []
-            if await self._speaker.send(c.Bind(tuple(slots)), PATIENCE_MS, view=_revision(state)) is None:
-                self._reserved = slots
+            await self._bind(state)
         rooms: dict[Revision, Room] = {}
         busy = False
         waiting = [one for _, requests in state.requests.items() for one in requests]
@@ -77,6 +76,15 @@ class Scheduler:
         for request in self._chance.sample(waiting, len(waiting)):
             busy |= await self._consider(state, request, rooms)
         return busy
+
+    async def _bind(self, state: RegionState) -> None:
+        """Bind what it reserved, under the policy that is valid now. What was not answered is tried again."""
+        reserved, self._reserved = self._reserved, {}
+        for tenant, slots in reserved.items():
+            policy = valid_policy(state, tenant)
+            command = c.Bind(tuple(slots))
+            if await self._speaker.send(command, PATIENCE_MS, view=_revision(state), policy=policy) is None:
+                self._reserved[tenant] = slots
 
     async def _consider(self, state: RegionState, request: SchedulingRequest, rooms: dict[Revision, Room]) -> bool:
         """Propose what fits; say why the rest waits. Whether anything was proposed."""
@@ -101,12 +109,14 @@ class Scheduler:
         group = c.Group(assignment.uid, request.template, tuple(placements))
         policy = valid_policy(state, assignment.tenant)
         if placements:
-            why |= await self._propose(state, group, policy, assignment.workload)
+            why |= await self._propose(state, group, policy, assignment)
         if why and len(placements) < len(open_) + 1:
             await self._report(state, request, why)
         return bool(placements) and not why
 
-    async def _propose(self, state: RegionState, group: c.Group, policy: Revision, workload: int) -> dict[str, int]:
+    async def _propose(
+        self, state: RegionState, group: c.Group, policy: Revision, assignment: Assignment
+    ) -> dict[str, int]:
         """Send a proposal; what of it was refused, by code."""
         bind = self._chance.randrange(TWO_STEPS_OF) > 0
         until = self._speaker.ledger_time() + state.facts.settings.proposal_life // 2
@@ -119,7 +129,8 @@ class Scheduler:
         unmet = _unmet.decode(reply.answer) if reply.answer else []
         if not bind:
             lost = {one.index for one in unmet}
-            self._reserved += [(workload, p.ordinal) for n, p in enumerate(group.placements) if n not in lost]
+            placed = [(assignment.workload, p.ordinal) for n, p in enumerate(group.placements) if n not in lost]
+            self._reserved.setdefault(assignment.tenant, []).extend(placed)
         found: dict[str, int] = {}
         for one in unmet:
             found[one.code] = found.get(one.code, 0) + 1
