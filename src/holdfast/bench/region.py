@@ -152,7 +152,8 @@ class BenchRegion:
             )
             self._sequence += 1
             group = c.Group(assignment.uid, self.digest, placements)
-            command = c.Propose((group,), self.at + SETTINGS.proposal_life)
+            # A second less than it may be: this clock may be a little ahead of the ledger's.
+            command = c.Propose((group,), self.at + SETTINGS.proposal_life - 1_000)
             envelopes.append(Envelope(SCHEDULER, command, self.at, self.session, self._sequence, view=view))
         return envelopes
 
