@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.host.ledger import Ledger
+from holdfast.sim import scenario, scene, troubles
 from holdfast.sim.actors.people import People
 from holdfast.sim.actors.remote import Remote
 from holdfast.sim.run import Run, run
@@ -74,9 +75,26 @@ def test_a_server_whose_state_is_not_the_fold_of_its_log_is_found(monkeypatch: p
 
     def spoil(self: Run) -> None:
         judge(self)
-        scene: Scene = self.scene
-        for name in scene.cast.servers["eu"]:
-            scene.servers.ledgers[name].durable.state.classes.drop("best-effort")
+        mine: Scene = self.scene
+        for name in mine.cast.servers["eu"]:
+            mine.servers.ledgers[name].durable.state.classes.drop("best-effort")
 
     monkeypatch.setattr(Run, "_judge_across", spoil)
     assert "same-state" in {finding.promise for finding in run(SCENARIO, 1).findings}
+
+
+def test_a_task_of_a_server_that_is_given_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    calm = Run._calm
+
+    def give_up(self: Run) -> None:
+        calm(self)
+        self.scene.servers.meters[0].count("task_gave_up", task="link")
+
+    monkeypatch.setattr(Run, "_calm", give_up)
+    assert {finding.promise for finding in run(SCENARIO, 1).findings} == {"nothing-fails"}
+
+
+def test_what_a_scenario_may_name_is_what_there_is() -> None:
+    assert sorted(scenario.FAULTS) == sorted(troubles.KINDS)
+    assert sorted(scenario.NETWORKS) == sorted(scene.NETWORKS)
+    assert sorted(scenario.STORES) == sorted(scene.STORES)

@@ -110,7 +110,7 @@ class Scheduler:
         policy = valid_policy(state, assignment.tenant)
         if placements:
             why |= await self._propose(state, group, policy, assignment)
-        if why and len(placements) < len(open_) + 1:
+        if why:
             await self._report(state, request, why)
         return bool(placements) and not why
 
