@@ -8,7 +8,7 @@ from holdfast.core.ledger.answers import Repeated
 from holdfast.core.ledger.draft import Landed
 from holdfast.host.errors import NotLeading
 from holdfast.host.ledger import Role
-from tests.support.host import MemoryStore, World, batches_in, in_world, keys_in, until
+from tests.support.host import Keeping, MemoryStore, World, batches_in, in_world, keys_in, until
 
 
 def test_a_server_on_an_empty_store_starts_the_log_and_leads() -> None:
@@ -58,5 +58,64 @@ def test_a_second_server_follows_and_refuses_commands() -> None:
         assert leader.ledger.role is Role.LEADING
         assert follower.ledger.role is Role.FOLLOWING
         assert len(await batches_in(store)) == leader.state.facts.seq
+
+    in_world(story)
+
+
+def test_every_server_knows_who_leads() -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        leader = world.server(store)
+        assert leader.ledger.leading_server() == ""
+        await leader.start().leads()
+        assert leader.ledger.leading_server() == "s1"
+        follower = world.server(store, "s2").start()
+        await until(lambda: follower.ledger.role is Role.FOLLOWING, follower.clock)
+        assert follower.ledger.leading_server() == "s1"  # from the log that it was loaded from
+        third = world.server(store, "s3").start()
+        await until(lambda: third.ledger.role is Role.FOLLOWING, third.clock)
+        await leader.stop()
+        assert leader.ledger.leading_server() == ""  # it began the newest term, and leads no more
+        await until(lambda: Role.LEADING in (follower.ledger.role, third.ledger.role), follower.clock)
+        leads, follows = (follower, third) if follower.ledger.role is Role.LEADING else (third, follower)
+        await until(lambda: follows.ledger.leading_server() == leads.name, follows.clock)  # from the log as it grows
+
+    in_world(story)
+
+
+def test_a_leader_that_began_before_the_snapshot_is_known_as_long_as_the_log_reaches_back() -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        first = await world.server(store, "s0").start().leads()
+        await first.override("a")
+        await first.stop()
+        leader = await world.server(store, keeping=Keeping(log_bytes=1, log_batches=20)).start().leads()
+        for number in range(60):
+            await leader.override(f"k{number}")
+            await leader.clock.sleep(500)
+        assert leader.ledger.meters.counted("snapshots") > 0
+        follower = world.server(store, "s2").start()
+        await until(lambda: follower.ledger.role is Role.FOLLOWING, follower.clock)
+        assert (await store.head()).floor == 0
+        assert follower.ledger.leading_server() == "s1"
+
+    in_world(story)
+
+
+def test_a_leader_that_the_log_does_not_name_any_more_is_unknown() -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        keeping = Keeping(log_bytes=1, log_batches=20, retention_ms=0)
+        leader = await world.server(store, keeping=keeping).start().leads()
+        for number in range(120):
+            await leader.override(f"k{number}")
+            await leader.clock.sleep(500)
+        assert (await store.head()).floor > 0
+        follower = world.server(store, "s2").start()
+        await until(lambda: follower.ledger.role is Role.FOLLOWING, follower.clock)
+        assert follower.ledger.leading_server() == ""
+        await leader.stop()
+        await follower.leads()
+        assert follower.ledger.leading_server() == "s2"
 
     in_world(story)

@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.house import Configure, EndSession, OpenSession, RaiseLevel, RecordDigest, StartTerm
+from holdfast.core.model.evidence import Denial
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.resources import Resources, greatest
 from holdfast.core.model.tenancy import Right
@@ -50,6 +52,7 @@ BETA = "person/beta-operator"
 HELPER = "person/helper"
 PLANNERS = ("controller/assignment", "controller/rollout", "controller/failover")
 DAY = 24 * HOUR
+HASHES = ("0f" * 32, "f0" * 32, "f0" * 32, "0F" * 32, "0f")
 
 
 #: Found and not mended yet, each with its failing test in tests/core/platform/test_found.py. What would meet it is not
@@ -120,7 +123,11 @@ def come_back(p: Program, where: str | None = None) -> None:
     log = standing.log if standing and standing.log else f"log-{name}-{count}-{p.world.seq}"
     if one_in(p, 8):
         log = pick(p, (*p.world.tombstones, "log-other" if can("one-log") else f"log-{name}-other"), "")
-    speak(p, name, c.JoinRegion(name, log))
+    if one_in(p, 12):
+        speak(p, name, c.JoinRegion(name, log, pick(p, ("https://\n", "a" * 513), "")))
+    speak(p, name, c.JoinRegion(name, log, pick(p, ("", f"https://{name}.example"), "")))
+    if one_in(p, 6):
+        speak(p, name, c.JoinRegion(name, log, pick(p, ("", "http://elsewhere"), "")))
 
 
 # The world
@@ -136,7 +143,7 @@ def found_world(p: Program) -> None:
     for name, priority in (("normal", 50), ("critical", 100), ("low", 10)):
         p.send(ROOT, c.Put(a_class(name, priority)))
     for tenant in TENANTS[:2]:
-        p.send(ROOT, c.Put(a_tenant(tenant, *CLASSES, most=6)))
+        p.send(ROOT, c.Put(a_tenant(tenant, *CLASSES, most=6, pending_max=20)))
         p.send(ROOT, c.Put(a_quota(tenant, Resources(10_000, 4_096, 0, 0, (("fpga", 2),)), cpu(2_000))))
     for name, law in REGIONS.items():
         p.send(ROOT, c.Put(a_region(name, law)))
@@ -150,17 +157,31 @@ def found_world(p: Program) -> None:
         p.send(f"tenant/{sent.meta.tenant}", c.PutWorkload(sent))
 
 
+def limits(p: Program) -> dict[str, int]:
+    return {
+        "pending_max": p.chance.choice((-1, 0, 6, 12, 20, 20)),
+        "submits_per_minute": p.chance.choice((-1, 60, 600)),
+    }
+
+
+def expected(p: Program, old: Any) -> int:
+    """The revision that a sender has read, or that it has read none; now and then it is wrong."""
+    if one_in(p, 6):
+        return c.ABSENT
+    return old.meta.revision - int(one_in(p, 9)) if old and one_in(p, 2) else 0
+
+
 def put_object(p: Program) -> None:
     tenant, where = pick(p, TENANTS, ""), pick(p, REGIONS, "")
     hard = greatest(amount(p, 12), cpu(2_000))
     token = a_token(pick(p, ("t1", "t2"), ""), pick(p, (ROOT, US, HELPER), ""), p.at + p.chance.randrange(-1, 3) * HOUR)
     thing: Any = pick(p, (
-        a_tenant(tenant, *CLASSES[: p.chance.randrange(1, 3)], most=p.chance.randrange(2, 8)),
+        a_tenant(tenant, *CLASSES[: p.chance.randrange(1, 3)], most=p.chance.randrange(2, 8), **limits(p)),
         a_quota(tenant, hard, pick(p, (cpu(1_000), amount(p)), cpu(0))),
         a_quota(tenant, hard),
         a_class(pick(p, (*CLASSES, "low"), ""), p.chance.choice((10, 50, 2_000_000))),
         a_principal(HELPER, *p.chance.sample(list(Right), 2)),
-        replace(token, spec=replace(token.spec, revoked=one_in(p, 2))),
+        replace(token, spec=replace(token.spec, revoked=one_in(p, 2), hash=pick(p, HASHES, ""))),
         a_region(where, pick(p, (REGIONS[where], "EU", "US"), ""), home=p.chance.randrange(-1, 9)),
         a_pool("small", where, 0, p.chance.randrange(-1, 9)),
         a_budget(pick(p, ("reserve", "spare"), ""), pick(p, (("eu", "us"), ("eu",)), ()), amount(p, 9)),
@@ -171,9 +192,8 @@ def put_object(p: Program) -> None:
     if kind == "Region" and not can("law") and any(a.region == where for a in p.world.assignments.values()):
         thing = replace(thing, spec=replace(thing.spec, jurisdiction=p.world.things["Region", where].spec.jurisdiction))
     old = p.world.things.get((kind, thing.meta.name))
-    expect = old.meta.revision if old and one_in(p, 2) else 0
     actor = US if one_in(p, 6) else HELPER if one_in(p, 9) else ROOT
-    p.send(actor, c.Put(thing, expect - int(one_in(p, 9)) if expect else 0))
+    p.send(actor, c.Put(thing, expected(p, old)))
 
 
 def delete_object(p: Program) -> None:
@@ -183,7 +203,9 @@ def delete_object(p: Program) -> None:
     if easy and not one_in(p, 3):
         kind, name = p.chance.choice(easy)
     if (kind, name) != ("Principal", ROOT):
-        p.send(ROOT, c.Delete(kind, name, int(one_in(p, 12))))
+        old = p.world.things.get((kind, name))
+        seen = old.meta.revision - int(one_in(p, 4)) if old and one_in(p, 3) else 0
+        p.send(ROOT, c.Delete(kind, name, int(one_in(p, 12)), seen))
     for where, law in REGIONS.items():
         if where not in p.world.standing:
             p.send(ROOT, c.Put(a_region(where, law)))
@@ -199,8 +221,13 @@ def delete_object(p: Program) -> None:
 
 def house_keeping(p: Program) -> None:
     world, settings = p.world, p.world.settings
-    what = p.chance.randrange(7)
-    if what == 0:
+    what = p.chance.randrange(8)
+    if what == 7:
+        first = p.at + int(one_in(p, 9))
+        code, length = ("" if one_in(p, 9) else "no-right"), p.chance.choice((1, 1, 1, 300))
+        denial = Denial("tenant/" + "x" * length, "put-workload", code, "acme", p.chance.randrange(9), first, p.at)
+        p.send("ledger", RecordDenials((denial,) * p.chance.choice((1, 1, 1, 200, 201, 0))))
+    elif what == 0:
         p.send("ledger", StartTerm(world.term + p.chance.randrange(3), "server-2"))
     elif what == 1:
         p.send(pick(p, ("ledger", ROOT), ""), RaiseLevel(p.chance.randrange(1, 3)))
@@ -233,7 +260,7 @@ def put_workload(p: Program) -> None:
         placement = Placement(weights=(("us2", 2),))
     fields: dict[str, Any] = {
         "tenant": tenant, "replicas": p.chance.randrange(2, 6), "disruption_max": p.chance.randrange(4),
-        "template": a_template(p.chance.choice((500, 1_000, 1_500))),
+        "template": replace(a_template(p.chance.choice((500, 1_000))), restarted=p.chance.choice((0, 0, 0, p.at, -1))),
         "budget": "reserve" if p.chance.randrange(3) else "",
         "placement": placement or Placement(), "priority_class": "normal" if p.chance.randrange(6) else "critical",
     }  # fmt: skip
@@ -242,9 +269,8 @@ def put_workload(p: Program) -> None:
     sent = a_workload(name, **fields)
     if name in ("db", "lock"):
         sent = an_exclusive(name, leased=(name == "db") != one_in(p, 9), **fields)
-    expect = old.meta.revision if old and one_in(p, 2) else 0
     actor = f"tenant/{tenant}" if p.chance.randrange(5) else pick(p, (ROOT, US, BETA, "tenant/beta"), "")
-    p.send(actor, c.PutWorkload(sent, expect - int(one_in(p, 9)) if expect else 0))
+    p.send(actor, c.PutWorkload(sent, expected(p, old)))
 
 
 def delete_workload(p: Program) -> None:
@@ -254,7 +280,8 @@ def delete_workload(p: Program) -> None:
         return
     meta = p.world.workloads[uid].meta
     named = uid if one_in(p, 2) else NOWHERE if one_in(p, 9) else 0
-    p.send(f"tenant/{meta.tenant}", c.DeleteWorkload(meta.tenant, meta.name, named))
+    seen = meta.revision - int(one_in(p, 3)) if one_in(p, 3) else 0
+    p.send(f"tenant/{meta.tenant}", c.DeleteWorkload(meta.tenant, meta.name, named, seen))
     if one_in(p, 3) and uid in p.world.workloads:
         again = a_workload(meta.name, meta.tenant)
         p.send(
@@ -279,8 +306,11 @@ def report(p: Program) -> None:
     known = p.world.workloads.get(uid)
     seen = known.meta.generation - int(one_in(p, 8)) + int(one_in(p, 12)) if known else 1
     up = Condition(type="Serving", status=pick(p, Truth, Truth.TRUE), reason=Reason.PROGRESSING)
-    conditions = (up,) * p.chance.choice((0, 1, 1, 1, 1, 2))
+    fits = Condition(type="Fits", status=pick(p, Truth, Truth.TRUE), reason=Reason.AS_DESIRED, observed_generation=seen)
+    conditions = (up,) * p.chance.choice((0, 1, 1, 1, 1, 2)) + (fits,) * int(one_in(p, 3))
     p.send(
         "controller/status",
-        c.ReportStatus(uid, seen, 4, p.chance.randrange(-1 if one_in(p, 9) else 0, 5), 1, conditions),
+        c.ReportStatus(
+            uid, seen, p.chance.randrange(6), p.chance.randrange(-1 if one_in(p, 9) else 0, 5), 1, conditions
+        ),
     )

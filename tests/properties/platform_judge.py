@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger import house, overrides
+from holdfast.core.ledger import denials, house, overrides
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.allotment import Stage
@@ -34,6 +35,7 @@ COMMANDS: dict[type, tuple[Callable[[World, Any, Case], None], tuple[str, ...], 
     house.StartTerm: (model.start_term, ("ledger",), Right.OPERATE),
     house.RaiseLevel: (model.raise_level, ("ledger", "person"), Right.OPERATE),
     house.RecordDigest: (model.record_digest, ("ledger",), Right.OPERATE),
+    denials.RecordDenials: (model.record_denials, ("ledger",), Right.OPERATE),
     house.OpenSession: (model.open_session, MACHINES, Right.OPERATE),
     house.EndSession: (model.end_session, (*MACHINES, *SESSIONS), Right.OPERATE),
     house.Configure: (model.configure, ("person",), Right.OPERATE),
@@ -132,6 +134,10 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
         )
         for g in state.grants.values()
     }  # fmt: skip
+    waiting: Counter[str] = Counter()
+    for w in world.workloads.values():
+        waiting[w.meta.tenant] += objects.waiting(w)
+    yield "pending", dict(+waiting), dict(state.pending_of.items())
     yield "rights", world.rights, {key: held.region for key, held in state.rights.items()}
     yield "told", {k: t for k, t in world.told.items() if t}, {k: h.told for k, h in state.rights.items() if h.told}
     yield "policies", world.policies, {number: policy.stage for number, policy in state.policies.items()}
@@ -145,7 +151,7 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
 def standing_of(status: RegionStatus) -> model.Standing:
     return model.Standing(
         status.since, status.health, status.log_id, status.position, status.cursor, status.heard_at, status.session,
-        list(status.tombstones),
+        list(status.tombstones), status.address,
     )  # fmt: skip
 
 

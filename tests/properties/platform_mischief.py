@@ -106,8 +106,10 @@ def odd_envelopes(p: Program) -> None:
 def out_of_range(p: Program) -> None:
     """What is no name, no amount, no account, no share."""
     uid = pick(p, p.world.workloads, NOWHERE)
-    what = p.chance.randrange(9)
-    if what == 0:
+    what = p.chance.randrange(10)
+    if what == 9:
+        p.send("tenant/acme", c.PutWorkload(a_workload("crowd", replicas=p.chance.choice((15, 30)))))
+    elif what == 0:
         p.send(ROOT, c.Put(a_tenant("Not A Name")))
     elif what == 1:
         p.send(ROOT, c.Put(a_quota("acme", cpu(-1))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from holdfast.core.ledger import house, overrides
+from holdfast.core.ledger import denials, house, overrides
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.envelope import Envelope
@@ -73,6 +73,7 @@ class Standing:
     heard: int = 0
     session: int = 0
     tombstones: list[str] = field(default_factory=list)
+    address: str = ""
 
 
 @dataclass
@@ -298,6 +299,15 @@ def raise_level(world: World, command: house.RaiseLevel, case: Case) -> None:
 
 def record_digest(world: World, command: house.RecordDigest, case: Case) -> None:
     need(0 < command.seq <= world.seq, Code.STALE)
+
+
+def record_denials(world: World, command: denials.RecordDenials, case: Case) -> None:
+    """What was denied is in the log and nowhere else."""
+    need(1 <= len(command.denials) <= 200, Code.TOO_LARGE)
+    for one in command.denials:
+        texts = (one.actor, one.what, one.code, one.tenant)
+        need(one.code and one.count > 0 and 0 <= one.first <= one.last, Code.MALFORMED)
+        need(all(len(text) <= 256 for text in texts), Code.MALFORMED)
 
 
 def open_session(world: World, command: house.OpenSession, case: Case) -> None:

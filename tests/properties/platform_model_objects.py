@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import RECORD_BYTES_MAX, encode, template_digest
 from holdfast.core.model.allotment import Stage
-from holdfast.core.model.meta import Deletion, Finalizer, Meta, Status, with_condition
+from holdfast.core.model.meta import Condition, Deletion, Finalizer, Meta, Reason, Truth, with_condition
 from holdfast.core.model.resources import NOTHING, Resources, exceeded, ill_formed
 from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.model.workload import Workload, WorkloadSpec, WorkloadStatus, contradictions
@@ -56,15 +56,25 @@ def as_sent(sent: Any, old: Any, case: Case, revision: int) -> Any:
     )  # fmt: skip
     if isinstance(sent, Workload):
         tenant = sent.meta.tenant
-        return Workload(
-            meta=replace(meta, tenant=tenant), spec=sent.spec, status=old.status if old else WorkloadStatus()
-        )
+        fits = Condition(
+            type="Fits", status=Truth.UNKNOWN, reason=Reason.NOT_YET_KNOWN,
+            message="no region has told what its nodes can hold", since=case.at, observed_generation=1,
+        )  # fmt: skip
+        status = old.status if old else WorkloadStatus(conditions=(fits,))
+        return Workload(meta=replace(meta, tenant=tenant), spec=sent.spec, status=status)
     return type(sent)(meta=meta, spec=sent.spec)
 
 
 def need_change(new: Any, old: Any, expect: int) -> None:
-    need(expect in (0, old.meta.revision if old else 0), Code.STALE)
+    if expect == -1:
+        need(old is None, Code.EXISTS)
+    else:
+        need_revision(old, expect)
     need(old is None or new != replace(old, meta=replace(old.meta, revision=new.meta.revision)), Code.ALREADY)
+
+
+def need_revision(old: Any, expect: int) -> None:
+    need(expect in (0, old.meta.revision if old else 0), Code.STALE)
 
 
 def put(world: World, command: c.Put, case: Case) -> None:
@@ -84,7 +94,8 @@ def put(world: World, command: c.Put, case: Case) -> None:
 
 
 def check_tenant(world: World, new: Any, old: Any, case: Case) -> None:
-    need(new.spec.workloads_max >= 0, Code.MALFORMED)
+    limits = (new.spec.workloads_max, new.spec.pending_max, new.spec.submits_per_minute)
+    need(min(limits) >= 0, Code.MALFORMED)
     need(all(("PriorityClass", name) in world.things for name in new.spec.priority_classes), Code.NOT_FOUND)
 
 
@@ -110,7 +121,7 @@ def check_principal(world: World, new: Any, old: Any, case: Case) -> None:
 
 
 def check_token(world: World, new: Any, old: Any, case: Case) -> None:
-    need(0 < len(new.spec.hash) <= 256, Code.MALFORMED)
+    need(re.fullmatch("[0-9a-f]{64}", new.spec.hash), Code.MALFORMED)
     need(not (old and old.spec.revoked and not new.spec.revoked), Code.CONTRADICTORY)
     need(new.spec.expires > case.at, Code.EXPIRED)
     whom = new.spec.principal
@@ -162,6 +173,7 @@ def delete(world: World, command: c.Delete, case: Case) -> None:
         deny(Code.NOT_FOUND)
     need_scope(old, case)
     need(command.uid in (0, old.meta.uid), Code.STALE)
+    need_revision(old, command.expect)
     need_unused(world, command.kind, command.name, old, case)
     del world.things[command.kind, command.name]
     if command.kind == "Region":
@@ -251,6 +263,9 @@ def check_workload(world: World, new: Workload, old: Workload | None) -> None:
     need(spec.priority_class in tenant.spec.priority_classes, Code.PRIORITY)
     count = sum(w.meta.tenant == new.meta.tenant for w in world.workloads.values())
     need(old is not None or count < tenant.spec.workloads_max, Code.OVER_QUOTA)
+    before = sum(waiting(w) for w in world.workloads.values() if w.meta.tenant == new.meta.tenant)
+    after = before + waiting(new) - (waiting(old) if old else 0)
+    need(after <= before or after <= tenant.spec.pending_max, Code.TOO_MANY_PENDING)
     places = spec.placement
     need(all(r in world.standing for r in (*places.regions, *dict(places.weights))), Code.NOT_FOUND)
     need(all(weight >= 0 for _, weight in places.weights), Code.MALFORMED)
@@ -267,6 +282,11 @@ def check_workload(world: World, new: Workload, old: Workload | None) -> None:
         need(all(uid != new.meta.uid for uid, _ in world.rights), Code.IN_USE)
 
 
+def waiting(workload: Workload) -> int:
+    """Replicas that are wanted and not bound."""
+    return 0 if workload.meta.deletion else max(workload.spec.replicas - workload.status.bound, 0)
+
+
 def delete_workload(world: World, command: c.DeleteWorkload, case: Case) -> None:
     need(case.may_act_for(command.tenant), Code.WRONG_SCOPE)
     workload = world.live(command.tenant, command.name)
@@ -277,6 +297,7 @@ def delete_workload(world: World, command: c.DeleteWorkload, case: Case) -> None
     need_placement(case, workload.spec)
     uid = workload.meta.uid
     need(command.uid in (0, uid), Code.STALE)
+    need_revision(workload, command.expect)
     held = world.assigned(uid)
     if not held:
         forget(world, uid)
@@ -346,12 +367,12 @@ def report_status(world: World, command: c.ReportStatus, case: Case) -> None:
     seen = command.observed_generation
     need(seen <= workload.meta.generation, Code.MALFORMED)
     need(seen >= workload.status.observed_generation, Code.STALE)
-    found = tuple(old for old in workload.status.conditions.conditions if old.type in types)
+    found = workload.status.conditions
     for condition in command.conditions:
         found = with_condition(found, replace(condition, since=case.at))
     status = WorkloadStatus(
         observed_generation=seen, bound=command.bound, ready=command.ready, serving=command.serving,
-        conditions=Status(observed_generation=seen, conditions=found),
+        conditions=found,
     )  # fmt: skip
     need(status != workload.status, Code.ALREADY)
     world.workloads[command.workload] = replace(workload, status=status)

@@ -87,17 +87,18 @@ def need_log(world: World, log_id: str) -> None:
 def join_region(world: World, command: c.JoinRegion, case: Case) -> None:
     need_region(world, command.region, case)
     need_log(world, command.log_id)
+    need(len(command.address) <= 512 and command.address.isprintable(), Code.MALFORMED)
     standing = world.standing[command.region]
     others = [other.log for name, other in world.standing.items() if name != command.region]
     if standing.log:
         need(standing.log == command.log_id, Code.DIVERGED)
-        need(standing.session != case.session, Code.ALREADY)
+        need(standing.session != case.session or standing.address != command.address, Code.ALREADY)
     else:
         need(command.log_id not in others, Code.EXISTS)
         standing.log, standing.position, standing.cursor = command.log_id, 0, 0
         if standing.health is H.RETIRED:
             standing.health, standing.since = H.HEALTHY, case.at
-    standing.session, standing.heard = case.session, case.at
+    standing.session, standing.heard, standing.address = case.session, case.at, command.address
 
 
 def acknowledge(world: World, command: c.Acknowledge, case: Case) -> None:
@@ -152,6 +153,7 @@ def retire_region(world: World, command: c.RetireRegion, case: Case) -> None:
         world.tombstones.add(standing.log)
         standing.tombstones.append(standing.log)
     standing.health, standing.since, standing.log, standing.session = H.RETIRED, case.at, "", 0
+    standing.address = ""
     for assignment in [a for a in world.assignments.values() if a.region == name]:
         del world.assignments[assignment.uid]
     for key in [key for key, holder in world.rights.items() if holder == name]:

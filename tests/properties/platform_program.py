@@ -39,6 +39,7 @@ class Tally:
     refused: Counter[str] = field(default_factory=Counter)
     repeated: Counter[str] = field(default_factory=Counter)
     codes: Counter[Code] = field(default_factory=Counter)
+    pairs: Counter[tuple[str, Code]] = field(default_factory=Counter)
     programs: int = 0
 
     def count(self, command: Any, answer: Landed | Refused | Repeated) -> None:
@@ -46,6 +47,7 @@ class Tally:
         if isinstance(answer, Refused):
             self.refused[name] += 1
             self.codes[answer.code] += 1
+            self.pairs[name, answer.code] += 1
         elif isinstance(answer, Repeated):
             self.repeated[name] += 1
         else:

@@ -12,11 +12,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.ledger import house
+from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import revision
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import Action
+from holdfast.core.model.evidence import Denial
 from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import DEFAULTS
@@ -272,6 +274,7 @@ def keep_house(p: Program) -> Envelope[Any]:
             ("ledger", house.RecordDigest(max(1, p.model.seq - 1), b"0" * 32)),
             (chance.pick(OPERATORS), house.Configure(others)),
             ("ledger", house.RaiseLevel(chance.pick((1, 2)))),
+            ("ledger", RecordDenials((Denial("person/nobody", "configure", "no-right", "", 2, p.at - 1, p.at),))),
         )
     )
     return p.envelope(actor, command)

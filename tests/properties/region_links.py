@@ -140,7 +140,7 @@ def a_person(p: Program) -> list[c.Shipped]:
 
 
 def a_token(p: Program) -> list[c.Shipped]:
-    spec = TokenSpec(principal="person/ops", hash="h", expires=p.at + DAY)
+    spec = TokenSpec(principal="person/ops", hash="0f" * 32, expires=p.at + DAY)
     return [c.TokenShipped(Token(meta=Meta(name=f"t{p.chance.below(3)}"), spec=spec))]
 
 

@@ -8,10 +8,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.ledger import house
+from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import revision
 from holdfast.core.model.control import Action
+from holdfast.core.model.evidence import Denial
 from holdfast.core.model.lifecycle import STOP_CAUSES, Phase
 from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.resources import Resources
@@ -190,6 +192,8 @@ def badly_put(p: Program) -> Envelope[Any]:
         ("ledger", house.StartTerm(p.model.term, "server-2")),
         ("ledger", house.StartTerm(p.model.term + 1, "server-2", 9)),
         ("ledger", house.RecordDigest(p.model.seq + 1, b"")),
+        ("ledger", RecordDenials((Denial("person/nobody", "configure", "no-right", "", 0, p.at, p.at),))),
+        ("ledger", RecordDenials(())),
     )
     return p.envelope(*chance.pick(many))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import body_digest
+from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import (
     Configure,
@@ -38,6 +39,7 @@ OWNERS: dict[type, tuple[str, ...]] = {
     StartTerm: ("ledger",),
     RaiseLevel: ("ledger", "person"),
     RecordDigest: ("ledger",),
+    RecordDenials: ("ledger",),
     OpenSession: ("agent", "scheduler", "region"),
     EndSession: ("agent", "scheduler", "region", "controller/node-health", "controller/sessions", "ledger"),
     Configure: ("person",),
@@ -177,6 +179,14 @@ def raise_level(model: Model, command: RaiseLevel, sender: Sender) -> Code | Non
 
 def record_digest(model: Model, command: RecordDigest, sender: Sender) -> Code | None:
     return None if 0 < command.seq <= model.seq else Code.STALE
+
+
+def record_denials(model: Model, command: RecordDenials, sender: Sender) -> Code | None:
+    """What was denied is in the log and nowhere else."""
+    if not 1 <= len(command.denials) <= 200:
+        return Code.TOO_LARGE
+    sound = all(one.code and one.count > 0 and 0 <= one.first <= one.last for one in command.denials)
+    return None if sound else Code.MALFORMED
 
 
 def open_session(model: Model, command: OpenSession, sender: Sender) -> Code | None:

@@ -22,7 +22,7 @@ from holdfast.core.model.allotment import Purpose, Share, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.book import ASSIGNMENT, FAILOVER, GRANT, REGION_HEALTH
+from holdfast.core.platform.book import ASSIGNMENT, FAILOVER, GRANT, REGION_HEALTH, STATUS
 from tests.support.platform import (
     HOUR,
     ROOT,
@@ -154,6 +154,16 @@ def rejoin(bench: PlatformBench, region: str, life: int) -> Sent:
     return f"region/{region}", c.JoinRegion(region, f"log-{region}" + ("" if life == 0 else f"-{life}"))
 
 
+def move_house(bench: PlatformBench, region: str, address: str) -> Sent:
+    status = bench.state.regions[region].status
+    return f"region/{region}", c.JoinRegion(region, status.log_id or f"log-{region}", address)
+
+
+def report(bench: PlatformBench, which: int, bound: int) -> Sent:
+    uid = pick([uid for uid, _ in bench.state.workloads.items()], which)
+    return STATUS, c.ReportStatus(uid, 1, bound, 0, 0)
+
+
 def acknowledge(bench: PlatformBench, region: str) -> Sent:
     status = bench.state.regions[region].status
     command = c.Acknowledge(region, status.log_id or f"log-{region}", status.position + 1, status.cursor)
@@ -198,8 +208,8 @@ WHAT_ACCOUNTS = ["quota/acme", "quota/beta", "recovery/reserve"]
 STEPS: dict[str, tuple[dict[str, list[Any]], Any]] = {
     "put-workload": ({"tenant": TENANTS, "name": NAMES, "replicas": SMALL, "flavour": INDEX}, put_workload),
     "delete-workload": (
-        {"tenant": TENANTS, "name": NAMES},
-        lambda bench, tenant, name: (f"tenant/{tenant}", c.DeleteWorkload(tenant, name)),
+        {"tenant": TENANTS, "name": NAMES, "expect": [0, 0, 7]},
+        lambda bench, tenant, name, expect: (f"tenant/{tenant}", c.DeleteWorkload(tenant, name, 0, expect)),
     ),
     "release-finalizer": ({"which": INDEX, "region": REGIONS}, release_finalizer),
     "assign": (
@@ -254,8 +264,11 @@ STEPS: dict[str, tuple[dict[str, list[Any]], Any]] = {
         lambda bench, region, law: (ROOT, c.Put(a_region(region, law))),
     ),
     "tenant": (
-        {"tenant": TENANTS, "most": SMALL},
-        lambda bench, tenant, most: (ROOT, c.Put(a_tenant(tenant, "normal", most=most))),
+        {"tenant": TENANTS, "most": SMALL, "waiting": [-1, 3, 9, 20_000], "expect": [0, 0, c.ABSENT]},
+        lambda bench, tenant, most, waiting, expect: (
+            ROOT,
+            c.Put(a_tenant(tenant, "normal", most=most, pending_max=waiting), expect),
+        ),
     ),
     "delete": (
         {"kind": ["Tenant", "Quota", "Region", "RecoveryBudget"], "name": TENANTS + REGIONS},
@@ -268,6 +281,8 @@ STEPS: dict[str, tuple[dict[str, list[Any]], Any]] = {
     "declare": ({"region": REGIONS}, lambda bench, region: (ROOT, c.DeclareLost(region, "why"))),
     "retire": ({"region": REGIONS}, lambda bench, region: (ROOT, c.RetireRegion(region, "why"))),
     "rejoin": ({"region": REGIONS, "life": [0, 1, 2]}, rejoin),
+    "move-house": ({"region": REGIONS, "address": ["", "https://new.example", "\t"]}, move_house),
+    "report": ({"which": INDEX, "bound": SMALL}, report),
     "acknowledge": ({"region": REGIONS}, acknowledge),
     "back-again": ({"region": REGIONS}, back_again),
     "open-override": ({"region": REGIONS, "declare": YES_OR_NO}, open_override),

@@ -36,8 +36,15 @@ PLATFORM_CODES = {
     Code.MALFORMED, Code.TOO_LARGE, Code.TOO_OLD_TO_RETRY, Code.TOO_MANY_IN_FLIGHT, Code.TOO_MANY_KEYS,
     Code.KEY_REUSED, Code.NO_SESSION, Code.NO_RIGHT, Code.WRONG_SCOPE, Code.EXPIRED, Code.NOT_FOUND, Code.EXISTS,
     Code.STALE, Code.IN_USE, Code.CONTRADICTORY, Code.WRONG_PHASE, Code.NOT_OWNER, Code.TOO_EARLY, Code.ALREADY,
-    Code.RESIDENCY, Code.PRIORITY, Code.DISRUPTION, Code.PAUSED, Code.OVER_QUOTA, Code.REGION_UNAVAILABLE,
-    Code.RIGHT_HELD, Code.DIVERGED, Code.TOMBSTONED,
+    Code.RESIDENCY, Code.PRIORITY, Code.DISRUPTION, Code.PAUSED, Code.OVER_QUOTA, Code.TOO_MANY_PENDING,
+    Code.REGION_UNAVAILABLE, Code.RIGHT_HELD, Code.DIVERGED, Code.TOMBSTONED,
+}  # fmt: skip
+#: Codes that a command must have met though others give them too.
+PAIRS = {
+    ("Put", Code.EXISTS), ("Put", Code.STALE), ("Delete", Code.STALE), ("PutWorkload", Code.EXISTS),
+    ("PutWorkload", Code.STALE), ("PutWorkload", Code.TOO_MANY_PENDING), ("DeleteWorkload", Code.STALE),
+    ("JoinRegion", Code.MALFORMED), ("JoinRegion", Code.ALREADY), ("RecordDenials", Code.TOO_LARGE),
+    ("RecordDenials", Code.MALFORMED),
 }  # fmt: skip
 #: There is one level only, so it cannot be raised.
 NEVER_ACCEPTED = {"RaiseLevel"}
@@ -108,6 +115,7 @@ def test_programs_meet_every_command_and_every_code_and_half_of_what_is_sent_is_
     assert names - set(tally.accepted) == NEVER_ACCEPTED
     assert names <= set(tally.refused), names - set(tally.refused)
     assert set(tally.codes) == PLATFORM_CODES
+    assert set(tally.pairs) >= PAIRS, PAIRS - set(tally.pairs)
     accepted, refused = sum(tally.accepted.values()), sum(tally.refused.values())
     assert accepted >= refused, f"{accepted} accepted and {refused} refused"
     assert sum(tally.repeated.values()) >= 100

@@ -20,6 +20,7 @@ from tests.properties.region_walk import SEEDS, run, seeded
 #: Codes that only the platform gives, and why a region has no use for them.
 ONLY_THE_PLATFORM = {
     Code.OVER_QUOTA: "quota is the platform's: a region charges its grant and answers over-grant",
+    Code.TOO_MANY_PENDING: "a tenant asks for replicas on the platform",
     Code.REGION_UNAVAILABLE: "a region is not told what the others are",
     Code.RIGHT_HELD: "the platform says who holds a right; a region has it or answers not-assigned",
     Code.TOMBSTONED: "the platform buries logs of retired regions",

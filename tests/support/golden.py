@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.house import Configure, EndSession, RecordDigest
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import Action, Override, PolicyDocument, PolicyStage, SchedulerPolicy, Validity
+from holdfast.core.model.evidence import Denial
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.placement import HoldPurpose, PendingReason
@@ -24,6 +26,7 @@ from holdfast.core.model.workload import Apart, Spread
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
+from tests.support.golden_defaults import keep_defaults
 from tests.support.golden_platform import platform_story
 from tests.support.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template
 
@@ -107,7 +110,7 @@ def _steering(bench: RegionBench) -> None:
         uid=9, action=Action.AVOID_ZONE, region="eu", target="c", reason="power work", owner=ROOT,
         opened=bench.at, ends=bench.at + 60_000,
     )  # fmt: skip
-    token = Token(meta=Meta(name="ci"), spec=TokenSpec(principal=ROOT, hash="00", expires=bench.at + 60_000))
+    token = Token(meta=Meta(name="ci"), spec=TokenSpec(principal=ROOT, hash="00" * 32, expires=bench.at + 60_000))
     bench.ship(
         c.PolicyShipped(policy), c.ValidityShipped(Validity("eu", "acme", 7)), c.OverrideShipped(override),
         c.TokenShipped(token)
@@ -130,11 +133,14 @@ def _endings(bench: RegionBench, first: int) -> None:
     bench.accept(REPLICA, c.WithdrawSlots(110, (1,)))
     bench.accept(REPLICA, c.ForgetAssignment(110))
     bench.ship(gone=(c.Gone("token", "ci"), c.Gone("override", "9")))
+    denial = Denial("person/clerk", "GET /v1/nodes Node", "no-right", "", 2, bench.at, bench.at)
+    bench.accept("ledger", RecordDenials((denial,)))
 
 
 def main() -> None:
     """Write the golden logs of ledgers whose newest is not what is written today."""
     GOLDEN.mkdir(exist_ok=True)
+    keep_defaults()
     for ledger in BOOKS:
         names = [name for name in golden_names() if name.startswith(ledger)]
         log, digest = _record(ledger)

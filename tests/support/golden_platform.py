@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.house import Configure, EndSession, RecordDigest, StartTerm
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import revision
 from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
+from holdfast.core.model.evidence import Denial
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import DEFAULTS
@@ -58,12 +60,12 @@ def _found(bench: PlatformBench) -> None:
     bench.put(a_principal("tenant/*", Right.WRITE))
     bench.put(a_class("normal", 50))
     bench.put(a_class("critical", 100))
-    bench.put(a_tenant("acme", "normal", "critical"))
+    bench.put(a_tenant("acme", "normal", "critical", pending_max=50, submits_per_minute=120), expect=c.ABSENT)
     bench.put(a_tenant("beta", "normal"))
     bench.put(a_quota("acme", Resources(10_000, 16_384, 0, 1_000, (("fpga", 2),)), cpu(1_000)))
     for name, jurisdiction in (("eu", "EU"), ("us", "US"), ("us2", "US")):
         bench.put(a_region(name, jurisdiction, user=20))
-        bench.join(name)
+        bench.join(name, address=f"https://{name}.example:7400" if name == "eu" else "")
     bench.put(a_pool("small", "eu", 1, 8))
     bench.put(a_budget("reserve", ("eu", "us"), cpu(4_000), "acme"))
     bench.put(a_token("ci"))
@@ -71,12 +73,17 @@ def _found(bench: PlatformBench) -> None:
     bench.accept(ROOT, Configure(replace(DEFAULTS, right_lease=30_000)))
     bench.open_session("us2")
     bench.accept("region/us2", c.JoinRegion("us2", "log-us2"))
+    bench.accept("region/us2", c.JoinRegion("us2", "log-us2", "https://us2.example:7400"))
     bench.accept("controller/sessions", EndSession(bench.sessions["region/us2"], "silent"))
 
 
 def _want(bench: PlatformBench) -> tuple[int, int]:
     web = bench.put(a_workload(budget="reserve", replicas=4, disruption_max=2))
-    bench.put(a_workload(budget="reserve", replicas=4, disruption_max=2, template=a_template(1_000)))
+    bench.put(
+        a_workload(
+            budget="reserve", replicas=4, disruption_max=2, template=replace(a_template(1_000), restarted=bench.at)
+        )
+    )
     bench.assign(web, "eu", 2, disruption=1)
     bench.assign(web, "us", 2, disruption=1)
     bench.assign(web, "us", 2, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
@@ -139,4 +146,6 @@ def _end(bench: PlatformBench, web: int) -> None:
     bench.retire("us")
     bench.retire("us2")
     bench.accept(ROOT, c.Delete("Region", "us2"))
-    bench.accept(ROOT, c.Delete("Tenant", "beta"))
+    bench.accept(ROOT, c.Delete("Tenant", "beta", expect=bench.state.tenants["beta"].meta.revision))
+    denial = Denial("tenant/beta", "put-workload", "wrong-scope", "acme", 3, bench.at - SECOND, bench.at)
+    bench.accept("ledger", RecordDenials((denial,)))

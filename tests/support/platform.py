@@ -28,6 +28,7 @@ from holdfast.core.model.allotment import (
 from holdfast.core.model.control import Action, PolicyDocument
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING, Resources, exceeded
+from holdfast.core.model.secrets import hashed
 from holdfast.core.model.tenancy import (
     Principal,
     PrincipalSpec,
@@ -67,8 +68,8 @@ def cpu(milli: int) -> Resources:
     return Resources(cpu=milli)
 
 
-def a_tenant(name: str = "acme", *classes: str, most: int = 100) -> Tenant:
-    return Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=classes, workloads_max=most))
+def a_tenant(name: str = "acme", *classes: str, most: int = 100, **limits: int) -> Tenant:
+    return Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=classes, workloads_max=most, **limits))
 
 
 def a_quota(tenant: str = "acme", hard: Resources = NOTHING, protected: Resources = NOTHING) -> Quota:
@@ -84,7 +85,7 @@ def a_principal(name: str, *rights: Right, **scope: str) -> Principal:
 
 
 def a_token(name: str = "t1", principal: str = ROOT, expires: int = T0 + HOUR, *, revoked: bool = False) -> Token:
-    spec = TokenSpec(principal=principal, hash="00ff", expires=expires, revoked=revoked)
+    spec = TokenSpec(principal=principal, hash=hashed("a secret"), expires=expires, revoked=revoked)
     return Token(meta=Meta(name=name), spec=spec)
 
 
@@ -229,9 +230,9 @@ class PlatformBench:
         self.sessions[actor], self.sequences[actor] = session, 0
         return session
 
-    def join(self, region: str, log_id: str = "") -> None:
+    def join(self, region: str, log_id: str = "", address: str = "") -> None:
         self.open_session(region)
-        self.accept(f"region/{region}", c.JoinRegion(region, log_id or f"log-{region}"))
+        self.accept(f"region/{region}", c.JoinRegion(region, log_id or f"log-{region}", address))
 
     def put(self, thing: Any, **fields: Any) -> int:
         """Store an object or a workload; its revision, which is its uid when it is new."""

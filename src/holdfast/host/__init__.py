@@ -12,7 +12,8 @@ A ledger's life
 - `leader`        the term it stands for, its proofs, what others ask of it
 - `term`          everything that lives as long as one term
 - `group_commit`  decide what waits, append once, then answer; `commit` sees one append to its end
-- `lanes`         what waits, with guaranteed shares; `refusals` are not judged twice
+- `lanes`         what waits, with guaranteed shares; `refusals` are not judged twice; `denials` go on record
+- `trial`         a command tried out, and thrown away
 - `proof`, `sessions`, `ledger_time`, `room`   what a leader's word is worth, who lives, what time it is, how full
 - `durable`       the state that readers see; `reads` names the levels, `health` the condition
 - `snapshots`, `digests`                       what is kept beside the log, and what is compared with it

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.draft import Book, Draft, fold
+from holdfast.core.ledger.house import TermStarted
 from holdfast.core.ledger.revision import Token, token
 from holdfast.core.ledger.state import LedgerState
 from holdfast.host.errors import Diverged, NotReached, show_token
@@ -29,6 +30,12 @@ WAITERS_KEPT = 256
 Listener = Callable[[Batch[Any]], None]
 
 
+def leader_named(batch: Batch[Any]) -> str:
+    """The server whose term begins with this batch; empty if none does. A term begins its batch, or follows the log."""
+    firsts = (event for record in batch.records[:2] for event in record.events[:1])
+    return next((event.leader for event in firsts if type(event) is TermStarted), "")
+
+
 class Durable(Generic[S]):
     """A state that only moves on by whole, landed batches."""
 
@@ -39,6 +46,8 @@ class Durable(Generic[S]):
         self.listeners: list[Listener] = []
         #: How many bytes of the log went into this state since it was loaded.
         self.log_bytes = 0
+        #: The server that the newest term in the log was begun by; empty when that was not seen.
+        self.leader = ""
         self._recent: deque[tuple[int, int, bytes]] = deque(maxlen=DIGESTS_KEPT)
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._asked = 0
@@ -46,9 +55,14 @@ class Durable(Generic[S]):
         self._done = 0
         self._remember()
 
-    def replace(self, state: S) -> None:
-        """A state that was loaded takes the place of this one, which it must not lie behind."""
+    def replace(self, state: S, leader: str = "") -> None:
+        """A state that was loaded takes the place of this one, which it must not lie behind.
+
+        `leader` is who began its term, if that was seen while it was loaded.
+        """
         assert state.facts.seq >= self.state.facts.seq, (state.facts.seq, self.state.facts.seq)
+        same_term = state.facts.term == self.state.facts.term
+        self.leader = leader or (self.leader if same_term else "")
         self.state = state
         self._recent.clear()
         self._remember()
@@ -77,6 +91,7 @@ class Durable(Generic[S]):
 
     def _moved_on(self, batch: Batch[Any], size_bytes: int) -> None:
         self.log_bytes += size_bytes
+        self.leader = leader_named(batch) or self.leader
         self._remember()
         for listener in self.listeners:
             listener(batch)

@@ -212,6 +212,7 @@ class GroupCommit(Generic[S]):
         for one, answer in zip(now.taken, now.answers, strict=True):
             if type(answer) is Refused:
                 meters.count("commands_refused", code=answer.code.value)
+                self._term.denied(one.envelope, answer)
                 _keep(self._term.refusals, self._term.durable.state, one.envelope, answer)
             future = one.answer
             if not future.done():

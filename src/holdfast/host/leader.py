@@ -17,6 +17,7 @@ from holdfast.host.lanes import Waiting, refuse
 from holdfast.host.proof import Renewal
 from holdfast.host.store import Conflict, Head, StoreError, Written
 from holdfast.host.term import SteppedDown, Term
+from holdfast.host.trial import Tried, try_out
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -45,6 +46,11 @@ class Leader(Generic[S]):
         answer: asyncio.Future[Answered] = self._loop.create_future()
         term.lanes.add(Waiting(envelope, rule.lane, answer))
         return await answer
+
+    def try_out(self, envelope: Envelope[Any]) -> Tried[S]:
+        """What a command would be answered now, and what would be then; nothing of it happens."""
+        self.term.must_be_proven()
+        return try_out(self.term, envelope)
 
     def renew(self, actor: str, session: int) -> Renewal | Refused:
         """A heartbeat: what the session's life is worth from when the heartbeat was sent."""

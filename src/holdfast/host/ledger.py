@@ -7,6 +7,8 @@
 
 None of this is needed for safety: whoever appends to another head than the store's is told so. What it keeps is order:
 one server tries at a time, and each says what it is.
+
+Size: what a server can be asked, and the one life in which it answers.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from holdfast.host import collector
 from holdfast.host.beside import Work, run_beside
 from holdfast.host.changes import Interest
 from holdfast.host.clock import Clock
+from holdfast.host.denials import Denials
 from holdfast.host.digests import Digests
 from holdfast.host.durable import Durable
 from holdfast.host.errors import Halted, NotLeading, NotReached, Stopped
@@ -44,6 +47,7 @@ from holdfast.host.store import Store, StoreCorrupt, StoreError
 from holdfast.host.subscription import Subscription
 from holdfast.host.term import SteppedDown, Term
 from holdfast.host.terms import Terms
+from holdfast.host.trial import Tried
 from holdfast.host.watch import Hub
 
 S = TypeVar("S", bound=LedgerState)
@@ -91,6 +95,7 @@ class Ledger(Generic[S]):
         self.hub = Hub(book, store, self.durable.token(), self.meters)
         self.durable.listeners.append(self.hub.publish)
         self._terms = Terms(clock, alone=not store.shared)
+        self.denials = Denials(clock, self.meters, self.journal)
         self._digests = Digests(self.durable, clock, self.meters)
         self.snapshots = Snapshots(self.durable, store, clock, self.meters, self.journal, keeping or Keeping())
         self._follower = Follower(self.durable, store, clock, self.meters, self._terms)
@@ -104,6 +109,16 @@ class Ledger(Generic[S]):
     def submit(self, envelope: Envelope[Any]) -> Coroutine[Any, Any, Answered]:
         """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
         return self._leading().submit(envelope)
+
+    def try_out(self, envelope: Envelope[Any]) -> Tried[S]:
+        """What a command would be answered now, and the state as it would be then; nothing of it happens."""
+        return self._leading().try_out(envelope)
+
+    def leading_server(self) -> str:
+        """The name of the server that leads, by the newest term that this one has seen; empty when it cannot tell."""
+        if self.leader is not None:
+            return self.identity.server
+        return self.durable.leader if self.durable.leader != self.identity.server else ""
 
     def renew(self, actor: str, session: int) -> Renewal | Refused:
         """A heartbeat: what the session's life is worth from when the heartbeat was sent."""
@@ -175,7 +190,7 @@ class Ledger(Generic[S]):
         while loaded is None:
             await self.clock.sleep(RETRY_MS)
             loaded = await self._try_to_load()
-        self.durable.replace(loaded.state)
+        self.durable.replace(loaded.state, loaded.leader)
         self.hub.reset(self.durable.token())
         self.snapshots.begin_from(loaded.snapshot, loaded.size_bytes, loaded.tail_bytes)
 
@@ -201,7 +216,8 @@ class Ledger(Generic[S]):
         return self.identity.may_lead and has_log and (self._last is None or self._last.is_finished())
 
     async def _lead(self) -> None:
-        self._last = leader = Leader(Term(self.durable, self.store, self.clock, self.meters, self.journal))
+        parts = (self.durable, self.store, self.clock, self.meters, self.journal, self.denials.refused)
+        self._last = leader = Leader(Term(*parts))
         deposed = False
         try:
             self.role = Role.STANDING
@@ -238,6 +254,7 @@ class Ledger(Generic[S]):
             return lambda: work(leader)
 
         own: dict[str, Work] = {
+            "denials": lambda: self.denials.run(leader),
             "digests": record_digests,
             "room": leader.term.room.watch,
             "snapshots": lambda: self.snapshots.watch(leader.term.room),

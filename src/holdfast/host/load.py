@@ -14,9 +14,10 @@ from holdfast.core.ledger.draft import Book, fold
 from holdfast.core.ledger.snapshot import Manifest, Restore, decode_manifest
 from holdfast.core.ledger.state import LedgerState
 from holdfast.host.collector import paused
+from holdfast.host.durable import leader_named
 from holdfast.host.errors import Stopped, StoreWentBackwards
 from holdfast.host.journal import Journal
-from holdfast.host.store import Store, StoreCorrupt, Stored, Trimmed
+from holdfast.host.store import Store, StoreCorrupt, Stored, StoreError, Trimmed
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -39,6 +40,8 @@ class Loaded(Generic[S]):
         self.size_bytes = size_bytes
         #: How much log came after the snapshot.
         self.tail_bytes = 0
+        #: Who began the newest term of it, if that log says so.
+        self.leader = ""
 
 
 async def load(book: Book[S], store: Store, journal: Journal) -> Loaded[S]:
@@ -56,21 +59,42 @@ async def load(book: Book[S], store: Store, journal: Journal) -> Loaded[S]:
                 "hint: copy a snapshot from another server of this ledger, or restore a backup into a new log"
             )
         while state.facts.seq < head.seq:
-            loaded.tail_bytes += await _fold_some(book, store, state)
+            await _fold_some(book, store, loaded)
+        loaded.leader = loaded.leader or await _leader_before(book, store, state, head.floor)
         if state.facts.seq:
             journal.info("loaded", seq=state.facts.seq, snapshot=loaded.snapshot, term=state.facts.term)
         return loaded
 
 
-async def _fold_some(book: Book[S], store: Store, state: S) -> int:
+async def _fold_some(book: Book[S], store: Store, loaded: Loaded[S]) -> None:
+    state = loaded.state
     batches = await store.read(state.facts.seq + 1, READ_BYTES)
     if not batches:
         raise Damaged(f"{store.name}: batch {state.facts.seq + 1} is missing below its head")
     for number, stored in enumerate(batches):
-        fold(book, state, read_batch(book, state, stored, store.name))
+        batch = read_batch(book, state, stored, store.name)
+        fold(book, state, batch)
+        loaded.leader = leader_named(batch) or loaded.leader
         if number % FOLD_AT_ONCE == 0:
             await asyncio.sleep(0)
-    return sum(len(stored.raw) for stored in batches)
+    loaded.tail_bytes += sum(len(stored.raw) for stored in batches)
+
+
+async def _leader_before(book: Book[S], store: Store, state: S, floor: int) -> str:
+    """Who began the newest term, found in the log before the snapshot; empty when it no longer reaches back so far."""
+    first, last = floor + 1, state.facts.seq
+    if first > last:
+        return ""
+    try:
+        while first < last:
+            middle = (first + last) // 2
+            header = book.batches.header((await store.read(middle, 1))[0].raw)
+            first, last = (middle + 1, last) if header.term < state.facts.term else (first, middle)
+        stored = (await store.read(first, 1))[0]
+        previous = book.batches.header(stored.raw).previous
+        return leader_named(book.batches.read(stored.raw, previous, stored.digest))
+    except (StoreError, Corrupt, UpgradeNeeded, LookupError):  # nothing depends on it
+        return ""
 
 
 def read_batch(book: Book[Any], state: LedgerState, stored: Stored, store: str) -> Batch[Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state import LedgerState
 from holdfast.host.clock import Clock
 from holdfast.host.durable import Durable
@@ -20,6 +23,9 @@ from holdfast.host.store import Head, Store
 
 S = TypeVar("S", bound=LedgerState)
 
+#: Told of every refusal that is answered.
+Denied = Callable[[Envelope[Any], Refused], None]
+
 
 class SteppedDown(Exception):
     """This server leads no more. `deposed`: another one does."""
@@ -32,7 +38,9 @@ class SteppedDown(Exception):
 class Term(Generic[S]):
     """What a leader knows beside the log: who waits, who was heard of, how much its word is worth."""
 
-    def __init__(self, durable: Durable[S], store: Store, clock: Clock, meters: Meters, journal: Journal) -> None:
+    def __init__(
+        self, durable: Durable[S], store: Store, clock: Clock, meters: Meters, journal: Journal, denied: Denied
+    ) -> None:
         self.durable = durable
         self.store = store
         self.clock = clock
@@ -44,6 +52,7 @@ class Term(Generic[S]):
         self.room = Room(store, clock, meters, journal)
         self.lanes = Lanes()
         self.refusals = Refusals()
+        self.denied = denied
         self.is_over = False
         #: What the store said last when it did not answer plainly.
         self.trouble = ""

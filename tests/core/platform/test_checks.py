@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.model import secrets
 from holdfast.core.model.resources import AMOUNT_MAX, Resources
 from holdfast.core.model.tenancy import PrincipalSpec, Right
 from holdfast.core.platform import commands as c
@@ -78,8 +79,23 @@ def test_a_token_speaks_for_a_principal_that_exists_until_an_end_in_the_future()
     bench.put(a_token("t2", "region/eu"))  # by the wildcard of its kind
     bench.refuse(Code.NOT_FOUND, ROOT, c.Put(a_token("t3", "person/nobody")))
     bench.refuse(Code.EXPIRED, ROOT, c.Put(a_token("t3", ROOT, expires=T0)))
-    hashless = a_token("t3")
-    bench.refuse(Code.MALFORMED, ROOT, c.Put(replace(hashless, spec=replace(hashless.spec, hash=""))))
+
+
+def test_a_token_is_stored_as_a_hash_under_a_name_that_can_be_told_from_its_secret() -> None:
+    bench = a_world()
+    token = a_token("ci.deploy-2")
+    for wrong in ("", "00ff", "0F" * 32, "0g" * 32, "0f" * 33):
+        bench.refuse(Code.MALFORMED, ROOT, c.Put(replace(token, spec=replace(token.spec, hash=wrong))))
+    bench.refuse(Code.MALFORMED, ROOT, c.Put(a_token("two_words")))
+    bench.put(token)
+    assert secrets.parse(secrets.spoken("ci.deploy-2", "s" * 43)) == ("ci.deploy-2", "s" * 43)
+
+
+def test_a_tenants_limits_cannot_be_negative() -> None:
+    bench = a_world()
+    for name in ("most", "pending_max", "submits_per_minute"):
+        refused = bench.refuse(Code.MALFORMED, ROOT, c.Put(a_tenant("acme", **{name: -1})))
+        assert list(refused.facts.values()) == [-1]
 
 
 def test_a_revoked_token_stays_revoked() -> None:

@@ -163,6 +163,16 @@ def owe_nothing_to_nobody(state: PlatformState) -> None:
     state.breaches.put(("platform.disruption", "1"), Breach("platform.disruption", "1", 0, "", 1, 1))
 
 
+def be_reached_though_retired(state: PlatformState) -> None:
+    name, region = next(item for item in state.regions.items() if item[1].status.health is RegionHealth.RETIRED)
+    state.regions.put(name, replace(region, status=replace(region.status, address="https://ghost.example")))
+
+
+def wait_for_one_more(state: PlatformState) -> None:
+    tenant, waiting = row(state, "pending_of")
+    state.pending_of.put(tenant, waiting + 1)
+
+
 def forget_an_index(state: PlatformState) -> None:
     state.workload_names.drop(row(state, "workload_names")[0])
 
@@ -188,12 +198,14 @@ CASES: list[tuple[str, Wrong]] = [
     ("platform.residency", place_where_it_may_not_be),
     ("platform.retired", retire_with_holdings),
     ("platform.retired", speak_from_the_grave),
+    ("platform.retired", be_reached_though_retired),
     ("platform.finalizers", finalize_what_lives),
     ("platform.finalizers", delete_without_finalizer),
     ("platform.revisions", come_from_the_future),
     ("platform.revisions", have_no_generation),
     ("platform.breaches", owe_nothing_to_nobody),
     ("platform.derived", forget_an_index),
+    ("platform.derived", wait_for_one_more),
 ]
 
 

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.meta import Deletion, Finalizer, Meta, Status
+from holdfast.core.model.meta import Condition, Deletion, Finalizer, Meta, Reason, Truth
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import RegionHealth, RegionStatus
 from holdfast.core.platform import commands as c
@@ -50,7 +50,8 @@ def test_what_a_sender_claims_of_the_ledgers_fields_is_ignored() -> None:
         finalizers=(Finalizer(name="f", owner="region/eu", deadline=1),),
         deletion=Deletion(by="person/somebody", at=1),
     )
-    status = RegionStatus(health=RegionHealth.LOST, log_id="mine", conditions=Status(observed_generation=3))
+    heard = Condition(type="Heard", status=Truth.TRUE, reason=Reason.AS_DESIRED)
+    status = RegionStatus(health=RegionHealth.LOST, log_id="mine", conditions=(heard,), address="http://there")
     revision = bench.put(replace(a_region("ap"), meta=claimed, status=status))
     stored = bench.state.regions["ap"]
     assert stored.meta == Meta(name="ap", uid=revision, revision=revision, created_by=ROOT)

@@ -45,6 +45,31 @@ def test_a_region_joins_as_itself_with_a_log_that_has_a_name() -> None:
     bench.refuse(Code.NOT_FOUND, "region/ap", c.JoinRegion("ap", "log-ap"))
 
 
+def test_a_region_says_where_it_is_reached_and_may_move_within_its_session() -> None:
+    bench = a_world()
+    assert bench.state.regions["eu"].status.address == ""
+    bench.accept("region/eu", c.JoinRegion("eu", "log-eu", "https://eu.example:7400"))
+    bench.refuse(Code.ALREADY, "region/eu", c.JoinRegion("eu", "log-eu", "https://eu.example:7400"))
+    bench.accept("region/eu", c.JoinRegion("eu", "log-eu", "https://eu2.example:7400"))
+    assert bench.state.regions["eu"].status.address == "https://eu2.example:7400"
+    bench.join("eu", address="https://eu3.example:7400")
+    assert bench.state.regions["eu"].status.address == "https://eu3.example:7400"
+
+
+def test_an_address_is_short_and_printable() -> None:
+    bench = a_world()
+    bench.accept("region/eu", c.JoinRegion("eu", "log-eu", "a" * 512))
+    for wrong in ("a" * 513, "https://eu\n", "\x00"):
+        bench.refuse(Code.MALFORMED, "region/eu", c.JoinRegion("eu", "log-eu", wrong))
+
+
+def test_a_retired_region_is_reached_nowhere() -> None:
+    bench = a_world()
+    bench.accept("region/eu", c.JoinRegion("eu", "log-eu", "https://eu.example:7400"))
+    bench.retire("eu")
+    assert bench.state.regions["eu"].status.address == ""
+
+
 def test_a_region_that_was_lost_before_it_ever_joined_is_not_healthy_for_having_joined() -> None:
     bench = a_world()
     bench.put(a_region("ap"))

@@ -1,9 +1,11 @@
 """ReportStatus: a report is of a generation."""
 
+from msgspec.structs import replace
+
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.platform import commands as c
-from tests.support.platform import ROOT, a_workload, a_world
+from tests.support.platform import ROOT, PlatformBench, a_workload, a_world
 
 STATUS = "controller/status"
 
@@ -12,13 +14,17 @@ def progressing(message: str = "", status: Truth = Truth.TRUE) -> Condition:
     return Condition(type="Progressing", status=status, reason=Reason.PROGRESSING, message=message, since=7)
 
 
+def since(bench: PlatformBench, workload: int, type: str) -> int:
+    return next(one.since for one in bench.state.workloads[workload].status.conditions if one.type == type)
+
+
 def test_a_report_is_kept_with_the_generation_it_looked_at() -> None:
     bench = a_world()
     web = bench.put(a_workload())
     bench.accept(STATUS, c.ReportStatus(web, 1, 3, 2, 1, (progressing(),)))
     status = bench.state.workloads[web].status
     assert (status.observed_generation, status.bound, status.ready, status.serving) == (1, 3, 2, 1)
-    assert status.conditions.conditions[0].since == bench.at
+    assert {one.type: one.since for one in status.conditions} == {"Fits": bench.at, "Progressing": bench.at}
 
 
 def test_a_condition_holds_since_its_status_is_what_it_is() -> None:
@@ -28,11 +34,36 @@ def test_a_condition_holds_since_its_status_is_what_it_is() -> None:
     began = bench.at
     bench.later(10)
     bench.accept(STATUS, c.ReportStatus(web, 1, 1, 0, 0, (progressing("2 of 3"),)))
-    assert bench.state.workloads[web].status.conditions.conditions[0].since == began
+    assert since(bench, web, "Progressing") == began
     bench.accept(STATUS, c.ReportStatus(web, 1, 1, 0, 0, (progressing(status=Truth.FALSE),)))
-    assert bench.state.workloads[web].status.conditions.conditions[0].since == bench.at
+    assert since(bench, web, "Progressing") == bench.at
+
+
+def test_a_report_leaves_the_conditions_that_it_does_not_name() -> None:
+    bench = a_world()
+    web = bench.put(a_workload())
+    bench.accept(STATUS, c.ReportStatus(web, 1, 0, 0, 0, (progressing(),)))
+    before = bench.state.workloads[web].status.conditions
+    bench.later(10)
     bench.accept(STATUS, c.ReportStatus(web, 1, 1, 0, 0))
-    assert bench.state.workloads[web].status.conditions.conditions == ()
+    assert bench.state.workloads[web].status.conditions == before
+    fits = Condition(type="Fits", status=Truth.FALSE, reason=Reason.NEVER_FITS, observed_generation=1)
+    bench.accept(STATUS, c.ReportStatus(web, 1, 1, 0, 0, (fits,)))
+    assert bench.state.workloads[web].status.conditions == (replace(fits, since=bench.at), before[1])
+
+
+def test_of_a_new_workload_it_is_not_known_whether_it_fits() -> None:
+    bench = a_world()
+    web = bench.put(a_workload())
+    (fits,) = bench.state.workloads[web].status.conditions
+    assert (fits.type, fits.status, fits.reason) == ("Fits", Truth.UNKNOWN, Reason.NOT_YET_KNOWN)
+    assert (fits.message, fits.since, fits.observed_generation) == (
+        "no region has told what its nodes can hold",
+        bench.at,
+        1,
+    )
+    bench.put(a_workload(replicas=5))
+    assert bench.state.workloads[web].status.conditions == (fits,)
 
 
 def test_the_same_report_once_more_changes_nothing() -> None:

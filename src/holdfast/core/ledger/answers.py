@@ -57,6 +57,7 @@ class Code(StrEnum):
     PAUSED = "paused"
     # Between the ledgers
     OVER_QUOTA = "over-quota"
+    TOO_MANY_PENDING = "too-many-pending"
     REGION_UNAVAILABLE = "region-unavailable"
     RIGHT_HELD = "right-held"
     GAP = "gap"

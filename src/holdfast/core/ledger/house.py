@@ -1,4 +1,4 @@
-"""Commands and events that every ledger has: the log itself, terms, levels, digests, sessions, settings."""
+"""Commands and events that every ledger has: the log itself, terms, levels, digests, sessions, settings, denials."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.denials import RULE, DenialsRecorded, RecordDenials, denials_recorded
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.registry import Case, Lane, Rule
 from holdfast.core.ledger.repeats import forget
@@ -105,8 +106,10 @@ class Configured(Row, frozen=True, tag="configured"):
     settings: Settings
 
 
-HouseCommand = StartLog | StartTerm | RaiseLevel | RecordDigest | OpenSession | EndSession | Configure
-HouseEvent = LogStarted | TermStarted | LevelRaised | StateDigested | SessionOpened | SessionEnded | Configured
+HouseCommand = StartLog | StartTerm | RaiseLevel | RecordDigest | OpenSession | EndSession | Configure | RecordDenials
+HouseEvent = (
+    LogStarted | TermStarted | LevelRaised | StateDigested | SessionOpened | SessionEnded | Configured | DenialsRecorded
+)
 
 
 # Decide
@@ -230,6 +233,7 @@ APPLY: dict[type, Any] = {
     SessionOpened: session_opened,
     SessionEnded: session_ended,
     Configured: configured,
+    DenialsRecorded: denials_recorded,
 }
 
 RULES: tuple[Rule[Any], ...] = (
@@ -240,4 +244,5 @@ RULES: tuple[Rule[Any], ...] = (
     Rule(OpenSession, open_session, ("agent", "scheduler", "region"), Lane.PROOFS, "an epoch begins, an older one ends", "EndSession, by its owner or by node health"),
     Rule(EndSession, end_session, ("agent", "scheduler", "region", "controller/node-health", "controller/sessions", "ledger"), Lane.PROOFS, "fences are counted", "OpenSession, as a new life"),
     Rule(Configure, configure, ("person",), Lane.OPERATORS, "later commands are judged by other numbers", "Configure with the old ones"),
+    RULE,
 )  # fmt: skip

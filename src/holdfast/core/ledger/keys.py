@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.core.ledger import house, overrides
+from holdfast.core.ledger import denials, house, overrides
 from holdfast.core.model.shapes import Revision
 
 Key = tuple[str, str | int]
@@ -24,7 +24,7 @@ KeysOf = Callable[[Any, Revision], tuple[Key, ...]]
 LOG, SESSION, PRINCIPAL, OVERRIDE, BREACH = "log", "session", "principal", "override", "breach"
 
 KINDS: dict[str, str] = {
-    LOG: "The log itself, by what of it changes: `started`, `term`, `level`, `digest`, `settings`.",
+    LOG: "The log itself, by what of it changes: `started`, `term`, `level`, `digest`, `settings`, `denials`.",
     SESSION: "One life of a machine, by uid: its beginning and its end.",
     PRINCIPAL: "An actor by name: its rights, and its sessions' beginnings and ends.",
     OVERRIDE: "A person's decision by uid: opened, ended.",
@@ -43,6 +43,7 @@ KEYS: Mapping[type, KeysOf] = {
     house.LevelRaised: lambda _event, _: ((LOG, "level"),),
     house.StateDigested: lambda _event, _: ((LOG, "digest"),),
     house.Configured: lambda _event, _: ((LOG, "settings"),),
+    denials.DenialsRecorded: lambda _event, _: ((LOG, "denials"),),
     house.SessionOpened: lambda event, revision: ((SESSION, revision), (PRINCIPAL, event.principal)),
     house.SessionEnded: lambda event, _: ((SESSION, event.session), (PRINCIPAL, event.principal)),
     overrides.OverrideOpened: lambda event, _: ((OVERRIDE, event.override.uid),),

@@ -8,6 +8,7 @@ What was refused is not in the log: its repeat is decided anew.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused, Repeated
@@ -78,10 +79,9 @@ def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
 
 def _too_many(state: LedgerState, case: Case) -> bool:
     most, mine = state.facts.settings.keys_per_actor, state.keys_of.get(case.actor) or b""
-    if len(mine) < most * KEY.size:
-        return False
-    kept = (state.keys.get(key) for (key,) in KEY.iter_unpack(mine))
-    return sum(one is not None and not _is_over(state, one, case.at) for one in kept) >= most
+    # They end in the order in which they are listed: so many are left if the one that many from the end is.
+    first = len(mine) - most * KEY.size
+    return first >= 0 and not _is_over(state, _kept(state, mine, first), case.at)
 
 
 def _is_over(state: LedgerState, kept: KeyKept, at: Instant) -> bool:
@@ -89,16 +89,34 @@ def _is_over(state: LedgerState, kept: KeyKept, at: Instant) -> bool:
     return kept.at + state.facts.settings.retry_window < at
 
 
-def _live_keys(state: LedgerState, actor: str, at: Instant) -> bytes:
-    """The actor's keys without the oldest that are over: only those are looked at."""
-    mine = state.keys_of.get(actor) or b""
+def _kept(state: LedgerState, packed: bytes, place: int) -> KeyKept:
+    return state.keys[KEY.unpack_from(packed, place)[0]]
+
+
+def _keep(state: LedgerState, key: int, new: KeyKept, at: Instant) -> None:
+    """List a key among its actor's, where it ends, and drop those that are over: they come first, each once."""
+    mine = state.keys_of.get(new.actor) or b""
     first = 0
-    while first < len(mine):
-        kept = state.keys.get(KEY.unpack_from(mine, first)[0])
-        if kept is not None and not _is_over(state, kept, at):
-            break
+    while first < len(mine) and _is_over(state, _kept(state, mine, first), at):
+        state.keys.drop(KEY.unpack_from(mine, first)[0])
         first += KEY.size
-    return mine[first:]
+    live = mine[first:]
+    other = state.keys.get(key)
+    if other is not None and other.actor != new.actor:
+        _unlist(state, other.actor, key)
+    # Mostly the last; but what was sent ahead of its time outlives what comes next.
+    place = bisect_right(range(len(live) // KEY.size), new.at, key=lambda n: _kept(state, live, n * KEY.size).at)
+    state.keys.put(key, new)
+    state.keys_of.put(new.actor, live[: place * KEY.size] + KEY.pack(key) + live[place * KEY.size :])
+
+
+def _unlist(state: LedgerState, actor: str, key: int) -> None:
+    """Another actor's key has the same number, which is theirs from now on: the older one is over."""
+    left = [one for (one,) in KEY.iter_unpack(state.keys_of.get(actor) or b"") if one != key]
+    if left:
+        state.keys_of.put(actor, b"".join(map(KEY.pack, left)))
+    else:
+        state.keys_of.drop(actor)
 
 
 def remember(state: LedgerState, record: Record[Any], revision: Revision) -> None:
@@ -114,9 +132,4 @@ def remember(state: LedgerState, record: Record[Any], revision: Revision) -> Non
     elif record.key:
         # A repeat is judged by when it was first sent: a key lives from then on, if that is later than now.
         since = max(record.at, record.sent)
-        live = _live_keys(state, record.actor, record.at)
-        mine = state.keys_of.get(record.actor) or b""
-        for (key,) in KEY.iter_unpack(mine[: len(mine) - len(live)]):
-            state.keys.drop(key)
-        state.keys.put(record.key, KeyKept(record.actor, record.body, since, revision, record.answer))
-        state.keys_of.put(record.actor, live + KEY.pack(record.key))
+        _keep(state, record.key, KeyKept(record.actor, record.body, since, revision, record.answer), record.at)

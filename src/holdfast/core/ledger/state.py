@@ -96,7 +96,7 @@ class LedgerState:
     #: By session and number modulo the window: the ring of what a repeat is answered.
     answered: Table[tuple[int, int], Remembered]
     keys: Table[int, KeyKept]
-    #: By principal: its keys, packed, oldest first.
+    #: By principal: its keys, packed, in the order in which they end.
     keys_of: Table[str, bytes]
     overrides: Table[int, Override]
 
@@ -166,5 +166,5 @@ class LedgerState:
         for uid, session in self.sessions.unordered():
             self.session_of.put(session.principal, uid)
         self.keys_of = Table()
-        for key, kept in sorted(self.keys.unordered(), key=lambda row: row[1].revision):
+        for key, kept in sorted(self.keys.unordered(), key=lambda row: (row[1].at, row[1].revision)):
             self.keys_of.put(kept.actor, (self.keys_of.get(kept.actor) or b"") + KEY.pack(key))

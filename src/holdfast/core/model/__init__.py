@@ -1,16 +1,18 @@
 """What exists.
 
 - `shapes`      the two kinds of struct: documents people write, rows the log holds by the million
+- `defaults`    one spelling for what is as it is by default
 - `quantity`    amounts as people write them: `500m`, `4Gi`, `30s`
 - `resources`   resource vectors and their arithmetic
 - `settings`    the numbers of the promises, and the function that refuses an unsafe set
 - `meta`        metadata, owners, finalizers, conditions
 - `tenancy`     Tenant, Quota, PriorityClass, Principal, Token
+- `secrets`     tokens as people hold them, and the hash that is stored
 - `topology`    Region, NodePool, Node
 - `workload`    Template, Workload and its rules
 - `allotment`   Assignment, Grant, RecoveryBudget, Right: what the platform gives to a region
 - `control`     SchedulerPolicy, Override: how people steer
 - `lifecycle`   the slot's edge table
 - `placement`   Slot, SchedulingRequest, Reservation, Room: what a region holds
-- `evidence`    Decision, AuditEvent: what is kept beside the log and never folded
+- `evidence`    Decision, AuditEvent, Denial: what is kept beside the log, or in it, and never folded
 """

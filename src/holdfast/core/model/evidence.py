@@ -1,7 +1,8 @@
-"""What a decision was based on, and what people did: the second section of a batch.
+"""What a decision was based on, what people did, and what they were denied.
 
-Both are durable with their batch and never folded into state. Together with the record beside them they are what one
-needs to reconstruct one decision from one workload generation.
+The first two are the second section of a batch: durable with it and never folded into state. Together with the record
+beside them they are what one needs to reconstruct one decision from one workload generation. Denials have no accepted
+command to lie beside, so they come in records of their own (`ledger.denials`), and are not folded either.
 """
 
 from __future__ import annotations
@@ -59,3 +60,18 @@ class AuditEvent(Row, frozen=True, tag="audit"):
     at: Instant
     command: str
     body: bytes
+
+
+class Denial(Row, frozen=True):
+    """Who was denied what, and why: so often between two instants.
+
+    `what` is a command's tag, or a verb with the path and the kind that was asked for.
+    """
+
+    actor: str
+    what: str
+    code: str
+    tenant: str
+    count: int
+    first: Instant
+    last: Instant

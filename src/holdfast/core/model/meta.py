@@ -58,6 +58,7 @@ class Reason(StrEnum):
     WAITING_FOR_REGION = "waiting-for-region"
     NEVER_FITS = "never-fits"
     NOT_YET_EXAMINED = "not-yet-examined"
+    NOT_YET_KNOWN = "not-yet-known"
     STALE_VIEW = "stale-view"
     PLUGIN_FAILED = "plugin-failed"
     SESSION_ENDED = "session-ended"

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from holdfast.core.model.defaults import Canonical
 
-class Document(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+
+class Document(Canonical, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
     """An object, or a part of one, that people write."""
 
 

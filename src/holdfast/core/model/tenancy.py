@@ -10,10 +10,16 @@ from holdfast.core.model.shapes import Document, Instant
 
 
 class TenantSpec(Document, frozen=True):
-    """A customer of the platform. Its priority classes are the only ones its workloads may name."""
+    """A customer of the platform. Its priority classes are the only ones its workloads may name.
+
+    `pending_max` is how many replicas may be wanted and not bound, over all its workloads. `submits_per_minute` is
+    judged by the API in the leader's memory, and not by the ledger.
+    """
 
     priority_classes: tuple[str, ...] = ()
     workloads_max: int = 10_000
+    pending_max: int = 20_000
+    submits_per_minute: int = 600
 
 
 class Tenant(Document, frozen=True, tag="Tenant"):
@@ -92,7 +98,7 @@ class Principal(Document, frozen=True, tag="Principal"):
 
 
 class TokenSpec(Document, frozen=True):
-    """A secret's hash, never the secret; whom it speaks for, and until when."""
+    """A secret's hash, never the secret (see `secrets`); whom it speaks for, and until when."""
 
     principal: str
     hash: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from holdfast.core.model.meta import Labels, Meta, Status
+from holdfast.core.model.meta import Condition, Labels, Meta, Status
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.shapes import Document, Instant, Revision, Row
 
@@ -28,7 +28,8 @@ class RegionSpec(Document, frozen=True):
 class RegionStatus(Document, frozen=True):
     """What the platform knows of a region, from the region's own log.
 
-    `session` is the session that has joined with that log: only in it may the region speak for what it holds.
+    `session` is the session that has joined with that log: only in it may the region speak for what it holds. `address`
+    is where it then said that its servers are reached; empty: it did not say.
     """
 
     health: RegionHealth = RegionHealth.HEALTHY
@@ -38,8 +39,9 @@ class RegionStatus(Document, frozen=True):
     cursor: Revision = 0
     heard_at: Instant = 0
     tombstones: tuple[str, ...] = ()
-    conditions: Status = Status()
+    conditions: tuple[Condition, ...] = ()
     session: Revision = 0
+    address: str = ""
 
 
 class Region(Document, frozen=True, tag="Region"):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from holdfast.core.model.meta import Labels, Meta, Status
+from holdfast.core.model.meta import Condition, Labels, Meta
 from holdfast.core.model.resources import NOTHING, Resources
-from holdfast.core.model.shapes import Document
+from holdfast.core.model.shapes import Document, Instant
 from holdfast.core.model.topology import Toleration
 
 
@@ -34,7 +34,10 @@ class Apart(Document, frozen=True):
 
 
 class Template(Document, frozen=True):
-    """What runs, and what a node must offer to run it."""
+    """What runs, and what a node must offer to run it.
+
+    `restarted` is when its people last asked for a restart: another template, so a rollout.
+    """
 
     command: tuple[str, ...] = ()
     environment: Labels = ()
@@ -48,6 +51,7 @@ class Template(Document, frozen=True):
     spread: tuple[Spread, ...] = ()
     apart: tuple[Apart, ...] = ()
     restarts_max: int = 3
+    restarted: Instant = 0
 
 
 class Failover(StrEnum):
@@ -103,7 +107,7 @@ class WorkloadStatus(Document, frozen=True):
     bound: int = 0
     ready: int = 0
     serving: int = 0
-    conditions: Status = Status()
+    conditions: tuple[Condition, ...] = ()
 
 
 class Workload(Document, frozen=True, tag="Workload"):
@@ -128,6 +132,8 @@ def contradictions(spec: WorkloadSpec) -> list[str]:
     if spec.batch and spec.exclusive:
         found.append("batch work completes and is not an identity to keep; make it a service or not exclusive")
     template = spec.template
+    if template.restarted < 0:
+        found.append("restarted is an instant and cannot be negative")
     if template.gpus < 0 or template.ports < 0 or not 0 < template.gpu_milli <= 1000:
         found.append("gpus and ports cannot be negative, and gpuMilli is between 1 and 1000")
     if template.gpus > 1 and template.gpu_milli != 1000:

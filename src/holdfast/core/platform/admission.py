@@ -2,6 +2,7 @@
 
 The one idea: tell at once what can never be, and let wait what only cannot be yet. A contradiction, an unknown name
 or a residency rule that no region satisfies is refused here; a quota that is used up is not, since quota comes back.
+How much may wait is bounded, so that no tenant fills every queue.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from holdfast.core.platform.checks import contradictory, in_use, malformed, refu
 from holdfast.core.platform.commands import PutWorkload
 from holdfast.core.platform.events import TemplateStored, WorkloadStored
 from holdfast.core.platform.names import refuse_marks, refuse_name
-from holdfast.core.platform.objects import already, merge, refuse_stale
+from holdfast.core.platform.objects import already, merge, refuse_unexpected
 from holdfast.core.platform.senders import outside_placement, outside_tenant
-from holdfast.core.platform.state import PlatformState, assignments_of, name_key
+from holdfast.core.platform.state import PlatformState, assignments_of, name_key, pending
 
 #: Replicas of one workload, and identities in one assignment: more would not fit one record of the log.
 COUNT_MAX = 100_000
@@ -41,7 +42,7 @@ def put_workload(state: PlatformState, command: PutWorkload, case: Case) -> Acce
     stored = state.workloads.get(state.workload_names.get(key) or 0)
     refused = (
         outside_placement(case, stored.spec) if stored is not None else _refuse_deleting(state, command)
-    ) or refuse_stale(f"Workload/{key}", stored, command.expect)
+    ) or refuse_unexpected(f"Workload/{key}", stored, command.expect)
     if refused is not None:
         return refused
     merged = merge(sent, stored, case)
@@ -105,6 +106,18 @@ def check_tenant(state: PlatformState, new: Workload, stored: Workload | None) -
     return None
 
 
+def check_pending(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """The tenant does not wait for more than it may; who is above that, since it was lowered, may always want less."""
+    name = new.meta.tenant
+    most, before = state.tenants[name].spec.pending_max, state.pending_of.get(name) or 0
+    after = before - (pending(stored) if stored is not None else 0) + pending(new)
+    if after <= max(before, most):
+        return None
+    facts = {"tenant": name, "pending": after, "most": most}
+    message = f"tenant {name} would wait for {after} replicas that are not bound, and may for {most}"
+    return Refused(Code.TOO_MANY_PENDING, message, facts)
+
+
 def check_places(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
     """At least one region that it may be in exists and is not retired."""
     placement = new.spec.placement
@@ -160,6 +173,7 @@ def check_identity(state: PlatformState, new: Workload, stored: Workload | None)
 CHECKS: tuple[Callable[[PlatformState, Workload, Workload | None], Refused | None], ...] = (
     check_shape,
     check_tenant,
+    check_pending,
     check_places,
     check_recovery,
     check_identity,

@@ -15,13 +15,13 @@ from holdfast.core.ledger.registry import Case
 from holdfast.core.ledger.table import Table
 from holdfast.core.model.allotment import RecoveryBudget
 from holdfast.core.model.resources import NOTHING, Resources, exceeded, ill_formed
+from holdfast.core.model.secrets import HASH_CHARACTERS, is_hash
 from holdfast.core.model.tenancy import Principal, PriorityClass, Quota, Right, Tenant, Token
 from holdfast.core.model.topology import NodePool, Region
 from holdfast.core.platform.state import PlatformState, charge_key
 
 #: Static priorities stay far inside what a score can carry.
 PRIORITY_MAX = 1_000_000
-HASH_MAX = 256
 
 
 def malformed(message: str, **facts: Any) -> Refused:
@@ -51,8 +51,14 @@ def refuse_unknown(kind: str, names: Iterable[str], table: Table[str, Any]) -> R
 
 
 def check_tenant(state: PlatformState, new: Tenant, stored: Tenant | None, case: Case) -> Refused | None:
-    if new.spec.workloads_max < 0:
-        return malformed("workloadsMax cannot be negative", workloadsMax=new.spec.workloads_max)
+    limits = {
+        "workloadsMax": new.spec.workloads_max,
+        "pendingMax": new.spec.pending_max,
+        "submitsPerMinute": new.spec.submits_per_minute,
+    }
+    for name, limit in limits.items():
+        if limit < 0:
+            return malformed(f"{name} cannot be negative", **{name: limit})
     return refuse_unknown("PriorityClass", new.spec.priority_classes, state.priority_classes)
 
 
@@ -83,8 +89,8 @@ def check_principal(state: PlatformState, new: Principal, stored: Principal | No
 
 def check_token(state: PlatformState, new: Token, stored: Token | None, case: Case) -> Refused | None:
     spec = new.spec
-    if not 0 < len(spec.hash) <= HASH_MAX:
-        return malformed(f"a token's hash has 1 to {HASH_MAX} characters", characters=len(spec.hash))
+    if not is_hash(spec.hash):
+        return malformed(f"a token's hash is {HASH_CHARACTERS} hexadecimal digits", characters=len(spec.hash))
     if stored is not None and stored.spec.revoked and not spec.revoked:
         return contradictory("a revoked token stays revoked; make another", token=new.meta.name)
     if spec.expires <= case.at:

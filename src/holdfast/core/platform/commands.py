@@ -18,38 +18,46 @@ from holdfast.core.model.workload import Workload
 
 # Objects
 
+#: Expected of an object that must not exist.
+ABSENT: Revision = -1
+
 #: What operators write.
 OperatorObject = Tenant | Quota | PriorityClass | Principal | Token | Region | NodePool | RecoveryBudget
 
 
 class Put(Row, frozen=True, tag="put"):
-    """Create or change an object. `expect` is the revision it was read at; 0: whatever is there."""
+    """Create or change an object. `expect` is the revision it was read at, or `ABSENT`; 0: whatever is there."""
 
     object: OperatorObject
     expect: Revision = 0
 
 
 class PutWorkload(Row, frozen=True, tag="put-workload"):
-    """Create or change a workload. `expect` is the revision it was read at; 0: whatever is there."""
+    """Create or change a workload. `expect` is the revision it was read at, or `ABSENT`; 0: whatever is there."""
 
     workload: Workload
     expect: Revision = 0
 
 
 class Delete(Row, frozen=True, tag="delete"):
-    """Remove an object that nothing refers to. `uid` is the one that is meant; 0: whatever has the name."""
+    """Remove an object that nothing refers to. `uid` is the one that is meant; 0: whatever has the name.
+
+    `expect` is the revision it was read at; 0: whatever is there.
+    """
 
     kind: str
     name: str
     uid: Revision = 0
+    expect: Revision = 0
 
 
 class DeleteWorkload(Row, frozen=True, tag="delete-workload"):
-    """End a workload everywhere; it is gone when every region has released it."""
+    """End a workload everywhere; it is gone when every region has released it. `uid` and `expect` as in `Delete`."""
 
     tenant: str
     name: str
     uid: Revision = 0
+    expect: Revision = 0
 
 
 class ReleaseFinalizer(Row, frozen=True, tag="release-finalizer"):
@@ -60,7 +68,7 @@ class ReleaseFinalizer(Row, frozen=True, tag="release-finalizer"):
 
 
 class ReportStatus(Row, frozen=True, tag="report-status"):
-    """What the regions together say of a workload, as of a generation of its spec."""
+    """What the regions together say of a workload, as of a generation of its spec. Conditions it does not name stay."""
 
     workload: Revision
     observed_generation: int
@@ -161,10 +169,11 @@ class AttestRight(Row, frozen=True, tag="attest-right"):
 
 
 class JoinRegion(Row, frozen=True, tag="join-region"):
-    """A region's log speaks for the region, in this session."""
+    """A region's log speaks for the region, in this session. `address` is where its servers are reached, if it says."""
 
     region: str
     log_id: str
+    address: str = ""
 
 
 class Acknowledge(Row, frozen=True, tag="acknowledge"):

@@ -130,13 +130,15 @@ class RegionJoined(Row, frozen=True, tag="region-joined"):
     log_id: str
     session: Revision
     health: RegionHealth
+    address: str = ""
 
 
 class RegionRejoined(Row, frozen=True, tag="region-rejoined"):
-    """The same log speaks again, in another session."""
+    """The same log speaks again, in another session or from another address."""
 
     region: str
     session: Revision
+    address: str = ""
 
 
 class RegionAcknowledged(Row, frozen=True, tag="region-acknowledged"):

@@ -30,8 +30,10 @@ from holdfast.core.platform.state import (
     grant_key,
     index_assignment,
     index_offer,
+    index_pending,
     index_workload,
     name_key,
+    pending,
     validity_key,
 )
 
@@ -73,8 +75,9 @@ def deletion_begun(state: PlatformState, event: e.DeletionBegun, stamp: Stamp) -
     workload = state.workloads[event.workload]
     deletion = Deletion(by=stamp.actor, at=stamp.at)
     meta = replace(workload.meta, revision=stamp.revision, deletion=deletion, finalizers=event.finalizers)
+    _unindex_workload(state, event.workload)
     state.workloads.put(event.workload, replace(workload, meta=meta))
-    state.workload_names.drop(name_key(meta.tenant, meta.name))
+    index_workload(state, event.workload, state.workloads[event.workload])
 
 
 def finalizers_released(state: PlatformState, event: e.FinalizersReleased, stamp: Stamp) -> None:
@@ -106,6 +109,7 @@ def _unindex_workload(state: PlatformState, uid: Revision) -> None:
         state.workload_counts.put(tenant, count)
     else:
         state.workload_counts.drop(tenant)
+    index_pending(state, tenant, -pending(old))
 
 
 def template_stored(state: PlatformState, event: e.TemplateStored, stamp: Stamp) -> None:
@@ -119,7 +123,10 @@ def templates_forgotten(state: PlatformState, event: e.TemplatesForgotten, stamp
 
 def status_reported(state: PlatformState, event: e.StatusReported, stamp: Stamp) -> None:
     """The revision stays: an edit of the spec is not stale because replicas came up meanwhile."""
-    state.workloads.put(event.workload, replace(state.workloads[event.workload], status=event.status))
+    old = state.workloads[event.workload]
+    new = replace(old, status=event.status)
+    state.workloads.put(event.workload, new)
+    index_pending(state, old.meta.tenant, pending(new) - pending(old))
 
 
 # What regions are given
@@ -212,11 +219,12 @@ def region_joined(state: PlatformState, event: e.RegionJoined, stamp: Stamp) -> 
         cursor=0,
         heard_at=stamp.at,
         session=event.session,
+        address=event.address,
     )
 
 
 def region_rejoined(state: PlatformState, event: e.RegionRejoined, stamp: Stamp) -> None:
-    _set_region(state, event.region, heard_at=stamp.at, session=event.session)
+    _set_region(state, event.region, heard_at=stamp.at, session=event.session, address=event.address)
 
 
 def region_acknowledged(state: PlatformState, event: e.RegionAcknowledged, stamp: Stamp) -> None:
@@ -232,8 +240,8 @@ def region_retired(state: PlatformState, event: e.RegionRetired, stamp: Stamp) -
     if event.log_id:
         tombstones = (*tombstones, event.log_id)
         state.tombstones.put(event.log_id, event.region)
-    retired = RegionHealth.RETIRED
-    _set_region(state, event.region, health=retired, since=stamp.at, log_id="", session=0, tombstones=tombstones)
+    silent = {"log_id": "", "session": 0, "address": ""}
+    _set_region(state, event.region, health=RegionHealth.RETIRED, since=stamp.at, tombstones=tombstones, **silent)
 
 
 # Policy

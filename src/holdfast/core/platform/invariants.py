@@ -161,7 +161,7 @@ def retired(at: Places) -> Found:
             if _is_retired(at.state, finalizer.owner.removeprefix("region/")):
                 yield f"workload {uid} waits for retired {finalizer.owner}"
     for name, region in at.rows("regions"):
-        speaks = region.status.log_id or region.status.session
+        speaks = region.status.log_id or region.status.session or region.status.address
         if region.status.log_id in at.state.tombstones or (_is_retired(at.state, name) and speaks):
             yield f"region {name} speaks with the log {region.status.log_id}, which is tombstoned"
 

@@ -19,7 +19,8 @@ from holdfast.core.platform.state import PlatformState, charge_key, name_key
 Counts = Counter[tuple[object, ...]]
 
 _LISTS = ("assignments_of", "rights_of")
-_INDEXES = ("session_of", "workload_names", "workload_counts", "template_uses", "offered_of", *_LISTS)
+_SUMS = ("workload_counts", "pending_of")
+_INDEXES = ("session_of", "workload_names", "template_uses", "offered_of", *_SUMS, *_LISTS)
 
 
 def miscounted_anywhere(state: PlatformState) -> Iterator[str]:
@@ -53,6 +54,7 @@ def changed_counts(near: Nearby[PlatformState]) -> Counts:
             found["workload_counts", meta.tenant] += sign
             if meta.deletion is None:
                 found["workload_names", name_key(meta.tenant, meta.name), uid] += sign
+                found["pending_of", meta.tenant] += sign * max(workload.spec.replicas - workload.status.bound, 0)
             for digest in state.templates_of.get(uid) or ():
                 found["template_uses", digest, meta.tenant] += sign
         for uid, assignment in present(state, "assignments", near.keys("assignments")):
@@ -74,7 +76,7 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
     match table:
         case "workload_names" | "session_of":
             kept[table, key, row] += sign
-        case "workload_counts":
+        case "workload_counts" | "pending_of":
             kept[table, key] += sign * row
         case "template_uses":
             for tenant, count in row:
@@ -88,9 +90,9 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
 
 
 def _keys_out_of_order(near: Nearby[PlatformState]) -> Iterator[str]:
-    """An actor's keys are those of before without what is gone, and what is new after them."""
+    """An actor's keys are those of before without what is gone and with what is new, in the order in which they end."""
     gone: dict[str, set[int]] = {}
-    come: dict[str, list[tuple[int, int]]] = {actor: [] for actor in near.keys("keys_of")}
+    come: dict[str, list[int]] = {actor: [] for actor in near.keys("keys_of")}
     for key, old, new in near.change.rows("keys"):
         if old is not None and new is not None and (old.actor, old.revision) == (new.actor, new.revision):
             continue
@@ -98,12 +100,11 @@ def _keys_out_of_order(near: Nearby[PlatformState]) -> Iterator[str]:
             gone.setdefault(old.actor, set()).add(key)
             come.setdefault(old.actor, [])
         if new is not None:
-            come.setdefault(new.actor, []).append((new.revision, key))
+            come.setdefault(new.actor, []).append(key)
     for actor, new_keys in come.items():
-        kept, lost = near.before.keys_of.get(actor) or b"", gone.get(actor)
-        if lost:
-            kept = b"".join(KEY.pack(key) for (key,) in KEY.iter_unpack(kept) if key not in lost)
-        expected = kept + b"".join(KEY.pack(key) for _, key in sorted(new_keys))
-        last = near.state.keys.get(*KEY.unpack(kept[-KEY.size :])) if kept and new_keys else None
-        if (near.state.keys_of.get(actor) or b"") != expected or (last and last.revision >= min(new_keys)[0]):
-            yield f"keys_of {actor} does not list its keys, oldest first"
+        lost, row_of = gone.get(actor, set()), near.state.keys.get
+        old_keys = [key for (key,) in KEY.iter_unpack(near.before.keys_of.get(actor) or b"") if key not in lost]
+        rows = [(key, row_of(key)) for key in (*old_keys, *new_keys)]
+        ends = sorted((row.at, row.revision, key) for key, row in rows if row is not None)
+        if (near.state.keys_of.get(actor) or b"") != b"".join(KEY.pack(key) for _, _, key in ends):
+            yield f"keys_of {actor} does not list its keys in the order in which they end"

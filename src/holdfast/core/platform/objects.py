@@ -13,15 +13,15 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, stale
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.meta import Meta
+from holdfast.core.model.meta import Condition, Meta, Reason, Truth
 from holdfast.core.model.resources import NOTHING
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.tenancy import Quota
 from holdfast.core.model.topology import NodePool, Region, RegionStatus
-from holdfast.core.model.workload import Workload
+from holdfast.core.model.workload import Workload, WorkloadStatus
 from holdfast.core.platform.breaches import BreachEvent, recount_account, recount_region
 from holdfast.core.platform.checks import CHECKS
-from holdfast.core.platform.commands import Delete, OperatorObject, Put
+from holdfast.core.platform.commands import ABSENT, Delete, OperatorObject, Put
 from holdfast.core.platform.events import ObjectRemoved, ObjectStored, ValiditiesDropped
 from holdfast.core.platform.names import refuse_marks, refuse_name
 from holdfast.core.platform.senders import outside_everywhere, outside_whole_region
@@ -41,7 +41,7 @@ def put(state: PlatformState, command: Put, case: Case) -> Accepted | Refused:
     stored: Any = state.table(TABLE_OF[kind]).get(name)
     if stored is not None:
         refused = _refuse_scope(stored, case)
-    refused = refused or refuse_stale(f"{kind}/{name}", stored, command.expect)
+    refused = refused or refuse_unexpected(f"{kind}/{name}", stored, command.expect)
     if refused is not None:
         return refused
     merged = merge(sent, stored, case)
@@ -60,8 +60,11 @@ def delete(state: PlatformState, command: Delete, case: Case) -> Accepted | Refu
     stored: Any = state.table(TABLE_OF[command.kind]).get(command.name)
     if stored is None:
         return not_found(command.kind, command.name)
-    refused = _refuse_scope(stored, case) or refuse_other_uid(
-        f"{command.kind}/{command.name}", stored.meta, command.uid
+    key = f"{command.kind}/{command.name}"
+    refused = (
+        _refuse_scope(stored, case)
+        or refuse_other_uid(key, stored.meta, command.uid)
+        or refuse_stale(key, stored, command.expect)
     )
     if refused is not None:
         return refused
@@ -79,10 +82,34 @@ def merge(sent: T, stored: T | None, case: Case) -> T:
         meta = Meta(name=sent.meta.name, tenant=tenant, labels=labels, annotations=annotations, created_by=case.actor)
         if isinstance(sent, Region):
             return replace(sent, meta=meta, status=RegionStatus(since=case.at))
+        if isinstance(sent, Workload):
+            return replace(sent, meta=meta, status=WorkloadStatus(conditions=(_not_yet_known(case),)))
         return type(sent)(meta=meta, spec=sent.spec)  # type: ignore[arg-type]
     generation = stored.meta.generation + (sent.spec != stored.spec)
     meta = replace(stored.meta, labels=labels, annotations=annotations, generation=generation)
     return replace(stored, meta=meta, spec=sent.spec)
+
+
+def _not_yet_known(case: Case) -> Condition:
+    """What can be told of a workload that nobody has looked at."""
+    return Condition(
+        type="Fits",
+        status=Truth.UNKNOWN,
+        reason=Reason.NOT_YET_KNOWN,
+        message="no region has told what its nodes can hold",
+        since=case.at,
+        observed_generation=1,
+    )
+
+
+def refuse_unexpected(key: str, stored: OperatorObject | Workload | None, expect: Revision) -> Refused | None:
+    """What is stored is not what the sender expects: nothing at all, or the revision that was read."""
+    if expect != ABSENT:
+        return refuse_stale(key, stored, expect)
+    if stored is None:
+        return None
+    facts = {"key": key, "uid": stored.meta.uid, "revision": stored.meta.revision}
+    return Refused(Code.EXISTS, f"{key} exists", facts)
 
 
 def refuse_stale(key: str, stored: OperatorObject | Workload | None, expect: Revision) -> Refused | None:

@@ -28,11 +28,16 @@ _H = RegionHealth
 #: What region health may say, by what the region is.
 JUDGEMENTS = {_H.HEALTHY: (_H.SUSPECT,), _H.SUSPECT: (_H.HEALTHY, _H.LOST), _H.LOST: (_H.HEALTHY,), _H.RETIRED: ()}
 LOG_ID_MAX = 256
+ADDRESS_MAX = 512
 
 
 def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accepted | Refused:
     """One log speaks for a region, from the first time until the region is retired."""
-    refused = refuse_other_region(state, command.region, case) or _refuse_log_id(state, command.log_id)
+    refused = (
+        refuse_other_region(state, command.region, case)
+        or _refuse_log_id(state, command.log_id)
+        or _refuse_address(command.address)
+    )
     if refused is not None:
         return refused
     status, session = state.regions[command.region].status, case.envelope.session
@@ -42,12 +47,12 @@ def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accept
             return Refused(Code.EXISTS, f"the log {command.log_id} speaks for region {other}", {"region": other})
         # A retired region begins anew; one that was lost before it was ever heard is not healthy for having joined.
         health = _H.HEALTHY if status.health is _H.RETIRED else status.health
-        return Accepted((RegionJoined(command.region, command.log_id, session, health),))
+        return Accepted((RegionJoined(command.region, command.log_id, session, health, command.address),))
     if status.log_id != command.log_id:
         return _diverged(command.region, status)
-    if status.session == session:
+    if (status.session, status.address) == (session, command.address):
         return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
-    return Accepted((RegionRejoined(command.region, session),))
+    return Accepted((RegionRejoined(command.region, session, command.address),))
 
 
 def acknowledge(state: PlatformState, command: Acknowledge, case: Case) -> Accepted | Refused:
@@ -77,6 +82,12 @@ def _refuse_log_id(state: PlatformState, log_id: str) -> Refused | None:
         return None
     message = f"the log {log_id} is tombstoned: stop everything; only a new log may join"
     return Refused(Code.TOMBSTONED, message, {"log_id": log_id, "region": state.tombstones[log_id]})
+
+
+def _refuse_address(address: str) -> Refused | None:
+    if len(address) <= ADDRESS_MAX and address.isprintable():
+        return None
+    return malformed(f"an address has at most {ADDRESS_MAX} printable characters", characters=len(address))
 
 
 def _diverged(region: str, status: RegionStatus) -> Refused:

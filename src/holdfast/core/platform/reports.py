@@ -2,7 +2,8 @@
 
 The one idea: a report is of a generation. One that looked at an older generation than the report before it is stale
 and changes nothing, so a slow controller can never show an old rollout as done. When a condition holds since is the
-ledger's to say.
+ledger's to say. A condition that a report does not name stays: who reports one thing need not know of the others, and
+what is no longer so is reported as false.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Refused, not_found, stale
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.meta import Condition, Status, with_condition
+from holdfast.core.model.meta import Condition, with_condition
 from holdfast.core.model.workload import Workload, WorkloadStatus
 from holdfast.core.platform.checks import malformed
 from holdfast.core.platform.commands import ReportStatus
@@ -33,9 +34,7 @@ def report_status(state: PlatformState, command: ReportStatus, case: Case) -> Ac
         bound=command.bound,
         ready=command.ready,
         serving=command.serving,
-        conditions=Status(
-            observed_generation=command.observed_generation, conditions=_conditions(workload, command, case)
-        ),
+        conditions=_conditions(workload, command, case),
     )
     if reported == workload.status:
         return already(f"Workload/{workload.meta.name}", workload.meta.revision)
@@ -62,9 +61,8 @@ def _refuse_generation(workload: Workload, command: ReportStatus) -> Refused | N
 
 
 def _conditions(workload: Workload, command: ReportStatus, case: Case) -> tuple[Condition, ...]:
-    """The conditions that are reported, each since when its status is what it is; others are gone."""
-    types = {condition.type for condition in command.conditions}
-    kept = tuple(c for c in workload.status.conditions.conditions if c.type in types)
+    """The conditions that are reported, each since when its status is what it is, among those that others reported."""
+    kept = workload.status.conditions
     for condition in command.conditions:
         kept = with_condition(kept, replace(condition, since=case.at))
     return kept

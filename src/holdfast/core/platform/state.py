@@ -59,6 +59,7 @@ class PlatformState(LedgerState):
         TableSpec("breaches", tuple[str, str], Breach),
         TableSpec("workload_names", str, int, derived=True),
         TableSpec("workload_counts", str, int, derived=True),
+        TableSpec("pending_of", str, int, derived=True),
         TableSpec("template_uses", str, Uses, derived=True),
         TableSpec("assignments_of", int, tuple[int, ...], MANY, derived=True),
         TableSpec("rights_of", int, tuple[int, ...], MANY, derived=True),
@@ -94,6 +95,8 @@ class PlatformState(LedgerState):
     workload_names: Table[str, Revision]
     #: By tenant: how many workloads it has, those being deleted included.
     workload_counts: Table[str, int]
+    #: By tenant: how many replicas it wants that are not bound, over its workloads that are not being deleted.
+    pending_of: Table[str, int]
     template_uses: Table[str, Uses]
     #: By workload: its assignments, oldest first.
     assignments_of: Table[Revision, tuple[Revision, ...]]
@@ -129,6 +132,21 @@ def index_workload(state: PlatformState, uid: Revision, workload: Workload) -> N
     if workload.meta.deletion is None:
         state.workload_names.put(name_key(tenant, workload.meta.name), uid)
     state.workload_counts.put(tenant, (state.workload_counts.get(tenant) or 0) + 1)
+    index_pending(state, tenant, pending(workload))
+
+
+def pending(workload: Workload) -> int:
+    """How many replicas of a workload are wanted and not bound."""
+    return max(0, workload.spec.replicas - workload.status.bound) if workload.meta.deletion is None else 0
+
+
+def index_pending(state: PlatformState, tenant: str, change: int) -> None:
+    """Add to what a tenant waits for; nothing leaves no row."""
+    waiting = (state.pending_of.get(tenant) or 0) + change
+    if waiting:
+        state.pending_of.put(tenant, waiting)
+    else:
+        state.pending_of.drop(tenant)
 
 
 def index_assignment(state: PlatformState, uid: Revision, assignment: Assignment) -> None:

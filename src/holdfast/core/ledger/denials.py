@@ -1,0 +1,58 @@
+"""RecordDenials: who was denied what, on record.
+
+What is refused leaves no record by itself, so that nobody can grow the log by asking. That somebody tried, though, is
+for operators to know: the host adds denials up and records the sums, at most once a second (`host.denials`). Nothing is
+folded: they are read from the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.registry import Case, Lane, Rule
+from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.evidence import Denial
+from holdfast.core.model.shapes import Row
+
+#: Sums in one record, and characters of each text in them: a record stays far below its limit.
+DENIALS_MAX = 200
+TEXT_MAX = 256
+
+
+class RecordDenials(Row, frozen=True, tag="record-denials"):
+    """Who was denied what since the last such record."""
+
+    denials: tuple[Denial, ...]
+
+
+class DenialsRecorded(Row, frozen=True, tag="denials-recorded"):
+    denials: tuple[Denial, ...]
+
+
+def record_denials(state: LedgerState, command: RecordDenials, case: Case) -> Accepted | Refused:
+    """Some, not too many, each of which happened."""
+    count = len(command.denials)
+    if not 0 < count <= DENIALS_MAX:
+        return Refused(Code.TOO_LARGE, f"a record has 1 to {DENIALS_MAX} denials", {"denials": count})
+    for one in command.denials:
+        longest = max(map(len, (one.actor, one.what, one.code, one.tenant)))
+        if longest > TEXT_MAX or not one.code or one.count < 1 or not 0 <= one.first <= one.last:
+            facts = {"actor": one.actor[:TEXT_MAX], "count": one.count, "characters": longest}
+            return Refused(Code.MALFORMED, "a denial has a code, a count, and a first and a last time", facts)
+    return Accepted((DenialsRecorded(command.denials),))
+
+
+def denials_recorded(state: LedgerState, event: DenialsRecorded, stamp: Stamp) -> None:
+    """Operators read it in the log; it changes nothing."""
+
+
+RULE: Rule[Any] = Rule(
+    RecordDenials,
+    record_denials,
+    ("ledger",),
+    Lane.OPERATORS,
+    "operators see who tried",
+    "nothing to undo: it is a fact",
+)

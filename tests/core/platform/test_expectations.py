@@ -1,0 +1,57 @@
+"""What a sender may expect of an object before it changes or removes it."""
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.platform import commands as c
+from tests.support.platform import ACME, ROOT, a_quota, a_tenant, a_workload, a_world, cpu
+
+
+def test_what_must_not_exist_is_made_once() -> None:
+    bench = a_world()
+    made = bench.put(a_tenant("new"), expect=c.ABSENT)
+    refused = bench.refuse(Code.EXISTS, ROOT, c.Put(a_tenant("new", most=7), c.ABSENT))
+    assert (refused.facts["key"], refused.facts["revision"]) == ("Tenant/new", made)
+    bench.refuse(Code.EXISTS, ROOT, c.Put(a_tenant("new"), c.ABSENT))
+
+
+def test_a_workload_that_must_not_exist_may_be_made_beside_one_of_its_name_that_is_ending() -> None:
+    bench = a_world()
+    first = bench.put(a_workload(), expect=c.ABSENT)
+    refused = bench.refuse(Code.EXISTS, ACME, c.PutWorkload(a_workload(replicas=9), c.ABSENT))
+    assert refused.facts["revision"] == first
+    bench.assign(first, "eu", 1)
+    bench.accept(ACME, c.DeleteWorkload("acme", "web"))
+    assert bench.put(a_workload(), expect=c.ABSENT) != first
+
+
+def test_an_object_that_changed_since_it_was_read_is_not_removed() -> None:
+    bench = a_world()
+    read = bench.state.quotas["beta"].meta.revision
+    changed = bench.put(a_quota("beta", cpu(5_000)))
+    refused = bench.refuse(Code.STALE, ROOT, c.Delete("Quota", "beta", expect=read))
+    assert (refused.facts["seen"], refused.facts["catch_up_to"]) == (read, changed)
+    bench.refuse(Code.STALE, ROOT, c.Delete("Quota", "beta", expect=c.ABSENT))
+    bench.accept(ROOT, c.Delete("Quota", "beta", expect=changed))
+
+
+def test_a_workload_that_changed_since_it_was_read_is_not_ended() -> None:
+    bench = a_world()
+    read = bench.put(a_workload())
+    changed = bench.put(a_workload(replicas=9))
+    refused = bench.refuse(Code.STALE, ACME, c.DeleteWorkload("acme", "web", read, read))
+    assert refused.facts["catch_up_to"] == changed
+    bench.accept(ACME, c.DeleteWorkload("acme", "web", read, changed))
+
+
+def test_every_stale_put_and_delete_is_told_the_present_revision() -> None:
+    bench = a_world()
+    read, now = bench.put(a_tenant("new")), bench.put(a_tenant("new", most=7))
+    web = bench.put(a_workload())
+    stale = (
+        (ROOT, c.Put(a_tenant("new", most=8), read), now),
+        (ROOT, c.Delete("Tenant", "new", 7), now),
+        (ROOT, c.Delete("Tenant", "new", 0, read), now),
+        (ACME, c.PutWorkload(a_workload(replicas=9), web - 1), web),
+        (ACME, c.DeleteWorkload("acme", "web", 7), web),
+    )
+    for actor, command, revision in stale:
+        assert bench.refuse(Code.STALE, actor, command).facts["catch_up_to"] == revision
