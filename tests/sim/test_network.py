@@ -11,10 +11,14 @@ from random import Random
 
 import pytest
 
-from holdfast.host.transport import NoAnswer, Transport, TransportError, Unreachable
+from holdfast.host.transport import Flow, NoAnswer, Reply, Request, Transport, TransportError, Unreachable
 from holdfast.sim.links import CALM, ROUGH, Weather
 from holdfast.sim.loop import VirtualLoop, run_virtual
 from holdfast.sim.network import SimNetwork, SimTransport
+
+
+def get(path: str, body: bytes = b"") -> Request:
+    return Request("GET", path, body=body)
 
 
 class World:
@@ -31,25 +35,27 @@ class World:
     def join(self, name: str) -> SimTransport:
         peer = self.network.join(name)
 
-        async def echo(asker: str, body: bytes) -> bytes:
+        def echo(body: bytes) -> Reply:
             self.served.append(body.decode())
-            return b"%s.%d:%s" % (name.encode(), peer.life, body)
+            return Reply(body=b"%s.%d:%s" % (name.encode(), peer.life, body))
 
-        async def slow(asker: str, body: bytes) -> bytes:
-            await asyncio.sleep(int(body) / 1000)
-            return await echo(asker, b"slow")
-
-        async def tick(asker: str, body: bytes) -> AsyncIterator[bytes]:
+        async def tick(count: int) -> AsyncIterator[bytes]:
             try:
-                for number in range(int(body)):
+                for number in range(count):
                     yield b"%d" % number
                     await asyncio.sleep(0.1)
             finally:
                 self.served.append("tick ended")
 
-        peer.serve("echo", answer=echo)
-        peer.serve("slow", answer=slow)
-        peer.serve("tick", stream=tick)
+        async def serve(request: Request) -> Reply | Flow:
+            if request.path == "/tick":
+                return Flow(tick(int(request.body)))
+            if request.path == "/slow":
+                await asyncio.sleep(int(request.body) / 1000)
+                return echo(b"slow")
+            return echo(request.body)
+
+        peer.serve(serve)
         return peer
 
     @property
@@ -59,7 +65,7 @@ class World:
     async def outcome(self, body: str = "x", *, by: Transport | None = None, to: str = "b", ms: int = 1_000) -> str:
         """What came of a question: the answer, or the name of what was raised."""
         try:
-            return (await (by or self.a).ask(to, "echo", body.encode(), ms)).decode()
+            return (await (by or self.a).ask(to, get("/echo", body.encode()), ms)).body.decode()
         except TransportError as error:
             return type(error).__name__
 
@@ -67,7 +73,7 @@ class World:
         """What came of a stream, and how it ended."""
         came: list[int] = []
         try:
-            async for item in self.a.stream("b", "tick", b"%d" % count, idle_ms):
+            async for item in self.a.stream("b", get("/tick", b"%d" % count), idle_ms):
                 came.append(int(item))  # noqa: PERF401 - what came before it broke counts
         except TransportError as error:
             return came, type(error).__name__
@@ -332,7 +338,7 @@ def test_a_dead_peer_refuses_connections_until_its_next_life() -> None:
 
 def test_what_a_dying_peer_was_asked_is_not_answered_nor_done_by_its_next_life() -> None:
     async def story(world: World) -> None:
-        serving = asyncio.create_task(world.a.ask("b", "slow", b"5000", 60_000))
+        serving = asyncio.create_task(world.a.ask("b", get("/slow", b"5000"), 60_000))
         reading = asyncio.create_task(world.read(100))
         await after(150)
         under_way = asyncio.create_task(world.outcome(ms=60_000))
@@ -355,7 +361,7 @@ def test_a_call_of_a_dead_life_never_resumes_not_even_at_its_deadline() -> None:
         asking = asyncio.create_task(world.outcome(ms=100))
         reading = asyncio.create_task(world.read(3, idle_ms=100))
         await after(5)
-        slow = asyncio.create_task(world.a.ask("b", "slow", b"50", 100))
+        slow = asyncio.create_task(world.a.ask("b", get("/slow", b"50"), 100))
         await asyncio.sleep(0)
         world.a.die()
         again = asyncio.create_task(world.outcome())
@@ -386,7 +392,7 @@ def test_an_answer_that_came_in_the_moment_of_death_is_not_heard() -> None:
 
 def test_a_machine_that_was_isolated_before_it_died_tells_nobody() -> None:
     async def story(world: World) -> None:
-        asking = asyncio.create_task(world.a.ask("b", "slow", b"5000", 700))
+        asking = asyncio.create_task(world.a.ask("b", get("/slow", b"5000"), 700))
         await after(100)
         world.network.isolate("b")
         world.b.die()
@@ -400,7 +406,7 @@ def test_a_machine_that_was_isolated_before_it_died_tells_nobody() -> None:
 
 def test_a_pause_ends_with_the_life_and_what_it_had_to_say_is_never_said() -> None:
     async def story(world: World) -> None:
-        asking = asyncio.create_task(world.a.ask("b", "slow", b"100", 60_000))
+        asking = asyncio.create_task(world.a.ask("b", get("/slow", b"100"), 60_000))
         await after(50)
         world.network.pause("b")
         await after(100)
@@ -437,7 +443,7 @@ def test_unreachable_stays_a_promise_when_the_second_copy_finds_a_new_life() -> 
 
 def test_a_stream_that_nobody_reads_ends_at_its_source_once_the_partition_heals() -> None:
     async def story(world: World) -> None:
-        stream = world.a.stream("b", "tick", b"100000", 1_000)
+        stream = world.a.stream("b", get("/tick", b"100000"), 1_000)
         async with aclosing(stream):  # type: ignore[type-var]
             async for _ in stream:
                 world.network.partition("a", "b")
@@ -455,13 +461,13 @@ def test_what_is_served_runs_in_the_context_of_the_server_and_not_of_the_asker()
     whose: ContextVar[str] = ContextVar("whose", default="nobody")
 
     async def story(world: World) -> None:
-        async def who(asker: str, body: bytes) -> bytes:
-            return whose.get().encode()
+        async def who(request: Request) -> Reply:
+            return Reply(body=whose.get().encode())
 
         whose.set("server")
-        world.b.serve("who", answer=who)
+        world.b.serve(who)
         whose.set("asker")
-        assert await world.a.ask("b", "who", b"", 100) == b"server"
+        assert (await world.a.ask("b", get("/who"), 100)).body == b"server"
 
     tell(story)
 
@@ -516,6 +522,6 @@ def test_a_rough_hour_meets_every_fault() -> None:
 def test_a_peer_that_nobody_ever_was_is_unreachable_in_calm_weather() -> None:
     async def story(world: World) -> None:
         with pytest.raises(Unreachable):
-            await world.a.ask("nobody", "echo", b"", 100)
+            await world.a.ask("nobody", get("/echo"), 100)
 
     tell(story)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.host.store import Head, StoreError
-from holdfast.host.transport import NoAnswer, TransportError, Unreachable
+from holdfast.host.transport import NoAnswer, Reply, Request, TransportError, Unreachable
 from holdfast.sim.loop import NothingLeftToDo, run_virtual
 from holdfast.sim.world import Process, World
 
@@ -27,10 +27,10 @@ class Small:
     async def live(self, process: Process) -> None:
         self.processes[process.machine] = process
 
-        async def ping(peer: str, _body: bytes) -> bytes:
-            return f"{peer} reached {process.name}".encode()
+        async def pong(request: Request) -> Reply:
+            return Reply(body=f"{request.body.decode()} reached {process.name}".encode())
 
-        process.transport.serve("ping", answer=ping)
+        process.transport.serve(pong)
         store = process.store("log")
         while True:
             try:
@@ -41,7 +41,8 @@ class Small:
 
     async def ping(self, a: str, b: str) -> str:
         try:
-            return (await self.processes[a].transport.ask(b, "ping", b"", 2_000)).decode()
+            reply = await self.processes[a].transport.ask(b, Request("GET", "/ping", body=a.encode()), 2_000)
+            return reply.body.decode()
         except TransportError as error:
             return type(error).__name__
 

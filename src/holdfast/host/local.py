@@ -15,9 +15,11 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
-from holdfast.host.transport import Answering, NoAnswer, NoSuchMethod, Streaming, Unreachable
+from holdfast.host.transport import Declined, Flow, NoAnswer, Reply, Request, Serving, Unreachable, serve_nothing
 from holdfast.host.waiting import DeadlinePassed, within
 
 #: How many messages of a stream wait for their reader before the sender does.
@@ -45,48 +47,42 @@ class LocalTransport:
     def __init__(self, network: LocalNetwork, name: str) -> None:
         self.name = name
         self._network = network
-        self._answers: dict[str, Answering] = {}
-        self._streams: dict[str, Streaming] = {}
+        self._serving_with: Serving = serve_nothing
         #: What it waits for from others, and what it does for them.
         self._open: dict[_Pipe, None] = {}
         self._serving: dict[asyncio.Task[None], None] = {}
         self._journal = Journal("transport", peer=name)
 
-    async def ask(self, peer: str, method: str, body: bytes, timeout_ms: int) -> bytes:
-        asked = self._reach(peer)
-        if method not in asked._answers:
-            raise NoSuchMethod(f"{peer} answers no {method}")
-        pipe = _Pipe(1)
-        self._open[pipe] = None
-        asked._begin(asked._reply(method, self.name, body, pipe), method, pipe)
+    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        pipe, task = self._call(peer, request, 1)
         try:
-            message = await self._receive(pipe, peer, method, timeout_ms)
+            message = await self._receive(pipe, peer, request, timeout_ms)
         finally:
             del self._open[pipe]
-        assert message is not None, f"{peer} ended without an answer to {method}"
-        return message
+        if isinstance(message, Reply):
+            return message
+        task.cancel()
+        raise Declined(Reply(406, body=b"this is answered with a stream"))
 
-    async def stream(self, peer: str, method: str, body: bytes, idle_ms: int) -> AsyncIterator[bytes]:
-        asked = self._reach(peer)
-        if method not in asked._streams:
-            raise NoSuchMethod(f"{peer} streams no {method}")
-        pipe = _Pipe(self._network.buffer)
-        self._open[pipe] = None
-        task = asked._begin(asked._pour(method, self.name, body, pipe), method, pipe)
+    async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
+        pipe, task = self._call(peer, request, self._network.buffer)
         try:
-            while (message := await self._receive(pipe, peer, method, idle_ms)) is not None:
+            while (message := await self._receive(pipe, peer, request, idle_ms)) is not None:
+                if isinstance(message, Reply):
+                    raise Declined(message)
                 yield message
         finally:
             del self._open[pipe]
             task.cancel()
 
-    def serve(self, method: str, *, answer: Answering | None = None, stream: Streaming | None = None) -> None:
-        assert (answer is None) != (stream is None), f"{method} is answered either once or with a stream"
-        assert method not in self._answers.keys() | self._streams.keys(), f"{method} is served already"
-        if answer is not None:
-            self._answers[method] = answer
-        if stream is not None:
-            self._streams[method] = stream
+    def serve(self, serving: Serving) -> None:
+        self._serving_with = serving
+
+    def _call(self, peer: str, request: Request, buffer: int) -> tuple[_Pipe, asyncio.Task[None]]:
+        asked = self._reach(peer)
+        pipe = _Pipe(buffer)
+        self._open[pipe] = None
+        return pipe, asked._begin(asked._answer(request, pipe), request, pipe)
 
     async def close(self) -> None:
         """Leave the network. What it was doing for others is cancelled, and has ended when this returns."""
@@ -107,53 +103,54 @@ class LocalTransport:
             raise Unreachable(f"there is no {peer} in the network")
         return found
 
-    def _begin(self, work: Coroutine[Any, Any, None], method: str, pipe: _Pipe) -> asyncio.Task[None]:
+    def _begin(self, work: Coroutine[Any, Any, None], request: Request, pipe: _Pipe) -> asyncio.Task[None]:
         def ended(task: asyncio.Task[None]) -> None:
             del self._serving[task]
             # Only a cancelled task has not said how it ended; it may not even have begun.
-            pipe.end(NoAnswer(f"{self.name} left the network while it served {method}"))
+            pipe.end(NoAnswer(f"{self.name} left the network while it served {request.verb} {request.path}"))
 
-        task = asyncio.create_task(work, name=f"{self.name} serves {method}")
+        task = asyncio.create_task(work, name=f"{self.name} serves {request.verb} {request.path}")
         self._serving[task] = None
         task.add_done_callback(ended)
         return task
 
-    async def _reply(self, method: str, asker: str, body: bytes, pipe: _Pipe) -> None:
+    async def _answer(self, request: Request, pipe: _Pipe) -> None:
         try:
-            await pipe.put(await self._answers[method](asker, body))
+            found = await self._serving_with(replace(request, proven=""))
+            if isinstance(found, Flow):
+                await _pour(found.messages, pipe)
+            else:
+                await pipe.put(found)
         except Exception as error:
-            self._journal.error("answer-raised", error, method=method, asker=asker)
-            pipe.end(NoAnswer(f"{self.name} failed to answer {method}"))
+            self._journal.error("serving-raised", error, verb=request.verb, path=request.path)
+            pipe.end(NoAnswer(f"{self.name} failed to answer {request.verb} {request.path}"))
 
-    async def _pour(self, method: str, asker: str, body: bytes, pipe: _Pipe) -> None:
-        try:
-            source = self._streams[method](asker, body)
-            try:
-                async for message in source:
-                    await pipe.put(message)
-            finally:
-                if isinstance(source, AsyncGenerator):
-                    await source.aclose()
-            pipe.end(None)
-        except Exception as error:
-            self._journal.error("stream-raised", error, method=method, asker=asker)
-            pipe.end(NoAnswer(f"{self.name} failed to stream {method}"))
-
-    async def _receive(self, pipe: _Pipe, peer: str, method: str, limit_ms: int) -> bytes | None:
+    async def _receive(self, pipe: _Pipe, peer: str, request: Request, limit_ms: int) -> bytes | Reply | None:
         try:
             return await within(self._network.clock, limit_ms, pipe.get())
         except DeadlinePassed:
-            raise NoAnswer(f"nothing came from {peer} to {method} within {limit_ms} ms") from None
+            what = f"{request.verb} {request.path}"
+            raise NoAnswer(f"nothing came from {peer} to {what} within {limit_ms} ms") from None
+
+
+async def _pour(messages: AsyncIterator[bytes], pipe: _Pipe) -> None:
+    try:
+        async for message in messages:
+            await pipe.put(message)
+    finally:
+        if isinstance(messages, AsyncGenerator):
+            await messages.aclose()
+    pipe.end(None)
 
 
 class _Pipe:
     """Messages in order, so many at most, and then an end. Of several ends the first counts."""
 
     def __init__(self, size: int) -> None:
-        self._messages: asyncio.Queue[bytes | NoAnswer | None] = asyncio.Queue()
+        self._messages: asyncio.Queue[bytes | Reply | NoAnswer | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(size)
 
-    async def put(self, message: bytes) -> None:
+    async def put(self, message: bytes | Reply) -> None:
         """Send a message, once there is room for it."""
         await self._room.acquire()
         self._messages.put_nowait(message)
@@ -162,7 +159,7 @@ class _Pipe:
         """Send no more: that was all, or it broke."""
         self._messages.put_nowait(broken)
 
-    async def get(self) -> bytes | None:
+    async def get(self) -> bytes | Reply | None:
         """The next message, or None after the last. Raises how it broke, if it did."""
         message = await self._messages.get()
         self._room.release()

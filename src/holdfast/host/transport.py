@@ -1,18 +1,61 @@
 """The port to other processes: one request with one answer, or one ordered stream. Peers have names, not addresses.
 
-What a deadline or a broken connection leaves open is `NoAnswer`: the peer may have acted. `Unreachable` is a promise
-that it has not.
+A request reads as HTTP does (verb, path, query, headers, body), so that one function answers it whoever carries it:
+sockets, the network of a simulation, or a call within one process. What a deadline or a broken connection leaves open
+is `NoAnswer`: the peer may have acted. `Unreachable` is a promise that it has not.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from enum import StrEnum
 from typing import Protocol
 
-#: Answers one request of a named peer.
-Answering = Callable[[str, bytes], Awaitable[bytes]]
-#: Streams to a named peer, from what it asked with; ends when the iterator does.
-Streaming = Callable[[str, bytes], AsyncIterator[bytes]]
+from msgspec import Struct
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class Request(Struct, frozen=True):
+    """What is asked. Path and query are decoded, names of headers are lower case.
+
+    `proven` is the principal that the carrier itself has proven, by a client's certificate; empty where it has not. A
+    carrier sets it anew on every request that it receives, whatever the sender wrote there.
+    """
+
+    verb: str
+    path: str
+    query: Pairs = ()
+    headers: Pairs = ()
+    body: bytes = b""
+    proven: str = ""
+
+
+class Reply(Struct, frozen=True):
+    """One answer."""
+
+    status: int = 200
+    headers: Pairs = ()
+    body: bytes = b""
+
+
+class Framing(StrEnum):
+    """How a carrier that knows only bytes keeps the messages of a stream apart."""
+
+    LINES = "lines"
+    FRAMES = "frames"
+
+
+class Flow(Struct, frozen=True):
+    """An answer that goes on: messages in order. Lines hold no newline; frames hold anything."""
+
+    messages: AsyncIterator[bytes]
+    framing: Framing = Framing.LINES
+    headers: Pairs = ()
+
+
+#: Answers whatever is asked of a process. It never raises: what it cannot do is a reply too.
+Serving = Callable[[Request], Awaitable[Reply | Flow]]
 
 
 class TransportError(Exception):
@@ -27,19 +70,36 @@ class NoAnswer(TransportError):
     """It may have reached the peer, and no answer came in time: whatever was asked may have been done."""
 
 
-class NoSuchMethod(TransportError):
-    """The peer was reached and does not know what was asked for."""
+class Declined(TransportError):
+    """A stream was asked for, and the peer said something else: what it said."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(f"no stream: {reply.status} {reply.body[:200].decode(errors='replace')}")
+        self.reply = reply
 
 
 class Transport(Protocol):
     """One process's way to all others."""
 
-    async def ask(self, peer: str, method: str, body: bytes, timeout_ms: int) -> bytes:
+    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         """One request, one answer, within the time. Raises a `TransportError` otherwise."""
 
-    def stream(self, peer: str, method: str, body: bytes, idle_ms: int) -> AsyncIterator[bytes]:
-        """What the peer sends, each once and in order, until it ends. `NoAnswer` when it breaks or nothing comes for
-        `idle_ms`; close the iterator to end it from this side."""
+    def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
+        """What the peer sends, each message once and in order, until it ends. `Declined` when it answers once instead;
+        `NoAnswer` when it breaks or nothing comes for `idle_ms`; close the iterator to end it from this side."""
 
-    def serve(self, method: str, *, answer: Answering | None = None, stream: Streaming | None = None) -> None:
-        """Answer this method when peers ask for it: either with one answer or with a stream."""
+    def serve(self, serving: Serving) -> None:
+        """Answer what others ask of this process from now on."""
+
+
+async def serve_nothing(request: Request) -> Reply:
+    """What a process answers that serves nothing."""
+    return Reply(404, body=b"nothing is served here")
+
+
+def named(pairs: Pairs, name: str, otherwise: str = "") -> str:
+    """The first value of this name in a query or in headers."""
+    for key, value in pairs:  # asked several times for every request: a generator would cost more than it reads
+        if key == name:
+            return value
+    return otherwise

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.host.transport import NoAnswer, TransportError
+from holdfast.host.transport import NoAnswer, Reply, Request, TransportError
 from holdfast.sim.links import Lane, Links, Packet
 
-#: What comes back: an answer or an item, the end of a stream, or why there is no more.
-Message = bytes | TransportError | None
+#: What comes back: an answer, an item of a stream, its end, or why there is no more.
+Message = Reply | bytes | TransportError | None
 
 #: How long a reader that left a stream waits before it says so again, if that was lost.
 HANG_UP_AGAIN_MS = 1_000
@@ -31,11 +31,12 @@ class Asker(Protocol):
 class Call:
     """From the asker's end to the peer's, and back."""
 
-    def __init__(self, links: Links, asker: Asker, peer: str, method: str, body: bytes, room: int | None) -> None:
+    def __init__(self, links: Links, asker: Asker, peer: str, request: Request, room: int | None) -> None:
         self.asker = asker
         self.peer = peer
-        self.method = method
-        self.body = body
+        self.request = request
+        #: For people, and for the trace.
+        self.what = f"{request.verb} {request.path}"
         #: Streams only: how many more messages the reader has room for.
         self.room = asyncio.Semaphore(room or 0)
         self.is_stream = room is not None
@@ -73,9 +74,9 @@ class Call:
             links.tally["duplicated"] += 1
         verb = "stream" if self.is_stream else "ask"
         for _ in range(self._copies):
-            links.send(Packet(asker, self.peer, f"{verb} {self.method}", arrived, lost))
+            links.send(Packet(asker, self.peer, f"{verb} {self.what}", arrived, lost))
 
-    async def next(self, limit_ms: int) -> bytes | None:
+    async def next(self, limit_ms: int) -> Reply | bytes | None:
         """The next message, or None after the last. Raises why there is none. Never returns to a dead life."""
         if not self._inbox and not self.asker.is_dead:
             self._woken = self._links.loop.create_future()
@@ -123,7 +124,7 @@ class Call:
             if self.task is not None:
                 self.task.cancel()
 
-        self._links.send(Packet(self.asker.name, self.peer, f"hang up {self.method}", arrived, again))
+        self._links.send(Packet(self.asker.name, self.peer, f"hang up {self.what}", arrived, again))
 
     # The peer's end.
 
@@ -141,29 +142,29 @@ class Call:
     def reset(self) -> None:
         """The life that was to answer is over."""
         self._links.tally["reset"] += 1
-        self.send_back(NoAnswer(f"{self.peer} was gone before it answered {self.method}"))
+        self.send_back(NoAnswer(f"{self.peer} was gone before it answered {self.what}"))
 
     def send_back(self, message: Message) -> None:
         """Send the next message of a stream, or the answer of one copy."""
         number = self._sent if self.is_stream else 0
         self._sent += 1
-        verb = "item" if self.is_stream else "answer"
-        what = f"{verb} {self.method} {number}" if isinstance(message, bytes) else f"end {self.method} {number}"
+        kind = "item" if isinstance(message, bytes) else "answer" if isinstance(message, Reply) else "end"
+        what = f"{kind} {self.what} {number}"
         packet = Packet(self.peer, self.asker.name, what, lambda: self._take(number, message), lane=self._lane)
-        packet.is_answer = not self.is_stream and isinstance(message, bytes)
+        packet.is_answer = isinstance(message, Reply)
         self._links.send(packet)
 
     # What arrives at the asker's end.
 
     def _take(self, number: int, message: Message) -> None:
         if self._is_over:
-            self._links.tally["late"] += self._gave_up and isinstance(message, bytes)
+            self._links.tally["late"] += self._gave_up and isinstance(message, (Reply, bytes))
             return
         if number != self._taken:
             self._links.tally["broken"] += 1
-            message = NoAnswer(f"message {self._taken} of {self.method} from {self.peer} was lost")
+            message = NoAnswer(f"message {self._taken} of {self.what} from {self.peer} was lost")
         self._taken += 1
-        self._is_over = not self.is_stream or not isinstance(message, bytes)
+        self._is_over = not isinstance(message, bytes)
         self._inbox.append(message)
         self._wake()
 
@@ -173,7 +174,7 @@ class Call:
     def _time_out(self, limit_ms: int) -> None:
         if not self._inbox and not self._is_over:
             self._gave_up = True
-            self.fail(NoAnswer(f"nothing came from {self.peer} to {self.method} within {limit_ms} ms"))
+            self.fail(NoAnswer(f"nothing came from {self.peer} to {self.what} within {limit_ms} ms"))
 
     def _wake(self) -> None:
         if self._woken is not None and not self._woken.done():

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from random import Random
 
+from msgspec.structs import replace
+
 from holdfast.host.journal import Journal
-from holdfast.host.transport import Answering, NoAnswer, NoSuchMethod, Streaming, Unreachable
+from holdfast.host.transport import Declined, Flow, NoAnswer, Reply, Request, Serving, Unreachable, serve_nothing
 from holdfast.sim.calls import Call, Message
 from holdfast.sim.links import CALM, Links, Weather
 from holdfast.sim.loop import VirtualLoop
@@ -55,8 +57,6 @@ class SimNetwork(Links):
             call.refuse(Unreachable(f"there is no {call.peer} in the network"))
         elif found.has_left:
             call.reset()
-        elif not found.knows(call):
-            call.refuse(NoSuchMethod(f"{call.peer} does not serve {call.method} in this way"))
         elif not call.is_hung_up:
             found.accept(call)
 
@@ -70,40 +70,36 @@ class SimTransport:
         self.life = life
         self.is_dead = False
         self.has_left = False
-        self._answers: dict[str, Answering] = {}
-        self._streams: dict[str, Streaming] = {}
-        #: Where each method was offered: its tasks belong to the process that did, not to the one that asks.
-        self._contexts: dict[str, Context] = {}
+        self._serving_with: Serving = serve_nothing
+        #: Where that was said: what is served runs in the process that serves, not in the one that asks.
+        self._context = copy_context()
         #: What it waits for from others, and what it does for them.
         self._calls: dict[Call, None] = {}
         self._serving: dict[asyncio.Task[None], Call] = {}
         self._journal = Journal("transport", peer=name, life=life)
 
-    async def ask(self, peer: str, method: str, body: bytes, timeout_ms: int) -> bytes:
-        call = await self._begin_call(peer, method, body, is_stream=False)
+    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        call = await self._begin_call(peer, request, is_stream=False)
         try:
             message = await call.next(timeout_ms)
         finally:
             self._end_call(call)
-        assert message is not None, f"{peer} ended without an answer to {method}"
+        assert isinstance(message, Reply), f"{peer} ended without an answer to {call.what}"
         return message
 
-    async def stream(self, peer: str, method: str, body: bytes, idle_ms: int) -> AsyncIterator[bytes]:
-        call = await self._begin_call(peer, method, body, is_stream=True)
+    async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
+        call = await self._begin_call(peer, request, is_stream=True)
         try:
             while (message := await call.next(idle_ms)) is not None:
+                if isinstance(message, Reply):
+                    raise Declined(message)
                 yield message
         finally:
             self._end_call(call)
 
-    def serve(self, method: str, *, answer: Answering | None = None, stream: Streaming | None = None) -> None:
-        assert (answer is None) != (stream is None), f"{method} is answered either once or with a stream"
-        assert method not in self._answers.keys() | self._streams.keys(), f"{method} is served already"
-        self._contexts[method] = copy_context()
-        if answer is not None:
-            self._answers[method] = answer
-        if stream is not None:
-            self._streams[method] = stream
+    def serve(self, serving: Serving) -> None:
+        self._serving_with = serving
+        self._context = copy_context()
 
     def die(self) -> None:
         """The process is gone, at once: it sends and hears nothing more, and those it served are reset.
@@ -138,12 +134,12 @@ class SimTransport:
             task.cancel()
             call.reset()
 
-    async def _begin_call(self, peer: str, method: str, body: bytes, *, is_stream: bool) -> Call:
+    async def _begin_call(self, peer: str, request: Request, *, is_stream: bool) -> Call:
         if self.is_dead:
             await self.network.loop.create_future()
         if self.has_left:
             raise Unreachable(f"{self.name} has left the network")
-        call = Call(self.network, self, peer, method, body, self.network.buffer if is_stream else None)
+        call = Call(self.network, self, peer, request, self.network.buffer if is_stream else None)
         self._calls[call] = None
         aimed_at = self.network.peers.get(peer)
         call.knock(lambda: self.network._landed(call, aimed_at))
@@ -154,46 +150,50 @@ class SimTransport:
         call.stop()
         call.hang_up()
 
-    def knows(self, call: Call) -> bool:
-        """Whether it serves this, in the way it was asked for."""
-        return call.method in (self._streams if call.is_stream else self._answers)
-
     def accept(self, call: Call) -> None:
         """Serve it, in a task of its own."""
         task = asyncio.create_task(
-            self._see_through(call),
-            name=f"{self.name} serves {call.method}",
-            context=self._contexts[call.method].copy(),
+            self._see_through(call), name=f"{self.name} serves {call.what}", context=self._context.copy()
         )
         call.accept(task)
         self._serving[task] = call
 
     async def _see_through(self, call: Call) -> None:
         try:
-            await (self._send_stream(call) if call.is_stream else self._send_answer(call))
+            await self._answer(call)
         except Exception as error:
-            self._journal.error("handler-raised", error, method=call.method, asker=call.asker.name)
-            self.network.failures.append(f"{self.name} failed to serve {call.method}: {type(error).__name__}: {error}")
-            self._send(call, NoAnswer(f"{self.name} failed to serve {call.method}"))
+            self._journal.error("serving-raised", error, verb=call.request.verb, path=call.request.path)
+            self.network.failures.append(f"{self.name} failed to serve {call.what}: {type(error).__name__}: {error}")
+            self._send(call, NoAnswer(f"{self.name} failed to serve {call.what}"))
         finally:
             task = asyncio.current_task()
             assert task is not None
             self._serving.pop(task, None)
 
-    async def _send_answer(self, call: Call) -> None:
-        self._send(call, await self._answers[call.method](call.asker.name, call.body))
+    async def _answer(self, call: Call) -> None:
+        found = await self._serving_with(replace(call.request, proven=""))
+        if isinstance(found, Reply):
+            self._send(call, found)
+        elif call.is_stream:
+            await self._pour(call, found)
+            self._send(call, None)
+        else:
+            await _close(found.messages)
+            self._send(call, Declined(Reply(406, body=b"this is answered with a stream")))
 
-    async def _send_stream(self, call: Call) -> None:
-        source = self._streams[call.method](call.asker.name, call.body)
+    async def _pour(self, call: Call, flow: Flow) -> None:
         try:
-            async for message in source:
+            async for message in flow.messages:
                 await call.room.acquire()
                 self._send(call, message)
         finally:
-            if isinstance(source, AsyncGenerator):
-                await source.aclose()
-        self._send(call, None)
+            await _close(flow.messages)
 
     def _send(self, call: Call, message: Message) -> None:
         if not self.has_left:
             call.send_back(message)
+
+
+async def _close(messages: AsyncIterator[bytes]) -> None:
+    if isinstance(messages, AsyncGenerator):
+        await messages.aclose()

@@ -22,6 +22,7 @@ from holdfast.sim import links, service
 from holdfast.sim.actors.agent import agent
 from holdfast.sim.actors.desk import Look, Seen, encode, read_seen
 from holdfast.sim.actors.metal import Metal, Truth
+from holdfast.sim.actors.paths import post
 from holdfast.sim.actors.people import People, amounts
 from holdfast.sim.actors.remote import ROOT, Heard, Remote
 from holdfast.sim.actors.scheduler import scheduler
@@ -136,7 +137,8 @@ class Scene:
             asked = audit.asks() if token is None else None
             server = chance.choice(self.cast.servers[ledger])
             try:
-                seen = read_seen(await process.transport.ask(server, "read", encode(Look(token)), 3_000))
+                reply = await process.transport.ask(server, post("/read", encode(Look(token))), 3_000)
+                seen = read_seen(reply.body) if reply.status == 200 else Seen("nothing")
             except TransportError:
                 seen = Seen("nothing")
             if seen.token is not None:

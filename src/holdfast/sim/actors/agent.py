@@ -22,9 +22,9 @@ from holdfast.core.region.rooms import victims_left
 from holdfast.core.region.state import RegionState
 from holdfast.host.errors import Unavailable
 from holdfast.host.ledger import Ledger
-from holdfast.host.transport import Transport
 from holdfast.sim.actors.desk import encode
 from holdfast.sim.actors.metal import Metal
+from holdfast.sim.actors.paths import Paths
 from holdfast.sim.actors.remote import Heard, Remote, Speaker
 from holdfast.sim.world import Process
 
@@ -62,10 +62,10 @@ _beats = msgspec.msgpack.Decoder(Beat)
 _asked = msgspec.msgpack.Decoder(tuple[str, int, int])
 
 
-def serve_beats(transport: Transport, ledger: Ledger[RegionState]) -> None:
+def serve_beats(paths: Paths, ledger: Ledger[RegionState]) -> None:
     """Answer agents, and whoever asks which nodes there are. What stands on a node is told when its room changed."""
 
-    async def beat(_peer: str, body: bytes) -> bytes:
+    async def beat(body: bytes) -> bytes:
         name, session, known = _asked.decode(body)
         try:
             renewal = ledger.renew(f"agent/{name}", session)
@@ -80,11 +80,11 @@ def serve_beats(transport: Transport, ledger: Ledger[RegionState]) -> None:
         slots = None if newest == known else [_told(state, key) for key in keys]
         return encode(Beat("renewed", renewal.log_id, renewal.term, renewal.worth, newest, slots))
 
-    async def nodes(_peer: str, _body: bytes) -> bytes:
+    async def nodes(_body: bytes) -> bytes:
         return encode([uid for uid, _ in ledger.durable.state.nodes.items()])
 
-    transport.serve("beat", answer=beat)
-    transport.serve("nodes", answer=nodes)
+    paths.add("/beat", beat)
+    paths.add("/nodes", nodes)
 
 
 def _told(state: RegionState, key: SlotKey) -> Standing:
@@ -138,7 +138,7 @@ class Agent:
     async def _beat(self) -> bool:
         """Whether the leader was heard: then guards are extended, from when the heartbeat was sent."""
         sent = self._metal.boot()
-        raw = await self._speaker.remote.ask("beat", encode((self._metal.name, self._speaker.session, self._known)))
+        raw = await self._speaker.remote.ask("/beat", encode((self._metal.name, self._speaker.session, self._known)))
         self._rests &= not self._metal.sweep()
         if raw is None:
             return False

@@ -14,7 +14,7 @@ from holdfast.core.model.shapes import Instant, Revision
 from holdfast.host.errors import ListAgain, Unavailable
 from holdfast.host.ledger import Ledger
 from holdfast.host.reads import Level
-from holdfast.host.transport import Transport
+from holdfast.sim.actors.paths import Paths
 
 READ_WITHIN_MS = 2_000
 
@@ -56,16 +56,16 @@ read_reply = _replies.decode
 read_seen = _seen.decode
 
 
-def serve(transport: Transport, ledger: Ledger[Any]) -> None:
+def serve(paths: Paths, ledger: Ledger[Any]) -> None:
     """Answer for this ledger from now on."""
 
-    async def submit(_peer: str, body: bytes) -> bytes:
+    async def submit(body: bytes) -> bytes:
         envelope = ledger.book.envelopes.read(body)
         if isinstance(envelope, Refused):
             return encode(Reply("refused", envelope.code.value))
         return encode(await _submit(ledger, envelope))
 
-    async def read(_peer: str, body: bytes) -> bytes:
+    async def read(body: bytes) -> bytes:
         token = _looks.decode(body).token
         level = Level.LINEAR if token is None else Level.AT_LEAST
         try:
@@ -76,7 +76,7 @@ def serve(transport: Transport, ledger: Ledger[Any]) -> None:
             return encode(Seen(type(error).__name__))
         return encode(Seen("read", view.token))
 
-    async def renew(_peer: str, body: bytes) -> bytes:
+    async def renew(body: bytes) -> bytes:
         actor, session = _lives.decode(body)
         try:
             renewal = ledger.renew(actor, session)
@@ -86,9 +86,9 @@ def serve(transport: Transport, ledger: Ledger[Any]) -> None:
             return encode(Reply("refused", renewal.code.value))
         return encode(Reply("renewed", at=ledger.leader.term.now() if ledger.leader is not None else 0))
 
-    transport.serve("submit", answer=submit)
-    transport.serve("renew", answer=renew)
-    transport.serve("read", answer=read)
+    paths.add("/submit", submit)
+    paths.add("/renew", renew)
+    paths.add("/read", read)
 
 
 async def _submit(ledger: Ledger[Any], envelope: Envelope[Any]) -> Reply:

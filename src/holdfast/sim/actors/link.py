@@ -26,8 +26,8 @@ from holdfast.core.region.state import RegionState
 from holdfast.host.errors import Unavailable
 from holdfast.host.leader import Leader
 from holdfast.host.ledger import Ledger
-from holdfast.host.transport import Transport
 from holdfast.sim.actors.desk import encode
+from holdfast.sim.actors.paths import Paths
 from holdfast.sim.actors.remote import Heard, Remote, Speaker
 from holdfast.sim.world import Process
 
@@ -52,10 +52,10 @@ _told = msgspec.msgpack.Decoder(Told)
 _asked = msgspec.msgpack.Decoder(tuple[str, int, int])
 
 
-def serve_polls(transport: Transport, ledger: Ledger[PlatformState]) -> None:
+def serve_polls(paths: Paths, ledger: Ledger[PlatformState]) -> None:
     """Answer the links of regions, in their sessions."""
 
-    async def poll(_peer: str, body: bytes) -> bytes:
+    async def poll(body: bytes) -> bytes:
         region, session, known = _asked.decode(body)
         try:
             renewal = ledger.renew(f"region/{region}", session)
@@ -68,7 +68,7 @@ def serve_polls(transport: Transport, ledger: Ledger[PlatformState]) -> None:
             return encode(Told("same", renewal.log_id, renewal.term, known, at))
         return encode(_all(state, region, renewal.term, at))
 
-    transport.serve("poll", answer=poll)
+    paths.add("/poll", poll)
 
 
 def _all(state: PlatformState, region: str, term: int, at: Instant) -> Told:
@@ -123,7 +123,7 @@ class Link:
     async def _poll(self, leader: Leader[RegionState]) -> None:
         asked_at = leader.term.now()
         known = self._told.seq if self._told is not None else 0
-        raw = await self._speaker.remote.ask("poll", encode((self._region, self._speaker.session, known)))
+        raw = await self._speaker.remote.ask("/poll", encode((self._region, self._speaker.session, known)))
         if raw is None:
             return
         told = _told.decode(raw)

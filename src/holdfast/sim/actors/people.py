@@ -172,7 +172,7 @@ class People:
 
     async def _cordon(self, region: str, chance: Random) -> None:
         """Somebody looks at a node, and then no more."""
-        raw = await self._regions[region].ask("nodes", b"")
+        raw = await self._regions[region].ask("/nodes", b"")
         if raw is not None:
             uid = chance.choice(_uids.decode(raw) or [0])
             await self.send(self._regions[region], ROOT, c.AdministerNode(uid, cordoned=True, note="looking at it"))

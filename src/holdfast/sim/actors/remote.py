@@ -11,6 +11,7 @@ from holdfast.core.ledger.house import OpenSession
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.host.transport import TransportError
 from holdfast.sim.actors.desk import Reply, encode, read_reply
+from holdfast.sim.actors.paths import post
 from holdfast.sim.world import Process
 
 #: Called with every command that somebody was told has landed.
@@ -34,13 +35,16 @@ class Remote:
         self._chance: Random = process.chance("remote", *servers)
         self._at = self._chance.randrange(len(servers))
 
-    async def ask(self, method: str, body: bytes) -> bytes | None:
+    async def ask(self, path: str, body: bytes) -> bytes | None:
         """One question to whoever is thought to lead; None when nobody answered it there."""
         try:
-            return await self._process.transport.ask(self._servers[self._at], method, body, self._ask_ms)
+            reply = await self._process.transport.ask(self._servers[self._at], post(path, body), self._ask_ms)
         except TransportError:
+            reply = None
+        if reply is None or reply.status != 200:
             self.elsewhere()
             return None
+        return reply.body
 
     def elsewhere(self) -> None:
         """Ask the next server from now on."""
@@ -48,7 +52,7 @@ class Remote:
 
     async def once(self, envelope: Envelope[Any]) -> Reply | None:
         """Send a command once; None when it may have landed or not."""
-        raw = await self.ask("submit", encode(envelope))
+        raw = await self.ask("/submit", encode(envelope))
         if raw is None:
             return None
         reply = read_reply(raw)
@@ -92,7 +96,7 @@ class Speaker:
     async def renew(self) -> bool:
         """A heartbeat, for whoever has no other: whether it was heard. A session that is over is forgotten."""
         sent = self._process.clock.boot()
-        raw = await self.remote.ask("renew", encode((self.actor, self.session)))
+        raw = await self.remote.ask("/renew", encode((self.actor, self.session)))
         reply = read_reply(raw) if raw is not None else Reply("unavailable")
         if reply.code == NO_SESSION:
             self.session = 0

@@ -31,6 +31,7 @@ from holdfast.sim.actors import desk
 from holdfast.sim.actors.agent import serve_beats
 from holdfast.sim.actors.ears import Ears
 from holdfast.sim.actors.link import Link, serve_polls
+from holdfast.sim.actors.paths import Paths
 from holdfast.sim.actors.planners import Assigning, Failing, Granting, Watching
 from holdfast.sim.actors.remote import Heard
 from holdfast.sim.actors.replicas import Endpoints, Health, Overrides, Repair, Replicas, Rollout
@@ -89,9 +90,9 @@ class Servers:
             )
             planners: list[Reconciler[PlatformState]] = [Assigning(), Failing(), Granting(), Watching(), Overrides()]
             ledger.beside["controllers"] = Controllers(ledger, planners, care=self.manner.care).run
-            desk.serve(process.transport, ledger)
-            serve_polls(process.transport, ledger)
-            await self._run(process, ledger)
+            paths = Paths()
+            serve_polls(paths, ledger)
+            await self._run(process, ledger, paths)
 
         return run
 
@@ -107,9 +108,9 @@ class Servers:
             ledger.beside["controllers"] = Controllers(ledger, own, care=self.manner.care).run
             ledger.beside["link"] = Link(process, ledger, list(platform), heard).run
             ledger.beside["expiry"] = expire
-            desk.serve(process.transport, ledger)
-            serve_beats(process.transport, ledger)
-            await self._run(process, ledger)
+            paths = Paths()
+            serve_beats(paths, ledger)
+            await self._run(process, ledger, paths)
 
         return run
 
@@ -124,7 +125,9 @@ class Servers:
 
         return run
 
-    async def _run(self, process: Process, ledger: Ledger[Any]) -> None:
+    async def _run(self, process: Process, ledger: Ledger[Any], paths: Paths) -> None:
+        desk.serve(paths, ledger)
+        process.transport.serve(paths.serve)
         self.ledgers[process.machine] = ledger
         self.meters.append(ledger.meters)
         self.ears.setdefault(process.machine, Ears(self.heard)).put_on(ledger.hub)

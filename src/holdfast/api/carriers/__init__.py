@@ -1,0 +1,10 @@
+"""The transport port over sockets: HTTP/1.1, with or without TLS. The name of a peer is its URL.
+
+- `http`        `HttpTransport`: both halves in one, for servers and agents
+- `answering`   the half that serves, behind uvicorn's parser
+- `connection`  one client's connection to it; `gathering` lets it write an answer at once
+- `asking`      the half that asks, on aiohttp
+- `plain`       `PlainTransport`: asks and waits, without an event loop, for the command line
+- `tls`         certificates, and the principal that one proves
+- `wire`        what all of them agree on: URLs, headers, framings
+"""

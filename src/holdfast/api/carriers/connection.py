@@ -1,0 +1,160 @@
+"""One client's connection to a process that serves: uvicorn's parser, with bounds that uvicorn does not have.
+
+- A request has so long to arrive in full, its first byte included; a connection without one has so long to get another.
+- The head of a request has a size, beyond one read of the socket.
+- Who is at the other end is read from the certificate, once, when the connection is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from holdfast.api.carriers.gathering import Gathering
+from holdfast.api.carriers.tls import principal_of
+from holdfast.api.carriers.wire import problem
+
+#: Under which name a request's scope holds its connection.
+CONNECTION = "holdfast.connection"
+
+# What uvicorn warns of is what clients do wrong, and they are told. Its errors go where those of the carrier go.
+_quiet = logging.getLogger("holdfast.transport.uvicorn")
+_quiet.setLevel(logging.ERROR)
+
+
+class Limits(Struct, frozen=True):
+    """What a serving process bears from each client. A body of a whole mebibyte fits, with what is around it."""
+
+    body_bytes: int = (1 << 20) + (64 << 10)
+    head_bytes: int = 32 << 10
+    #: How long a request may take to arrive.
+    request_ms: int = 30_000
+    #: How long a connection stays open without a request: longer than those who ask keep theirs, so that they end it.
+    idle_ms: int = 75_000
+    #: How long requests under way may take when the process closes.
+    drain_ms: int = 5_000
+
+
+class Crowd(ServerState):
+    """All connections to one process, and the tasks that answer them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = asyncio.Event()
+
+    def leave(self) -> None:
+        """A connection is gone."""
+        self._left.set()
+
+    async def rest(self) -> None:
+        """Return when nobody is answered any more, and everybody is gone."""
+        while self.tasks or self.connections:
+            if self.tasks:
+                await asyncio.wait(list(self.tasks))
+            else:
+                self._left.clear()
+                await self._left.wait()
+
+
+class Connection(HttpToolsProtocol):
+    """What uvicorn calls a protocol."""
+
+    def __init__(self, config: Config, crowd: Crowd, limits: Limits) -> None:
+        super().__init__(config, crowd, {})
+        self._crowd = crowd
+        self.logger = _quiet
+        self.timeout_keep_alive = limits.idle_ms / 1000  # type: ignore[assignment]  # uvicorn's is in whole seconds
+        self.proven = ""
+        #: Called when the other end is gone, by whoever sends to it for longer.
+        self.when_lost: Callable[[], object] | None = None
+        self._limits = limits
+        self._head_bytes = 0
+        self._in_head = True
+        #: Since when the rest of a request is waited for; None: it is here, or none is expected.
+        self._awaited_since: float | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._was_closing = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.outgoing = Gathering(transport, self.loop)
+        super().connection_made(self.outgoing)
+        self.proven = principal_of(transport.get_extra_info("ssl_object"))
+        self._awaited_since = self.loop.time()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self.when_lost is not None:
+            self.when_lost()
+        self._crowd.leave()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return  # it was told why already
+        if self._in_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        # After the parser: what completes a head may be the beginning of a large body.
+        if self._in_head and self._head_bytes > self._limits.head_bytes:
+            self._turn_away(431, "head-too-large", f"the head of a request has {self._limits.head_bytes} bytes at most")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._awaited_since = self.loop.time()
+        scope: dict[str, Any] = self.scope  # type: ignore[assignment]
+        scope[CONNECTION] = self
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # What follows a body is no header: it would come in any number, and after everybody has looked at them.
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._awaited_since, self._in_head, self._head_bytes = None, True, 0
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - for uvicorn's plain text, which we do not send
+        self._turn_away(400, "malformed", "this is not an HTTP request")
+
+    def timeout_keep_alive_handler(self) -> None:
+        # Whoever has not read the last answer by now never will: a mere close would wait for that.
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        super().timeout_keep_alive_handler()
+
+    def hang_up(self) -> None:
+        """End it in the middle of an answer, after what was sent of it: the other end sees that it is not whole."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True  # uvicorn need not complain of it
+        self.transport.close()
+
+    def _watch(self) -> None:
+        limit = self._limits.request_ms / 1000
+        since, was_closing, self._was_closing = self._awaited_since, self._was_closing, self.transport.is_closing()
+        if was_closing:
+            self.transport.abort()  # whoever has not read the end by now never will
+        elif since is not None and self.loop.time() - since >= limit and not self.flow.read_paused:
+            self._turn_away(408, "too-slow", "the request did not arrive in time")
+        else:
+            # One timer for each connection, not for each request: whoever is too slow is found within twice the limit.
+            self._alarm = self.loop.call_later(limit, self._watch)
+
+    def _turn_away(self, status: int, code: str, why: str) -> None:
+        reply = problem(status, code, why)
+        head = f"HTTP/1.1 {status} \r\nconnection: close\r\ncontent-length: {len(reply.body)}\r\n"
+        names = "".join(f"{name}: {value}\r\n" for name, value in reply.headers)
+        self.transport.write(f"{head}{names}\r\n".encode() + reply.body)
+        self.transport.close()

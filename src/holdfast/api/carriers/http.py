@@ -1,0 +1,131 @@
+"""The transport port over HTTP/1.1: a process listens at one address, and asks any other by its URL."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from uvicorn import Config
+
+from holdfast.api.carriers.answering import Answering
+from holdfast.api.carriers.asking import Asking
+from holdfast.api.carriers.connection import Connection, Crowd, Limits
+from holdfast.api.carriers.tls import Tls, server_context
+from holdfast.host.clock import Clock
+from holdfast.host.journal import Journal
+from holdfast.host.transport import Reply, Request, Serving, Unreachable
+from holdfast.host.waiting import DeadlinePassed, within
+
+#: How many connections wait to be accepted.
+BACKLOG = 2_048
+
+
+class HttpTransport:
+    """Both halves. Without `listen` it only asks. `start` and `close` belong to one running loop."""
+
+    def __init__(self, clock: Clock, *, listen: str = "", tls: Tls | None = None, limits: Limits | None = None) -> None:
+        self.address = ""
+        self._clock = clock
+        self._listen = listen
+        self._tls = tls
+        self._limits = limits or Limits()
+        self._journal = Journal("transport", listens=listen)
+        self._answering = Answering(self._journal, self._limits.body_bytes)
+        self._crowd = Crowd()
+        self._listener: asyncio.Server | None = None
+        self._asking: Asking | None = None
+        self._is_closed = False
+
+    async def start(self) -> None:
+        """Listen, from when this returns; `address` says where. Raises OSError where it cannot."""
+        if self._listen:
+            await self._open()
+        self._asking = Asking(self._tls)
+
+    async def _open(self) -> None:
+        # Without uvicorn's own `Server`: it takes the signals of the process, ends the process when it cannot listen,
+        # and waits by looking again ten times a second.
+        config = Config(
+            self._answering,
+            interface="asgi3",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,  # they would be believed
+        )
+        config.load()
+        # One that only believes authorities asks over TLS and is asked without.
+        context = server_context(self._tls) if self._tls is not None and self._tls.certificate else None
+        sock = _bound(self._listen)
+        self._listener = await asyncio.get_running_loop().create_server(
+            lambda: Connection(config, self._crowd, self._limits),
+            sock=sock,
+            ssl=context,
+            ssl_handshake_timeout=self._limits.request_ms / 1000 if context is not None else None,
+            backlog=BACKLOG,
+        )
+        host, port = self._listen.rpartition(":")[0], sock.getsockname()[1]
+        self.address = f"{'https' if context is not None else 'http'}://{host}:{port}"
+        self._journal.info("listening", address=self.address)
+
+    def serve(self, serving: Serving) -> None:
+        self._answering.serving = serving
+
+    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        return await self._client().ask(peer, request, timeout_ms)
+
+    async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
+        async with aclosing(self._client().stream(peer, request, idle_ms)) as messages:
+            async for message in messages:
+                yield message
+
+    async def close(self) -> None:
+        """Take no more, end streams, and give what is under way its time. When this returns nothing runs any more."""
+        self._is_closed = True
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+            await self._drain()
+        if self._asking is not None:
+            await self._asking.close()
+
+    def _client(self) -> Asking:
+        if self._is_closed:
+            raise Unreachable("this process has closed its transport")
+        assert self._asking is not None, "the transport was not started"
+        return self._asking
+
+    async def _drain(self) -> None:
+        crowd = self._crowd
+        for connection in list(crowd.connections):
+            connection.shutdown()  # now, or after the answer that is under way
+        for task in list(self._answering.pouring):
+            task.cancel()
+        try:
+            await within(self._clock, self._limits.drain_ms, crowd.rest())
+        except DeadlinePassed:
+            self._journal.warning("cut-off", requests=len(crowd.tasks), connections=len(crowd.connections))
+            for task in list(crowd.tasks):
+                task.cancel()
+            for connection in list(crowd.connections):
+                connection.transport.abort()
+            await crowd.rest()
+
+
+def _bound(listen: str) -> socket.socket:
+    host, _, port = listen.rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    # With its protocol named: asyncio asks for it before it turns Nagle's algorithm off, which costs 40 ms an answer.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Inherited by every connection: a client whose machine is gone is noticed some day, also by who only sends.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.bind((host.strip("[]"), int(port)))
+    except BaseException:
+        sock.close()
+        raise
+    return sock

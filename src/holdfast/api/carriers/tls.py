@@ -1,0 +1,57 @@
+"""Certificates: how a process shows who it is, whom it believes, and which principal a certificate proves.
+
+A principal is named by a URI among the certificate's alternative names, `holdfast:agent/n1`. The authorities are the
+cluster's own: whatever certificate they sign is believed, so they sign a principal's name for its owner only.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+from msgspec import Struct
+
+PRINCIPAL = "holdfast:"
+
+
+class Tls(Struct, frozen=True):
+    """Paths of PEM files. Without authorities: those of the machine, to ask; nobody's certificate, to serve."""
+
+    certificate: str = ""
+    key: str = ""
+    authorities: str = ""
+    #: Serving: whether somebody without a certificate is turned away in the handshake.
+    require_client: bool = False
+
+
+def server_context(tls: Tls) -> ssl.SSLContext:
+    """How connections are taken. A certificate that is shown must be good, also where none is required."""
+    assert tls.certificate, "whoever serves TLS has a certificate"
+    assert tls.authorities or not tls.require_client, "whoever requires certificates names their authorities"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(tls.certificate, tls.key or None)
+    if tls.authorities:
+        context.load_verify_locations(tls.authorities)
+        context.verify_mode = ssl.CERT_REQUIRED if tls.require_client else ssl.CERT_OPTIONAL
+    return context
+
+
+def client_context(tls: Tls | None) -> ssl.SSLContext:
+    """How connections are made: the peer's certificate must be good, and must name the host that was asked for."""
+    context = ssl.create_default_context(cafile=(tls.authorities if tls is not None else "") or None)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if tls is not None and tls.certificate:
+        context.load_cert_chain(tls.certificate, tls.key or None)
+    return context
+
+
+def principal_of(connection: Any) -> str:
+    """The principal that the other end of a TLS connection has proven; empty where it has not.
+
+    A certificate that names two principals proves neither: whoever signed it did not mean what we would guess.
+    """
+    # `getpeercert` is empty unless the certificate was verified against our authorities.
+    names = (connection.getpeercert() or {}).get("subjectAltName", ()) if connection is not None else ()
+    found = [name for kind, name in names if kind == "URI" and name.startswith(PRINCIPAL)]
+    return found[0].removeprefix(PRINCIPAL) if len(found) == 1 else ""

@@ -1,0 +1,114 @@
+"""What goes over the wire, the same for all who speak it: URLs, headers, and how a stream's messages are kept apart.
+
+Nothing here does I/O, and nothing here is slow to import: the command line needs it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from holdfast.host.transport import Framing, Pairs, Reply, Request
+
+MEDIA = {Framing.LINES: "application/x-ndjson", Framing.FRAMES: "application/vnd.holdfast.frames"}
+FRAMING_OF = {media: framing for framing, media in MEDIA.items()}
+
+#: Headers of one connection and not of the request: each carrier makes its own. `expect` is one of them in effect.
+HOP = frozenset({
+    "connection", "content-length", "expect", "host", "keep-alive", "proxy-authenticate", "proxy-authorization",
+    "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+})  # fmt: skip
+
+#: The largest message of a stream that is taken for one.
+MESSAGE_MAX_BYTES = 64 << 20
+
+_LENGTH_BYTES = 4
+
+
+def target(request: Request) -> str:
+    """Path and query as they stand in a request line: ASCII, and what they were once they are decoded."""
+    assert request.path.startswith("/"), f"a path begins with a slash: {request.path!r}"
+    path = quote(request.path, safe="/:@!$&'()*+,;=~")
+    if path.startswith("//"):
+        path = "/%2F" + path[2:]  # or the first part of the path would read as the name of a host
+    return f"{path}?{urlencode(request.query, quote_via=quote)}" if request.query else path
+
+
+def carried(headers: Pairs) -> list[tuple[str, str]]:
+    """The headers that are the request's own, or the reply's, and not its connection's."""
+    return [pair for pair in headers if pair[0] not in HOP]
+
+
+def received(raw: Iterable[tuple[bytes, bytes]]) -> Pairs:
+    """Headers as they came, in the form that the port asks for."""
+    pairs = [(name.lower().decode("latin-1"), value.decode("utf-8", "replace")) for name, value in raw]
+    return tuple(pair for pair in pairs if pair[0] not in HOP)
+
+
+def framing_of(headers: Pairs) -> Framing | None:
+    """Which framing these headers announce; none: this is no stream."""
+    for name, value in headers:
+        if name == "content-type":
+            return FRAMING_OF.get(value.partition(";")[0].strip().lower())
+    return None
+
+
+def problem(status: int, code: str, detail: str) -> Reply:
+    """What a carrier answers by itself, where the request never came to those who serve, or they failed it."""
+    about = {"type": f"urn:holdfast:problem:{code}", "title": detail, "status": status, "detail": detail, "code": code}
+    return Reply(status, (("content-type", "application/problem+json"),), msgspec.json.encode(about))
+
+
+def _line(message: bytes) -> bytes:
+    if b"\n" in message:
+        raise ValueError("a line holds no newline")
+    return message + b"\n"
+
+
+def _frame(message: bytes) -> bytes:
+    return len(message).to_bytes(_LENGTH_BYTES, "big") + message
+
+
+#: From a message to its bytes on the wire.
+FRAMED: dict[Framing, Callable[[bytes], bytes]] = {Framing.LINES: _line, Framing.FRAMES: _frame}
+
+
+class Unframing:
+    """From bytes on the wire, however they were cut, back to messages."""
+
+    def __init__(self, framing: Framing) -> None:
+        self._rest = b""
+        self._split = _lines if framing is Framing.LINES else _frames
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The messages that are whole now. Raises ValueError for one that is larger than any may be."""
+        messages, self._rest = self._split(self._rest + data)
+        if len(self._rest) > MESSAGE_MAX_BYTES:
+            raise ValueError(f"a message of more than {MESSAGE_MAX_BYTES} bytes")
+        return messages
+
+    @property
+    def is_between(self) -> bool:
+        """Whether all that came was whole: a stream may end here."""
+        return not self._rest
+
+
+def _lines(data: bytes) -> tuple[list[bytes], bytes]:
+    *messages, rest = data.split(b"\n")
+    return messages, rest
+
+
+def _frames(data: bytes) -> tuple[list[bytes], bytes]:
+    messages, at = [], 0
+    while len(data) - at >= _LENGTH_BYTES:
+        begin = at + _LENGTH_BYTES
+        end = begin + int.from_bytes(data[at:begin], "big")
+        if end - begin > MESSAGE_MAX_BYTES:
+            raise ValueError(f"a message of {end - begin} bytes")
+        if end > len(data):
+            break
+        messages.append(data[begin:end])
+        at = end
+    return messages, data[at:]

@@ -1,0 +1,35 @@
+"""What one process of a world answers, by path. Its parts add theirs, and it serves them all."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from holdfast.host import transport
+from holdfast.host.transport import Request
+
+#: From the body of a question to the body of its answer.
+Answer = Callable[[bytes], Awaitable[bytes]]
+
+
+class Paths:
+    """Every path that is known, and who answers it. Whatever else is asked is answered that it is not here."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, Answer] = {}
+
+    def add(self, path: str, answer: Answer) -> None:
+        """Answer this path, which nobody does yet."""
+        assert path not in self._answers, f"{path} is answered already"
+        self._answers[path] = answer
+
+    async def serve(self, request: Request) -> transport.Reply:
+        """What the transport is given."""
+        answer = self._answers.get(request.path)
+        if answer is None:
+            return transport.Reply(404, body=b"no such path")
+        return transport.Reply(body=await answer(request.body))
+
+
+def post(path: str, body: bytes) -> Request:
+    """The question that a path is asked with."""
+    return Request("POST", path, body=body)
