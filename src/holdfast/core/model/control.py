@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from holdfast.core.model.meta import Labels
-from holdfast.core.model.shapes import Document, Instant, Revision, Row
+from holdfast.core.model.shapes import Document, Duration, Instant, Revision, Row
 
 
 class PolicyStage(StrEnum):
@@ -22,7 +22,7 @@ class PolicyDocument(Document, frozen=True):
 
     packing: int = 1
     scores: tuple[tuple[str, int], ...] = ()
-    freshness: tuple[tuple[str, int], ...] = ()
+    freshness: tuple[tuple[str, Duration], ...] = ()
 
 
 class SchedulerPolicy(Document, frozen=True):

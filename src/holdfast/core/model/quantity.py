@@ -21,8 +21,9 @@ _MEMORY_UNITS = {
     "T": 1000**4,
 }
 _TIME_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DECIMAL = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,9}))?")
-_MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(Ki|Mi|Gi|Ti|K|M|G|T)")
+#: So many digits that every amount of 63 bits can be written down.
+_DECIMAL = re.compile(r"([0-9]{1,19})(?:\.([0-9]{1,9}))?")
+_MEMORY = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)(Ki|Mi|Gi|Ti|K|M|G|T)")
 _DURATION = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
 
 
@@ -48,7 +49,7 @@ def _thousandths(text: str) -> int | None:
 
 def parse_cpu(text: str) -> int:
     """Milli-cpu from `500m`, `2` or `0.5`."""
-    if text.endswith("m") and text[:-1].isascii() and text[:-1].isdigit() and len(text) <= 16:
+    if text.endswith("m") and text[:-1].isascii() and text[:-1].isdigit() and len(text) <= 20:
         return int(text[:-1])
     milli = _thousandths(text)
     if milli is None:

@@ -5,31 +5,31 @@ All times are milliseconds. Each default is where we start; `unsafe` says which 
 
 from __future__ import annotations
 
-from holdfast.core.model.shapes import Document
+from holdfast.core.model.shapes import Document, Duration
 
 
 class Settings(Document, frozen=True):
     """Every number that a ledger judges by."""
 
-    session_lease: int = 10_000
-    proof_interval: int = 500
+    session_lease: Duration = 10_000
+    proof_interval: Duration = 500
     drift_per_million: int = 1_000
-    grace: int = 10_000
-    kill_margin: int = 1_000
-    fence_time: int = 25_000
-    suspect_after: int = 6_000
-    lost_after: int = 20_000
-    right_lease: int = 60_000
-    right_margin: int = 5_000
-    proposal_life: int = 5_000
-    reservation_life: int = 30_000
-    grant_life: int = 86_400_000
-    retry_window: int = 86_400_000
-    sent_ahead: int = 300_000
+    grace: Duration = 10_000
+    kill_margin: Duration = 1_000
+    fence_time: Duration = 25_000
+    suspect_after: Duration = 6_000
+    lost_after: Duration = 20_000
+    right_lease: Duration = 60_000
+    right_margin: Duration = 5_000
+    proposal_life: Duration = 5_000
+    reservation_life: Duration = 30_000
+    grant_life: Duration = 86_400_000
+    retry_window: Duration = 86_400_000
+    sent_ahead: Duration = 300_000
     keys_per_actor: int = 10_000
-    override_life: int = 7 * 86_400_000
-    breach_deadline: int = 600_000
-    finalizer_deadline: int = 600_000
+    override_life: Duration = 7 * 86_400_000
+    breach_deadline: Duration = 600_000
+    finalizer_deadline: Duration = 600_000
 
 
 DEFAULTS = Settings()

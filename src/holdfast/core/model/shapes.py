@@ -7,7 +7,9 @@ frozen: changing an object means replacing it, so that a fork of the state copie
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from holdfast.core.model.defaults import Canonical
 
@@ -20,9 +22,15 @@ class Row(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=F
     """A compact record. It never refers back to what refers to it, so the collector need not look at it."""
 
 
+# Whole numbers inside; `form` says how people see them (see `api.documents`). Decoding does not look at it.
+
 #: A log revision packed into one integer (see `ledger.revision`). Uids and epochs are revisions.
-Revision = int
+Revision = Annotated[int, Meta(extra={"form": "revision"})]
 #: Ledger time in milliseconds since 1970, as the leader stamped it.
-Instant = int
+Instant = Annotated[int, Meta(extra={"form": "instant"})]
+#: A span of time in milliseconds.
+Duration = Annotated[int, Meta(extra={"form": "duration"})]
+#: Text that is taken and never shown again.
+Secret = Annotated[str, Meta(extra={"form": "secret"})]
 #: The identity of a slot: (workload uid, ordinal).
 SlotKey = tuple[int, int]

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from holdfast.core.model.meta import Meta, Status
 from holdfast.core.model.resources import NOTHING, Resources
-from holdfast.core.model.shapes import Document, Instant
+from holdfast.core.model.shapes import Document, Instant, Secret
 
 
 class TenantSpec(Document, frozen=True):
@@ -101,7 +101,7 @@ class TokenSpec(Document, frozen=True):
     """A secret's hash, never the secret (see `secrets`); whom it speaks for, and until when."""
 
     principal: str
-    hash: str
+    hash: Secret
     expires: Instant
     revoked: bool = False
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from holdfast.core.model.meta import Condition, Labels, Meta, Status
 from holdfast.core.model.resources import Resources
-from holdfast.core.model.shapes import Document, Instant, Revision, Row
+from holdfast.core.model.shapes import Document, Duration, Instant, Revision, Row
 
 
 class RegionHealth(StrEnum):
@@ -22,7 +22,7 @@ class RegionSpec(Document, frozen=True):
     """Where a region is, for residency and latency rules."""
 
     jurisdiction: str = ""
-    latencies: tuple[tuple[str, int], ...] = ()
+    latencies: tuple[tuple[str, Duration], ...] = ()
 
 
 class RegionStatus(Document, frozen=True):

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from holdfast.core.model.meta import Condition, Labels, Meta
 from holdfast.core.model.resources import NOTHING, Resources
-from holdfast.core.model.shapes import Document, Instant
+from holdfast.core.model.shapes import Document, Duration, Instant
 from holdfast.core.model.topology import Toleration
 
 
@@ -92,7 +92,7 @@ class WorkloadSpec(Document, frozen=True):
     priority_class: str
     exclusive: bool = False
     batch: bool = False
-    deadline: int = 0
+    deadline: Duration = 0
     placement: Placement = Placement()
     disruption_max: int = 1
     failover: Failover = Failover.ADDITIVE

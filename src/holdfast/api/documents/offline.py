@@ -1,0 +1,164 @@
+"""What can be said against an object without a server, by the same code that judges it there.
+
+The object is judged in a world in which everything that it names exists and whoever sends it has every right. What is
+refused there is refused everywhere; what depends on the world is left to the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.api.documents.compounds import Fields
+from holdfast.api.documents.faults import Fault
+from holdfast.api.documents.forms import camel, fields_of
+from holdfast.api.documents.shown import Node, NodeSpec
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.allotment import RecoveryBudget, RecoveryBudgetSpec
+from holdfast.core.model.meta import Meta
+from holdfast.core.model.resources import NOTHING
+from holdfast.core.model.tenancy import (
+    Principal,
+    PrincipalSpec,
+    PriorityClass,
+    PriorityClassSpec,
+    Quota,
+    Right,
+    Tenant,
+    TenantSpec,
+    Token,
+)
+from holdfast.core.model.topology import Node as NodeRow
+from holdfast.core.model.topology import NodePool, Region, RegionSpec
+from holdfast.core.model.workload import Workload
+from holdfast.core.platform import admission, checks
+from holdfast.core.platform.names import refuse_marks, refuse_name
+from holdfast.core.platform.state import PlatformState
+from holdfast.core.region.commands import AdministerNode
+from holdfast.core.region.nodes import administer_node
+from holdfast.core.region.state import RegionState
+
+#: Long before anything ends: whether a time has passed is for the ledger to say.
+_ONCE = -(2**62)
+_NODE_UID = 1
+_PLENTY = 2**40
+#: In the place of a token's hash that is not given, and stays as it is stored.
+_STORED = "0" * 64
+
+
+def check(obj: Any) -> list[Fault]:
+    """Everything that any ledger would refuse in this object, with the place where it is known."""
+    kind, meta = type(obj).__name__, obj.meta
+    if isinstance(obj, Node):
+        return [_fault(refused, obj) for refused in _answers((_administered(obj),))]
+    found = [
+        Fault("/metadata/name", refused.message, f"a name looks like {refused.facts['form']}")
+        for refused in _answers((refuse_name(kind, meta.name),))
+    ]
+    for part in ("labels", "annotations"):
+        alone = Meta(name=meta.name, **{part: getattr(meta, part)})
+        found.extend(Fault(f"/metadata/{part}", refused.message) for refused in _answers((refuse_marks(alone),)))
+    for refused in _answers(_judged(kind, obj)):
+        messages = refused.facts.get("contradictions") or [refused.message]
+        found.extend(_fault(replace(refused, message=message), obj) for message in messages)
+    return found
+
+
+def administer(node: Node, uid: int) -> AdministerNode:
+    """The command that says of the node with this uid what the document says."""
+    return AdministerNode(uid, **{name: getattr(node.spec, name) for name in NodeSpec.__struct_fields__})
+
+
+def _answers(answers: Iterable[Any]) -> Iterator[Refused]:
+    return (answer for answer in answers if isinstance(answer, Refused))
+
+
+def _case(command: Any) -> Case:
+    case = Case(Envelope(actor="person/somebody", command=command, sent=_ONCE), _ONCE, 1)
+    case.principal = Principal(meta=Meta(name="person/somebody"), spec=PrincipalSpec(rights=tuple(Right)))
+    return case
+
+
+def _judged(kind: str, obj: Any) -> list[Refused | None]:
+    world = _world_of(obj)
+    if isinstance(obj, Workload):
+        return [judge(world, obj, None) for judge in admission.CHECKS]
+    if isinstance(obj, Token) and not obj.spec.hash:
+        obj = replace(obj, spec=replace(obj.spec, hash=_STORED))
+    return [checks.CHECKS[kind](world, obj, None, _case(obj))]
+
+
+def _administered(node: Node) -> Any:
+    world = RegionState()
+    world.nodes.put(_NODE_UID, NodeRow(node.meta.name, _NODE_UID, 0, "pool", "zone", NOTHING, note="before"))
+    command = administer(node, _NODE_UID)
+    answer = administer_node(world, command, _case(command))
+    # That nothing would change is no fault of a document.
+    return None if isinstance(answer, Refused) and answer.code == "already" else answer
+
+
+def _world_of(obj: Any) -> PlatformState:
+    """A platform on which everything that the object names exists."""
+    world = PlatformState()
+    spec = obj.spec
+    match obj:
+        case Workload():
+            classes, budget = (spec.priority_class,), spec.recovery.budget
+            _tenants(world, (obj.meta.tenant,), classes)
+            named = spec.placement.regions or ("anywhere",)
+            _regions(world, named, (spec.placement.jurisdictions or ("",))[0])
+            _regions(world, [name for name, _ in spec.placement.weights if name not in named], "")
+            held = RecoveryBudgetSpec(regions=(), each=NOTHING)
+            world.budgets.put(budget, RecoveryBudget(meta=Meta(name=budget), spec=held))
+        case Tenant():
+            _tenants(world, (), spec.priority_classes)
+        case Quota():
+            _tenants(world, (obj.meta.name,), ())
+        case NodePool():
+            _regions(world, (spec.region,), "")
+        case RecoveryBudget():
+            _regions(world, spec.regions, "")
+            _tenants(world, spec.tenants, ())
+        case Token():
+            world.principals.put(spec.principal, Principal(meta=Meta(name=spec.principal), spec=PrincipalSpec()))
+    return world
+
+
+def _tenants(world: PlatformState, names: tuple[str, ...], classes: tuple[str, ...]) -> None:
+    for name in classes:
+        world.priority_classes.put(name, PriorityClass(meta=Meta(name=name), spec=PriorityClassSpec(priority=0)))
+    for name in names:
+        world.tenants.put(
+            name, Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=classes, pending_max=_PLENTY))
+        )
+
+
+def _regions(world: PlatformState, names: Iterable[str], jurisdiction: str) -> None:
+    for name in names:
+        world.regions.put(name, Region(meta=Meta(name=name), spec=RegionSpec(jurisdiction=jurisdiction)))
+
+
+def _fault(refused: Refused, obj: Any) -> Fault:
+    """A refusal as a fault, with a pointer to the first field that its facts or its words name."""
+    named = [refused.facts["field"]] if "field" in refused.facts else []
+    words = [word.strip(",;:.").partition(".")[0] for word in refused.message.split()]
+    facts = [camel(fact) for fact in refused.facts]
+    of: Any = type(obj)
+    places = _places(fields_of(of).fields["spec"].form, "/spec")
+    return Fault(next((places[word] for word in (*named, *words, *facts) if word in places), "/spec"), refused.message)
+
+
+def _places(form: Any, at: str) -> dict[str, str]:
+    """By the name of a field: its pointer. Those further out win."""
+    if not isinstance(form, Fields):
+        return {}
+    inner = {
+        name: place
+        for field in form.fields.values()
+        for name, place in _places(field.form, f"{at}/{field.name}").items()
+    }
+    return {**inner, **{name: f"{at}/{name}" for name in form.fields}}

@@ -1,0 +1,249 @@
+"""The OpenAPI 3.1 description of a ledger's server, made from the tables of kinds and commands and kept."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from holdfast import __version__
+from holdfast.api.documents.commands import by_name, tags
+from holdfast.api.documents.forms import fields_of
+from holdfast.api.documents.kinds import KINDS, Kind
+from holdfast.api.documents.openapi_parts import (
+    FRAMES,
+    JSON,
+    LINES,
+    LINK_PARAMETERS,
+    MSGPACK,
+    PARAMETERS,
+    PROBLEM,
+    answer,
+    body,
+    header_parts,
+    page_of,
+    parameters,
+    path_parameter,
+    problem_parts,
+    problems,
+)
+from holdfast.api.documents.openapi_schemas import SCHEMAS, question, ref
+from holdfast.api.documents.schema import DIALECT, Schema, Schemas, form_of_kind, name_pattern
+
+_ANYTHING: Schema = {"type": "object"}
+_OPEN: list[Schema] = [{}]
+_LEFT_OUT = "apiVersion, kind, name and tenant are the path's where the document leaves them out"
+
+
+@cache
+def description(ledger: str) -> Schema:
+    """Everything that a server of this ledger (`platform` or `region`) answers."""
+    schemas = Schemas("#/components/schemas/")
+    paths: Schema = {**_health(), **_about(ledger), **_machines(), **_audit()}
+    for kind in KINDS.values():
+        if ledger in kind.ledger:
+            paths |= _kind(kind, ledger, schemas)
+    paths |= {**_batch(ledger, schemas), **_commands(ledger, schemas)}
+    if ledger == "platform":
+        paths |= {**_in_regions(), **_shipments()}
+    assert not schemas.named.keys() & SCHEMAS.keys(), "two schemas have one name"
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": f"Holdfast: {ledger}", "version": __version__, "license": {"name": "Apache-2.0"}},
+        "jsonSchemaDialect": DIALECT,
+        "security": [{"bearer": []}],
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": dict(sorted({**SCHEMAS, **schemas.named}.items())),
+            "parameters": PARAMETERS,
+            "headers": header_parts(),
+            "responses": problem_parts(),
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer", "description": "`hf_<token name>_<secret>`"}
+            },
+        },
+    }
+
+
+def _operation(name: str, summary: str, asked: list[Schema], answers: Schema, request: Schema | None = None) -> Schema:
+    operation: Schema = {
+        "operationId": name,
+        "summary": summary,
+        "parameters": asked,
+        "responses": {**answers, **problems()},
+    }
+    return {**operation, "requestBody": request} if request is not None else operation
+
+
+def _get(name: str, summary: str, schema: Schema, *asked: str, more: list[Schema] | None = None) -> Schema:
+    """A read of one thing."""
+    found = {"200": answer(summary, {JSON: schema})}
+    return _operation(name, summary, [*(more or []), *parameters(*asked)], found)
+
+
+def _open(operation: Schema) -> Schema:
+    """The same, without authentication."""
+    return {**operation, "security": _OPEN}
+
+
+def _health() -> Schema:
+    paths = {}
+    for path, name, text, schema in (
+        ("/healthz", "health", "The process lives.", ref("Alive")),
+        ("/readyz", "ready", "Reads are served; the body has the conditions.", ref("Readiness")),
+    ):
+        operation = _open(_get(name, text, schema))
+        not_yet = answer("Not now.", {JSON: schema, PROBLEM: ref("Problem")}, "Retry-After")
+        operation["responses"]["503"] = not_yet
+        paths[path] = {"get": operation}
+    return paths
+
+
+def _about(ledger: str) -> Schema:
+    names = [kind.name for kind in KINDS.values()]
+    kind = path_parameter("kind", "A kind.", {"type": "string", "enum": names})
+    asked = body({JSON: question(tags(ledger))})
+    verdict = {"200": answer("Whether the sender may.", {JSON: ref("Verdict")})}
+    return {
+        "/openapi.json": {"get": _open(_get("openapi", "This description.", _ANYTHING))},
+        "/v1/schemas": {"get": _open(_get("listSchemas", "The kinds that have a schema.", ref("KindNames")))},
+        "/v1/schemas/{kind}": {"get": _open(_get("getSchema", "The JSON Schema of a kind.", _ANYTHING, more=[kind]))},
+        "/v1/status": {"get": _get("status", "How this server and its ledger are.", ref("ServerStatus"))},
+        "/v1/whoami": {"get": _get("whoami", "Who the sender is, and what it may do.", ref("WhoAmI"))},
+        "/v1/can-i": {"post": _operation("canI", "May the sender do that?", parameters(), verdict, asked)},
+    }
+
+
+def _audit() -> Schema:
+    asked = ("notBefore", "actor", "command", "outcome", "limit", "before")
+    read = _get("audit", "What people did, newest first.", ref("AuditPage"), *asked)
+    return {"/v1/audit": {"get": read}}
+
+
+def _kind(kind: Kind, ledger: str, schemas: Schemas) -> Schema:
+    shown = schemas.of(form_of_kind(kind.name, shown=True))
+    many = "List" + kind.name
+    schemas.named[many] = page_of(shown)
+    listed = {"200": answer(f"Objects of kind {kind.name}, or their changes.", {JSON: ref(many), LINES: {}})}
+    asked = parameters("readHeader", "read", "limit", "continue", "selector", "tenant", "watch", "since", "initial")
+    parts = _name_parts(kind)
+    where = [path_parameter(part, text, _part(kind, part)) for part, text in parts]
+    path = f"/v1/{kind.plural}/" + "/".join(f"{{{part}}}" for part, _ in parts)
+    one = {"200": answer(f"The {kind.name}, or its changes.", {JSON: shown, LINES: {}}, "ETag")}
+    reading = [*where, *parameters("readHeader", "read", "watch", "since", "initial")]
+    verbs = {"get": _operation(f"get{kind.name}", f"One {kind.name}.", reading, one)}
+    if ledger in kind.written_on:
+        verbs |= _writes(kind, where, shown, schemas)
+    return {
+        f"/v1/{kind.plural}": {"get": _operation(f"list{kind.name}", f"All of kind {kind.name}.", asked, listed)},
+        path: verbs,
+    }
+
+
+def _name_parts(kind: Kind) -> list[tuple[str, str]]:
+    """The parts of a path that name an object."""
+    inner = {
+        "Assignment": [("workload", "A workload."), ("region", "A region."), ("purpose", "serving or recovery.")],
+        "Replica": [("workload", "A workload."), ("region", "A region."), ("ordinal", "The replica's ordinal.")],
+    }.get(kind.name, [("name", f"The name of a {kind.name}; it may hold slashes.")])
+    return [("tenant", "A tenant."), *inner] if kind.tenanted else inner
+
+
+def _part(kind: Kind, part: str) -> Schema:
+    """What a part of a path looks like: names of what people write as they write them."""
+    # The name of a principal holds a slash, of which a path says nothing: it may as well part two parameters.
+    if part == "tenant" or (part == "name" and kind.writable and kind.name != "Principal"):
+        return {"type": "string", "pattern": name_pattern(kind.name if part == "name" else "Tenant")}
+    return {"type": "string", "minLength": 1}
+
+
+def _writes(kind: Kind, where: list[Schema], shown: Schema, schemas: Schemas) -> Schema:
+    written = schemas.of(form_of_kind(kind.name))
+    or_gone = {"anyOf": [shown, ref("GoneObject")]}
+    done = {
+        "200": answer(f"The {kind.name} as it is now.", {JSON: or_gone}, "ETag", "Holdfast-Outcome"),
+        "201": answer(f"The {kind.name} that was created.", {JSON: shown}, "ETag", "Holdfast-Outcome"),
+    }
+    asked = [*where, *parameters("ifMatch", "ifNoneMatch", "key", "dryRun")]
+    put = _operation(
+        f"put{kind.name}", f"Create or change a {kind.name}; {_LEFT_OUT}.", asked, done, body({JSON: written})
+    )
+    if not kind.deletable:
+        return {"put": put}
+    gone = {"200": answer(f"The {kind.name}: gone, or being deleted.", {JSON: or_gone}, "Holdfast-Outcome")}
+    asked = [*where, *parameters("ifMatch", "key", "dryRun")]
+    return {"put": put, "delete": _operation(f"delete{kind.name}", f"End a {kind.name}.", asked, gone)}
+
+
+def _batch(ledger: str, schemas: Schemas) -> Schema:
+    kinds = [kind for kind in KINDS.values() if ledger in kind.written_on]
+    one_of = {"oneOf": [schemas.of(form_of_kind(kind.name)) for kind in kinds]}
+    request = {
+        "type": "object",
+        "properties": {"items": {"type": "array", "items": one_of, "minItems": 1, "maxItems": 1_000}},
+        "required": ["items"],
+        "additionalProperties": False,
+    }
+    outcome = {"type": "string", "enum": ["created", "configured", "unchanged", "refused", "unknown"]}
+    item = {
+        "type": "object",
+        "properties": {"outcome": outcome, "object": _ANYTHING, "problem": ref("Problem")},
+        "required": ["outcome"],
+    }
+    result = {"type": "object", "properties": {"items": {"type": "array", "items": item}}, "required": ["items"]}
+    done = {"200": answer("What became of each, in order.", {JSON: result})}
+    summary = "Write many documents, each judged by itself, in order: one that is wrong does not keep the others."
+    return {
+        "/v1/batch": {"post": _operation("batch", summary, parameters("key", "dryRun"), done, body({JSON: request}))}
+    }
+
+
+def _commands(ledger: str, schemas: Schemas) -> Schema:
+    paths = {}
+    for tag, rule in by_name(ledger).items():
+        command: Any = rule.command
+        schema = schemas.of(fields_of(command))
+        done = {"200": answer(f"Done: {rule.side_effect}.", {JSON: ref("Done")})}
+        summary = f"{' '.join((command.__doc__ or '').split())} Undone by: {rule.undone}."
+        asked = parameters("key", "dryRun")
+        fields = body({JSON: schema}, required=any(field.required for field in fields_of(command).fields.values()))
+        operation = _operation(f"command{command.__name__}", summary, asked, done, fields)
+        paths[f"/v1/commands/{tag}"] = {"post": operation}
+    return paths
+
+
+def _machines() -> Schema:
+    """What machines speak: envelopes of the core, and renewals of their sessions."""
+    answers = {"200": answer("What the ledger answers.", {MSGPACK: {}, JSON: {}})}
+    raw = body({MSGPACK: {}})
+    renewed = {"200": answer("How long the session is good for.", {JSON: ref("Renewed")})}
+    renew = _operation("renew", "Renew a session.", parameters(), renewed, body({JSON: ref("Renewal")}))
+    return {
+        "/v1/envelopes": {"post": _operation("send", "Send one command.", parameters(), answers, raw)},
+        "/v1/envelopes/batch": {"post": _operation("sendMany", "Send many commands.", parameters(), answers, raw)},
+        "/v1/renewals": {"post": renew},
+    }
+
+
+def _in_regions() -> Schema:
+    where = [
+        path_parameter("region", "A region.", {"type": "string", "minLength": 1}),
+        path_parameter("rest", "The path there, without /v1/.", {"type": "string", "minLength": 1}),
+    ]
+    media: Schema = {JSON: {}, LINES: {}, MSGPACK: {}}
+    answers = {"200": answer("The region's answer.", media), "201": answer("The region's answer.", media)}
+    verbs = {}
+    for verb in ("get", "put", "post", "delete"):
+        operation = _operation(f"{verb}InRegion", "The same at that region's server.", where + parameters(), answers)
+        if verb in ("put", "post"):
+            operation["requestBody"] = {"content": {JSON: {"schema": {}}, MSGPACK: {"schema": {}}}}
+        verbs[verb] = operation
+    return {"/v1/in/{region}/{rest}": verbs}
+
+
+def _shipments() -> Schema:
+    stream = {"200": answer("The platform's log, filtered for the region.", {FRAMES: {}})}
+    return {
+        "/v1/shipments": {
+            "get": _operation("shipments", "The link's stream.", [*LINK_PARAMETERS, *parameters()], stream)
+        }
+    }

@@ -1,0 +1,127 @@
+"""Which rows of a ledger's state are the objects of a kind, and by which names people find them.
+
+Most names are the objects' own. Rows without one are named by what they are: an assignment `workload/region/purpose`,
+a replica `workload/region/ordinal`, a grant `region/account`, a session its principal, the others their uid. Objects
+of a tenant are found under it: `tenant/name`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from holdfast.api.documents.kinds import Kind
+from holdfast.core.ledger.revision import show
+from holdfast.core.ledger.state import LedgerState
+from holdfast.core.ledger.table import Table
+from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.control import BUILT_IN_POLICY
+from holdfast.core.region.state import RegionState
+
+Found = tuple[Any, Any]
+
+_PLATFORM_TABLES = {
+    "Tenant": "tenants",
+    "Quota": "quotas",
+    "PriorityClass": "priority_classes",
+    "Principal": "principals",
+    "Token": "tokens",
+    "Region": "regions",
+    "NodePool": "pools",
+    "RecoveryBudget": "budgets",
+    "Workload": "workloads",
+    "Assignment": "assignments",
+    "Grant": "grants",
+    "SchedulerPolicy": "policies",
+    "Override": "overrides",
+    "Breach": "breaches",
+    "Session": "sessions",
+}
+_REGION_TABLES = {
+    "PriorityClass": "classes",
+    "Principal": "principals",
+    "Token": "tokens",
+    "Assignment": "assignments",
+    "Grant": "allowances",
+    "SchedulerPolicy": "policies",
+    "Override": "overrides",
+    "Breach": "breaches",
+    "Session": "sessions",
+    "Node": "nodes",
+    "Replica": "slots",
+    "SchedulingRequest": "requests",
+    "Reservation": "holds",
+}
+#: So much of a template's digest tells the few templates of one assignment apart.
+DIGEST_SHOWN = 12
+#: Before the uid of an override that the platform opened, where a region shows it beside its own.
+FROM_PLATFORM = "platform/"
+
+
+def is_region(state: LedgerState) -> bool:
+    """Whether it is a region's state, and not the platform's."""
+    return isinstance(state, RegionState)
+
+
+def ledger_of(state: LedgerState) -> str:
+    """Whose state it is, in the words of the table of kinds."""
+    return "region" if is_region(state) else "platform"
+
+
+def table_of(kind: Kind, state: LedgerState) -> Table[Any, Any]:
+    """The table that holds the kind in this ledger."""
+    return state.table((_REGION_TABLES if is_region(state) else _PLATFORM_TABLES)[kind.name])
+
+
+def rows(kind: Kind, state: LedgerState) -> Iterable[Found]:
+    """Every object of the kind, as (key, row), sorted by key; none where this ledger has no such kind."""
+    if ledger_of(state) not in kind.ledger:
+        return []
+    found = table_of(kind, state).items()
+    if kind.name == "SchedulerPolicy":
+        return [(BUILT_IN_POLICY.revision, BUILT_IN_POLICY), *found]
+    if kind.name == "Override" and isinstance(state, RegionState):
+        return [*found, *((f"{FROM_PLATFORM}{show(uid)}", row) for uid, row in state.platform_overrides.items())]
+    if kind.name == "SchedulingRequest":
+        return [((uid, request.template), request) for uid, requests in found for request in requests]
+    return found
+
+
+def name_of(kind: Kind, state: LedgerState, key: Any, row: Any) -> str:
+    """What people call the object, without its tenant."""
+    name = _NAMES.get(kind.name)
+    return str(row.meta.name) if name is None else name(state, key, row)
+
+
+def assignment_name(assignment: Assignment) -> str:
+    """`workload/region/purpose`."""
+    return f"{assignment.workload_name}/{assignment.region}/{assignment.purpose.value}"
+
+
+def replica_name(state: Any, workload_name: str, ordinal: int) -> str:
+    """`workload/region/ordinal`."""
+    return f"{workload_name}/{state.place.name}/{ordinal}"
+
+
+def _request_name(state: Any, key: Any, row: Any) -> str:
+    return f"{assignment_name(state.assignments[row.assignment])}/{row.template[:DIGEST_SHOWN]}"
+
+
+def _grant_name(state: Any, key: Any, row: Any) -> str:
+    return f"{state.place.name if is_region(state) else row.region}/{row.account}"
+
+
+_NAMES: dict[str, Callable[[Any, Any, Any], str]] = {
+    "Assignment": lambda _state, _key, row: assignment_name(row),
+    "Grant": _grant_name,
+    "SchedulerPolicy": lambda _state, _key, row: show(row.revision),
+    "Override": lambda _state, key, row: key if isinstance(key, str) else show(row.uid),
+    "Breach": lambda _state, _key, row: f"{row.invariant}/{row.key}",
+    "Session": lambda _state, _key, row: str(row.principal),
+    "Node": lambda _state, _key, row: str(row.name),
+    "Replica": lambda state, _key, row: replica_name(
+        state, state.assignments[row.assignment].workload_name, row.ordinal
+    ),
+    "SchedulingRequest": _request_name,
+    "Reservation": lambda _state, _key, row: show(row.uid),
+}

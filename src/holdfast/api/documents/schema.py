@@ -1,0 +1,218 @@
+"""JSON Schema 2020-12 of every kind and of every command that people send, from the same forms that read them.
+
+A kind has two schemas: as it is written, which is what editors and requests are checked against, and as it is shown,
+with everything that the ledger adds.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from inspect import cleandoc
+from typing import Any
+
+from msgspec import NODEFAULT, Struct
+
+from holdfast.api.documents import amounts, scalars
+from holdfast.api.documents import shown as views
+from holdfast.api.documents.commands import rules
+from holdfast.api.documents.compounds import Field, Fields, ListOf, MapOf, Maybe, Pair
+from holdfast.api.documents.forms import fields_of, form_of, written_form_of
+from holdfast.api.documents.kinds import API_VERSION, BY_NAME
+from holdfast.api.documents.objects import WRITTEN
+from holdfast.api.documents.scalars import INT_MAX, Form
+from holdfast.api.documents.wholes import SENT, AnyObject, WholeObject, WrittenObject
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+#: After the name of a kind: the schema of what is shown.
+SHOWN = "Shown"
+
+Schema = dict[str, Any]
+
+
+class Schemas:
+    """The schemas of forms, with structs kept once each under their names and referred to."""
+
+    def __init__(self, refs: str) -> None:
+        self.refs = refs
+        self.named: dict[str, Schema] = {}
+        self._of: dict[str, object] = {}
+
+    def of(self, form: Form) -> Schema:
+        """The schema of a form."""
+        match form:
+            case AnyObject():
+                return {"oneOf": [self.of(one) for one in form.forms.values()]}
+            case WholeObject():
+                name = form.kind if isinstance(form, WrittenObject) else form.kind + SHOWN
+                return self._named(name, form, lambda: self._whole(form))
+            case Fields():
+                return self._named(form.struct.__name__, form.struct, lambda: self._fields(form))
+            case amounts.Amounts():
+                return self._named("Resources", form.__class__, _resources)
+            case ListOf():
+                return {"type": "array", "items": self.of(form.item)}
+            case Pair():
+                items = [self.of(item) for item in form.items]
+                return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+            case MapOf():
+                return {"type": "object", "additionalProperties": self.of(form.item)}
+            case Maybe():
+                return {"anyOf": [self.of(form.item), {"type": "null"}]}
+        return _scalar(form)
+
+    def _named(self, name: str, what: object, make: Any) -> Schema:
+        if name not in self.named:
+            self._of[name] = what
+            self.named[name] = {}
+            self.named[name] = make()
+        assert self._of[name] == what or isinstance(what, WholeObject), f"two schemas are called {name}"
+        return {"$ref": f"{self.refs}{name}"}
+
+    def _fields(self, form: Fields) -> Schema:
+        return closed(
+            {name: self._field(field) for name, field in form.fields.items()},
+            [name for name, field in form.fields.items() if field.required],
+            described(form.struct),
+        )
+
+    def _field(self, field: Field) -> Schema:
+        schema = self.of(field.form)
+        if isinstance(field.form, scalars.Secret):
+            return {**schema, "writeOnly": True}
+        if field.default is NODEFAULT:
+            return schema
+        return {**schema, "default": field.form.show(field.default)}
+
+    def _whole(self, form: WholeObject) -> Schema:
+        written = isinstance(form, WrittenObject)
+        metadata = self._metadata(form) if written else self.of(form.meta)
+        parts = {
+            "apiVersion": {"const": API_VERSION},
+            "kind": {"const": form.kind},
+            "metadata": metadata,
+            "spec": self.of(form.spec),
+            "status": _passed_over("What the ledger says; passed over when it is written.")
+            if written
+            else self.of(form.status),
+        }
+        needs_spec = not isinstance(form.spec, Fields) or any(field.required for field in form.spec.fields.values())
+        required = ["apiVersion", "kind", "metadata", *(["spec"] if needs_spec or not written else [])]
+        return closed(parts, required if written else [*required, "status"], described(form.struct))
+
+    def _metadata(self, form: WholeObject) -> Schema:
+        """What a sender may say, its name in the form that the kind asks for, and what is passed over."""
+        fields = form.meta.fields
+        tenanted = BY_NAME[form.kind].tenanted
+        properties = {
+            name: self._field(field) if name in SENT else _passed_over("Said by the ledger; passed over.")
+            for name, field in fields.items()
+        }
+        properties["name"] = {"type": "string", "pattern": name_pattern(form.kind)}
+        if tenanted:
+            properties["tenant"] = {"type": "string", "pattern": name_pattern("Tenant")}
+        else:
+            properties["tenant"] = {"const": "", "description": "It belongs to no tenant."}
+        return closed(properties, ["name", "tenant"] if tenanted else ["name"], described(form.meta.struct))
+
+
+def closed(properties: Schema, required: list[str], description: str = "") -> Schema:
+    """The schema of a map with these fields and no others."""
+    schema: Schema = {"description": description} if description else {}
+    schema |= {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
+
+
+def _passed_over(why: str) -> Schema:
+    return {"description": why, "readOnly": True}
+
+
+def described(struct: type[Struct]) -> str:
+    """What a struct's docstring says."""
+    return " ".join(cleandoc(struct.__doc__ or "").split())
+
+
+@cache
+def name_pattern(kind: str) -> str:
+    """The form of the names of a kind, from the ledger's own refusal."""
+    from holdfast.core.platform.names import refuse_name
+
+    if kind == "Node":
+        return r"^.{1,253}$"
+    refused = refuse_name(kind, "")
+    assert refused is not None, kind
+    return f"^{refused.facts['form']}$"
+
+
+def _scalar(form: Form) -> Schema:
+    match form:
+        case scalars.Text():
+            return {"type": "string"}
+        case scalars.Flag():
+            return {"type": "boolean"}
+        case scalars.Whole():
+            return {"type": "integer", "minimum": -INT_MAX - 1, "maximum": INT_MAX}
+        case scalars.Choice():
+            return {"type": "string", "enum": list(form.members), "description": described(form.words)}  # type: ignore[arg-type]
+        case scalars.Duration():
+            pattern, example, most = scalars.DURATION_PATTERN, "1h30m", scalars.QUANTITY_CHARS
+            return {"type": "string", "pattern": pattern, "maxLength": most, "examples": [example]}
+        case scalars.Instant():
+            schema = {"type": "string", "format": "date-time", "pattern": scalars.INSTANT_PATTERN}
+            return {"anyOf": [schema, {"type": "null"}]} if form.unset else schema
+        case scalars.Revision():
+            schema = {"type": "string", "pattern": scalars.REVISION_PATTERN, "examples": ["41.3"]}  # type: ignore[dict-item]
+            return {"anyOf": [schema, {"type": "null"}]} if form.unset else schema
+    raise TypeError(f"{form} has no schema")
+
+
+def _resources() -> Schema:
+    counted = {
+        "description": "Counted in thousandths: 2, 0.5 or 500m.",
+        "anyOf": [
+            {"type": "integer", "minimum": -(INT_MAX // 1000), "maximum": INT_MAX // 1000},
+            {"type": "number", "multipleOf": 0.001, "minimum": -(10**12), "maximum": 10**12},
+            {"type": "string", "pattern": amounts.COUNTED_PATTERN},
+        ],
+        "examples": ["500m", 2],
+    }
+    size = {
+        "description": "An amount with its unit.",
+        "anyOf": [{"const": 0}, {"type": "string", "pattern": amounts.SIZE_PATTERN}],
+        "examples": ["512Mi", "4Gi"],
+    }
+    return {
+        "description": "An amount of each resource; what is not named is none of it. Other keys are extended ones.",
+        "type": "object",
+        "properties": {"cpu": counted, "memory": size, "disk": size, "gpu": counted},
+        "propertyNames": {"minLength": 1},
+        "additionalProperties": {"type": "integer", "minimum": -INT_MAX - 1, "maximum": INT_MAX},
+    }
+
+
+@cache
+def kind_schema(name: str, *, shown: bool = False) -> Schema:
+    """The schema of a kind, complete in itself: as it is written where people write it, or as it is shown."""
+    schemas = Schemas("#/$defs/")
+    ref: str = schemas.of(form_of_kind(name, shown=shown))["$ref"]
+    title = ref.removeprefix(schemas.refs)
+    own = schemas.named.pop(title)
+    return {"$schema": DIALECT, "$id": f"urn:holdfast:schema:{title}", "title": title, **own, "$defs": schemas.named}
+
+
+@cache
+def command_schema(ledger: str, tag: str) -> Schema:
+    """The schema of a command's fields, complete in itself."""
+    command: Any = rules(ledger)[tag].command
+    schemas = Schemas("#/$defs/")
+    schemas.of(fields_of(command))
+    own = schemas.named.pop(command.__name__)
+    return {"$schema": DIALECT, "$id": f"urn:holdfast:command:{tag}", "title": tag, **own, "$defs": schemas.named}
+
+
+def form_of_kind(name: str, *, shown: bool = False) -> Form:
+    """The form of a kind: as it is written, unless nobody writes it or it is asked for as it is shown."""
+    written: Any = WRITTEN.get(name)
+    if written is not None and not shown:
+        return written_form_of(written)
+    of: Any = written or getattr(views, name)
+    return form_of(of)

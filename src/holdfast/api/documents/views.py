@@ -1,0 +1,220 @@
+"""A row of a ledger's state as a document. The state is asked for names only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.api.documents import shown as s
+from holdfast.api.documents.forms import show
+from holdfast.api.documents.kinds import Kind
+from holdfast.api.documents.rows import FROM_PLATFORM, assignment_name, is_region, name_of
+from holdfast.core.ledger.revision import show as show_revision
+from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model import topology
+from holdfast.core.model.control import Validity
+from holdfast.core.model.lifecycle import PENDING, PHASES, RESERVED
+from holdfast.core.model.meta import Meta
+from holdfast.core.model.placement import EMPTY_ROOM, standing
+from holdfast.core.model.resources import NOTHING, add, greatest, subtract
+
+
+def view(kind: Kind, state: LedgerState, key: Any, row: Any) -> dict[str, Any]:
+    """The object as people see it."""
+    build = _BUILDERS.get(kind.name)
+    tree: dict[str, Any] = show(row if build is None else build(state, name_of(kind, state, key, row), key, row))
+    return tree
+
+
+def _assignment(state: Any, name: str, key: Any, row: Any) -> s.Assignment:
+    tally = state.tallies.get(row.uid) if is_region(state) else None
+    phases = sorted((phase.value, count) for phase, count in zip(PHASES, tally or (), strict=False) if count)
+    spec = s.AssignmentSpec(
+        workload=row.workload_name,
+        workload_uid=row.workload,
+        region=row.region,
+        purpose=row.purpose,
+        stage=row.stage,
+        generation=row.generation,
+        shares=row.shares,
+        accounts=row.accounts,
+        priority_class=row.priority_class,
+        disruption=row.disruption,
+        exclusive=row.exclusive,
+        ordinals=row.ordinals,
+        right_until=row.right_until,
+        jurisdictions=row.jurisdictions,
+        batch=row.batch,
+    )
+    status = s.AssignmentStatus(replicas=sum(share.count for share in row.shares), phases=tuple(phases))
+    meta = Meta(name=name, uid=row.uid, tenant=row.tenant, revision=row.revision)
+    return s.Assignment(meta=meta, spec=spec, status=status)
+
+
+def _grant(state: Any, name: str, key: Any, row: Any) -> s.Grant:
+    here = is_region(state)
+    region = state.place.name if here else row.region
+    spec = s.GrantSpec(
+        account=row.account, region=region, version=row.version, target=row.target, ends=row.ends,
+        protected=row.protected,
+    )  # fmt: skip
+    if not here:
+        status = s.GrantStatus(charged=row.offered, settled=row.settled, acknowledged=row.acknowledged)
+        return s.Grant(meta=Meta(name=name, uid=row.uid, revision=row.revision), spec=spec, status=status)
+    use = state.uses.get(row.account)
+    status = s.GrantStatus(charged=use.charged if use else NOTHING, settled=row.limit, acknowledged=row.version)
+    return s.Grant(meta=Meta(name=name), spec=spec, status=status)
+
+
+def _policy(state: Any, name: str, key: Any, row: Any) -> s.SchedulerPolicy:
+    if is_region(state):
+        valid = [
+            s.Valid(region=state.place.name, tenant=scope)
+            for scope, revision in state.validities.items()
+            if revision == row.revision
+        ]
+    else:
+        held: list[Validity] = state.validities.values()
+        valid = [s.Valid(region=one.region, tenant=one.scope) for one in held if one.revision == row.revision]
+    status = s.PolicyStatus(stage=row.stage, author=row.author, at=row.at, valid=tuple(valid))
+    return s.SchedulerPolicy(meta=Meta(name=name, revision=row.revision), spec=row.document, status=status)
+
+
+def _override(state: Any, name: str, key: Any, row: Any) -> s.Override:
+    source = "platform" if name.startswith(FROM_PLATFORM) or not is_region(state) else "region"
+    spec = s.OverrideSpec(
+        action=row.action, region=row.region, target=row.target, reason=row.reason, ends=row.ends, facts=row.facts
+    )
+    status = s.OverrideStatus(owner=row.owner, opened=row.opened, source=source)
+    return s.Override(meta=Meta(name=name, uid=row.uid, revision=row.uid), spec=spec, status=status)
+
+
+def _breach(state: Any, name: str, key: Any, row: Any) -> s.Breach:
+    status = s.BreachStatus(
+        subject=_subject(state, row.key), overshoot=row.overshoot, owner=row.owner, opened=row.opened,
+        deadline=row.deadline,
+    )  # fmt: skip
+    return s.Breach(meta=Meta(name=name), spec=s.BreachSpec(invariant=row.invariant, key=row.key), status=status)
+
+
+def _subject(state: Any, key: str) -> str:
+    """What a breach is about, with names in the place of uids."""
+    kind, _, rest = key.partition("/")
+    if is_region(state):
+        uid, _, tail = rest.partition("/")
+        table = state.nodes if kind == "node" else state.assignments
+        found = table.get(int(uid)) if uid.isdigit() else None
+        if found is None:
+            return key
+        named = found.name if kind == "node" else f"{found.tenant}/{assignment_name(found)}"
+        return f"{kind}/{named}/{tail}" if tail else f"{kind}/{named}"
+    workload = state.workloads.get(int(key)) if key.isdigit() else None
+    return key if workload is None else f"workload/{workload.meta.tenant}/{workload.meta.name}"
+
+
+def _session(state: Any, name: str, key: Any, row: Any) -> s.Session:
+    meta = Meta(name=name, uid=row.uid, revision=row.uid)
+    status = s.SessionStatus(opened=row.opened, high=row.high)
+    return s.Session(meta=meta, spec=s.SessionSpec(principal=row.principal), status=status)
+
+
+def _node(state: Any, name: str, key: Any, row: Any) -> s.Node:
+    room = state.rooms.get(row.uid) or EMPTY_ROOM
+    spec = s.NodeSpec(
+        cordoned=row.cordoned, draining=row.draining, taints=row.taints, labels=row.labels, tenancy=row.tenancy,
+        note=row.note,
+    )  # fmt: skip
+    status = s.NodeStatus(
+        pool=row.pool,
+        zone=row.zone,
+        health=row.health,
+        usable=topology.usable(row),
+        capacity=row.capacity,
+        firm=room.firm,
+        taken=room.all,
+        held=room.held,
+        free=subtract(row.capacity, greatest(room.all, add(room.firm, room.held))),
+        devices=row.devices,
+        ports=row.ports,
+        reported_labels=row.reported_labels,
+        session=row.session,
+        session_ended=row.session_ended,
+        replicas=len(standing(room)),
+        reservations=len(room.holds),
+        waiting=room.waiting,
+    )
+    labels = tuple(sorted({**dict(row.reported_labels), **dict(row.labels)}.items()))
+    meta = Meta(name=row.name, uid=row.uid, revision=row.revision, labels=labels)
+    return s.Node(meta=meta, spec=spec, status=status)
+
+
+def _replica(state: Any, name: str, key: Any, row: Any) -> s.Replica:
+    assignment = state.assignments[row.assignment]
+    node = state.nodes.get(row.node) if row.node else None
+    spec = s.ReplicaSpec(
+        workload=assignment.workload_name, workload_uid=row.workload, region=state.place.name, ordinal=row.ordinal,
+        assignment=assignment_name(assignment), template=row.template, next_template=row.next_template,
+        account=row.account,
+    )  # fmt: skip
+    status = s.ReplicaStatus(
+        stage="request" if row.phase is PENDING else "reservation" if row.phase is RESERVED else "binding",
+        phase=row.phase,
+        since=row.since,
+        by=row.by,
+        cause=row.cause,
+        node=node.name if node is not None else "",
+        epoch=row.epoch,
+        evidence=row.evidence,
+        devices=row.devices,
+        ports=row.ports,
+        ends=row.ends,
+        restarts=row.restarts,
+        waits_for=len(row.after),
+        firm=row.firm,
+    )
+    return s.Replica(meta=Meta(name=name, tenant=assignment.tenant, revision=row.revision), spec=spec, status=status)
+
+
+def _request(state: Any, name: str, key: Any, row: Any) -> s.SchedulingRequest:
+    assignment = state.assignments[row.assignment]
+    spec = s.RequestSpec(
+        workload=assignment.workload_name, region=assignment.region, purpose=assignment.purpose,
+        template=row.template, priority_class=assignment.priority_class,
+    )  # fmt: skip
+    status = s.RequestStatus(
+        open=row.open, since=row.since, examined=row.examined, attempts=row.attempts, reasons=row.reasons
+    )
+    return s.SchedulingRequest(meta=Meta(name=name, uid=row.uid, tenant=assignment.tenant), spec=spec, status=status)
+
+
+def _reservation(state: Any, name: str, key: Any, row: Any) -> s.Reservation:
+    assignment = state.assignments.get(row.assignment) if row.assignment else None
+    node = state.nodes.get(row.node)
+    spec = s.ReservationSpec(
+        purpose=row.purpose,
+        owner=row.owner,
+        node=node.name if node is not None else show_revision(row.node),
+        need=row.need,
+        account=row.account,
+        ends=row.ends,
+        tenant=row.tenant,
+        assignment=assignment_name(assignment) if assignment is not None else "",
+        template=row.template,
+        devices=row.devices,
+        device_milli=row.device_milli,
+    )
+    return s.Reservation(meta=Meta(name=name, uid=row.uid), spec=spec)
+
+
+_BUILDERS: dict[str, Callable[[Any, str, Any, Any], Any]] = {
+    "Assignment": _assignment,
+    "Grant": _grant,
+    "SchedulerPolicy": _policy,
+    "Override": _override,
+    "Breach": _breach,
+    "Session": _session,
+    "Node": _node,
+    "Replica": _replica,
+    "SchedulingRequest": _request,
+    "Reservation": _reservation,
+}
