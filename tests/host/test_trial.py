@@ -26,15 +26,15 @@ def test_what_is_tried_out_shows_the_object_as_it_would_be_and_leaves_no_trace()
         before, batches = server.state.facts, len(await batches_in(store))
         envelope = an_envelope(server, "a")
         tried = server.ledger.try_out(envelope)
-        assert isinstance(tried.answer, Landed)
-        assert tried.state.overrides[tried.answer.revision].reason == "a"
+        assert isinstance(tried.answers[0], Landed)
+        assert tried.state.overrides[tried.answers[0].revision].reason == "a"
         assert tried.state.facts.seq == before.seq + 1
         assert server.state.facts == before
         assert server.state.overrides.is_empty()
         await server.clock.sleep(1_000)
         assert len(await batches_in(store)) == batches
         landed = await server.ledger.submit(envelope)
-        assert landed == tried.answer
+        assert landed == tried.answers[0]
 
     in_world(story)
 
@@ -42,13 +42,13 @@ def test_what_is_tried_out_shows_the_object_as_it_would_be_and_leaves_no_trace()
 def test_a_trial_is_refused_or_a_repeat_as_the_command_itself_would_be() -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
-        refused = server.ledger.try_out(an_envelope(server, "a", "person/clerk")).answer
+        refused = server.ledger.try_out(an_envelope(server, "a", "person/clerk")).answers[0]
         assert isinstance(refused, Refused)
         assert refused.code is Code.NO_RIGHT
         assert [denial.actor for denial in server.ledger.denials.waiting()] == ["person/clerk"]
         envelope = an_envelope(server, "b")
         await server.ledger.submit(envelope)
-        assert isinstance(server.ledger.try_out(envelope).answer, Repeated)
+        assert isinstance(server.ledger.try_out(envelope).answers[0], Repeated)
 
     in_world(story)
 
@@ -71,7 +71,7 @@ def test_a_trial_beside_a_batch_that_is_being_written_rests_on_what_is_durable()
         waiting = [server.ledger.submit(an_envelope(server, f"k{number}")) for number in range(20)]
         tried = server.ledger.try_out(an_envelope(server, "a"))
         answers = [await one for one in waiting]
-        assert isinstance(tried.answer, Landed)
+        assert isinstance(tried.answers[0], Landed)
         assert all(isinstance(answer, Landed) for answer in answers)
         assert len(server.state.overrides) == 20
 

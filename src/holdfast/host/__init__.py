@@ -3,7 +3,7 @@
 Ports
 - `store`         where a log is kept: head, append, snapshots, room
 - `clock`         time, and this machine's clocks
-- `transport`     other processes; `local` is the one within a process
+- `transport`     other processes; `local` is the one within a process; `wire` what machines say over it
 
 A ledger's life
 - `ledger`        load, follow, stand, lead, step down: one server's part
@@ -17,6 +17,9 @@ A ledger's life
 - `proof`, `sessions`, `ledger_time`, `room`   what a leader's word is worth, who lives, what time it is, how full
 - `durable`       the state that readers see; `reads` names the levels, `health` the condition
 - `snapshots`, `digests`                       what is kept beside the log, and what is compared with it
+
+Between ledgers
+- `link`          log shipping from the platform to a region, and what the region says in return
 
 Watching and acting
 - `watch`         the hub: changes by key; `subscription`, `backlog` and `changes` are its parts

@@ -70,7 +70,7 @@ class Denials:
         """Note a refusal if it denies a person or a tenant what they asked for."""
         if answer.code in DENIED and envelope.actor.partition("/")[0] in PEOPLE:
             command = envelope.command
-            self.note(envelope.actor, type(command).__struct_config__.tag, answer.code.value, _tenant_of(command))
+            self.note(envelope.actor, type(command).__struct_config__.tag, answer.code.value, tenant_in(command))
 
     def waiting(self) -> tuple[Denial, ...]:
         """What is not on record yet."""
@@ -131,7 +131,7 @@ class Denials:
         return rest if has_room else (OTHERS, "", OTHERS, "")
 
 
-def _tenant_of(command: Any) -> str:
+def tenant_in(command: Any) -> str:
     """The tenant that a command names; empty where it names none."""
     workload = getattr(command, "workload", None)
     return str(workload.meta.tenant if isinstance(workload, Workload) else getattr(command, "tenant", ""))

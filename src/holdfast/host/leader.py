@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from holdfast.core.ledger.answers import Code, Refused
@@ -47,10 +48,10 @@ class Leader(Generic[S]):
         term.lanes.add(Waiting(envelope, rule.lane, answer))
         return await answer
 
-    def try_out(self, envelope: Envelope[Any]) -> Tried[S]:
-        """What a command would be answered now, and what would be then; nothing of it happens."""
+    def try_out(self, envelopes: Sequence[Envelope[Any]]) -> Tried[S]:
+        """What commands would be answered now, and what would be then; nothing of it happens."""
         self.term.must_be_proven()
-        return try_out(self.term, envelope)
+        return try_out(self.term, envelopes)
 
     def renew(self, actor: str, session: int) -> Renewal | Refused:
         """A heartbeat: what the session's life is worth from when the heartbeat was sent."""

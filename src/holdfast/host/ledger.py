@@ -110,9 +110,9 @@ class Ledger(Generic[S]):
         """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
         return self._leading().submit(envelope)
 
-    def try_out(self, envelope: Envelope[Any]) -> Tried[S]:
-        """What a command would be answered now, and the state as it would be then; nothing of it happens."""
-        return self._leading().try_out(envelope)
+    def try_out(self, *envelopes: Envelope[Any]) -> Tried[S]:
+        """What commands would be answered now, and the state as it would be then; nothing of it happens."""
+        return self._leading().try_out(envelopes)
 
     def leading_server(self) -> str:
         """The name of the server that leads, by the newest term that this one has seen; empty when it cannot tell."""
@@ -132,6 +132,10 @@ class Ledger(Generic[S]):
         await self._reads.read(self.leader, level, token, timeout_ms)
         self._must_serve()
         return self._reads.view(self.leader)
+
+    def age(self) -> int | None:
+        """How many milliseconds ago the durable state was proven to be the newest; None: never."""
+        return self._reads.age(self.leader)
 
     async def watch(
         self, interest: Interest, since: Token | None = None, timeout_ms: int = READ_WITHIN_MS

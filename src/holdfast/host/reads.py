@@ -92,6 +92,11 @@ class Reads(Generic[S]):
 
     def view(self, leader: Leader[S] | None) -> View[S]:
         """The durable state as it is now."""
+        return View(self._durable.state, self._durable.token(), self.age(leader))
+
+    def age(self, leader: Leader[S] | None) -> int | None:
+        """How many milliseconds ago the durable state was proven to be the head; None: never."""
+        if leader is not None:
+            return leader.term.proof.age()
         seen = self._follower.caught_up
-        age = None if seen is None else self._clock.boot() - seen
-        return View(self._durable.state, self._durable.token(), leader.term.proof.age() if leader is not None else age)
+        return None if seen is None else self._clock.boot() - seen

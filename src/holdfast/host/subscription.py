@@ -73,6 +73,7 @@ class Subscription:
         self._waiting: deque[tuple[Changes, int]] = deque()
         self._waiting_bytes = 0
         self._mark: Token | None = None
+        self._is_nudged = False
         self._wake = asyncio.Event()
         self._is_over = False
         #: What it reads the log with while it is behind; None while it is live.
@@ -116,6 +117,11 @@ class Subscription:
         """Whether it hears from the hub, rather than reading the log."""
         return self._backlog is None and not self._is_over
 
+    @property
+    def has_told_all(self) -> bool:
+        """Whether everything that was published is handed out: the state holds nothing of interest that is newer."""
+        return self.is_live and not self._waiting
+
     async def begin(self) -> None:
         """Find the place to begin from in the log, or raise `ListAgain`; at the head it is live at once."""
         if self._backlog is not None and not self._joins(self._backlog):
@@ -140,6 +146,11 @@ class Subscription:
         self._mark = head
         self._wake.set()
 
+    def nudge(self) -> None:
+        """Hand out a bookmark soon, though nothing has changed: whoever reads it knows that the stream lives."""
+        self._is_nudged = True
+        self._wake.set()
+
     def fall_behind(self, place: Token) -> None:
         """Read the log after `place`, up to which everything was offered."""
         self._source.leave(self)
@@ -155,7 +166,10 @@ class Subscription:
             self._waiting_bytes -= size_bytes
             return changes
         mark, self._mark = self._mark, None
-        return Changes(mark) if mark is not None and mark.seq > self.token.seq else None
+        nudged, self._is_nudged = self._is_nudged, False
+        if mark is not None and mark.seq > self.token.seq:
+            return Changes(mark)
+        return Changes(self.token) if nudged else None
 
     async def _read_on(self, backlog: Backlog) -> Changes | None:
         """What the next batch in the log holds for it; nothing, after a batch without interest or on joining."""

@@ -145,6 +145,7 @@ class EnvelopeReader:
     def __init__(self, commands: Any) -> None:
         self._decoder: msgspec.msgpack.Decoder[Envelope[Any]]
         self._decoder = msgspec.msgpack.Decoder(Envelope[commands])
+        self._commands: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(commands)
 
     def read(self, raw: bytes) -> Envelope[Any] | Refused:
         """The envelope, or why there is none in these bytes."""
@@ -155,6 +156,13 @@ class EnvelopeReader:
             return self._decoder.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             return Refused(Code.MALFORMED, f"not a command: {error}", {"error": str(error)})
+
+    def command(self, raw: bytes) -> Any | None:
+        """A command by itself, as the record of what a person did holds it; None: this version cannot read it."""
+        try:
+            return self._commands.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
 
 
 _items: msgspec.msgpack.Decoder[Decision | AuditEvent] = msgspec.msgpack.Decoder(Decision | AuditEvent)

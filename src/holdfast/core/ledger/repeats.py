@@ -77,6 +77,12 @@ def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
     return Repeated(kept.revision, kept.answer)
 
 
+def is_kept(state: LedgerState, actor: str, key: str, at: Instant) -> bool:
+    """Whether a command was accepted under this key: what comes under it again has an answer, and changes nothing."""
+    kept = state.keys.get(key_id(actor, key))
+    return kept is not None and not _is_over(state, kept, at)
+
+
 def _too_many(state: LedgerState, case: Case) -> bool:
     most, mine = state.facts.settings.keys_per_actor, state.keys_of.get(case.actor) or b""
     # They end in the order in which they are listed: so many are left if the one that many from the end is.

@@ -96,11 +96,16 @@ def check_token(state: PlatformState, new: Token, stored: Token | None, case: Ca
     if spec.expires <= case.at:
         facts = {"at": case.at, "expires": spec.expires}
         return Refused(Code.EXPIRED, "a token expires in the future", facts)
-    kind = spec.principal.partition("/")[0]
-    principal = state.principals.get(spec.principal) or state.principals.get(f"{kind}/*")
+    principal = _principal_of(state, spec.principal)
     if principal is None:
         return not_found("Principal", spec.principal)
-    return refuse_rights(principal.spec.rights, case)
+    # As with principals, neither given nor taken: a token that is made another's is lost to whose it was.
+    before = _principal_of(state, stored.spec.principal) if stored is not None else None
+    return refuse_rights((*principal.spec.rights, *(before.spec.rights if before is not None else ())), case)
+
+
+def _principal_of(state: PlatformState, name: str) -> Principal | None:
+    return state.principals.get(name) or state.principals.get(f"{name.partition('/')[0]}/*")
 
 
 def refuse_rights(rights: Iterable[Right], case: Case) -> Refused | None:

@@ -18,22 +18,23 @@ from holdfast.core.model.workload import Workload
 
 # Objects
 
-#: Expected of an object that must not exist.
+#: Expected of an object that must not exist, and of one that must, whatever its revision.
 ABSENT: Revision = -1
+PRESENT: Revision = -2
 
 #: What operators write.
 OperatorObject = Tenant | Quota | PriorityClass | Principal | Token | Region | NodePool | RecoveryBudget
 
 
 class Put(Row, frozen=True, tag="put"):
-    """Create or change an object. `expect` is the revision it was read at, or `ABSENT`; 0: whatever is there."""
+    """Create or change an object. `expect`: the revision it was read at, `ABSENT`, `PRESENT`; 0: whatever is there."""
 
     object: OperatorObject
     expect: Revision = 0
 
 
 class PutWorkload(Row, frozen=True, tag="put-workload"):
-    """Create or change a workload. `expect` is the revision it was read at, or `ABSENT`; 0: whatever is there."""
+    """Create or change a workload. `expect`: the revision it was read at, `ABSENT`, `PRESENT`; 0: whatever is there."""
 
     workload: Workload
     expect: Revision = 0

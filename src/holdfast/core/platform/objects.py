@@ -21,7 +21,7 @@ from holdfast.core.model.topology import NodePool, Region, RegionStatus
 from holdfast.core.model.workload import Workload, WorkloadStatus
 from holdfast.core.platform.breaches import BreachEvent, recount_account, recount_region
 from holdfast.core.platform.checks import CHECKS
-from holdfast.core.platform.commands import ABSENT, Delete, OperatorObject, Put
+from holdfast.core.platform.commands import ABSENT, PRESENT, Delete, OperatorObject, Put
 from holdfast.core.platform.events import ObjectRemoved, ObjectStored, ValiditiesDropped
 from holdfast.core.platform.names import refuse_marks, refuse_name
 from holdfast.core.platform.senders import outside_everywhere, outside_whole_region
@@ -115,7 +115,7 @@ def refuse_unexpected(key: str, stored: OperatorObject | Workload | None, expect
 def refuse_stale(key: str, stored: OperatorObject | Workload | None, expect: Revision) -> Refused | None:
     """The sender read another revision than the one that is stored."""
     found = stored.meta.revision if stored is not None else 0
-    if expect in (0, found):
+    if expect in (0, found) or (expect == PRESENT and stored is not None):
         return None
     return stale(key, expect, found, "it was changed" if found else "it is gone")
 

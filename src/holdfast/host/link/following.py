@@ -1,0 +1,178 @@
+"""The region's end of the stream: each step becomes part of the region's own log, with its cursor, in one commit.
+
+Nothing here has to be remembered: where to go on from is in the region's state, moved by the commit that applies a
+step (RULES 14). Whatever breaks, the next stream begins there; a step that comes twice is dropped by the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.revision import Token, show
+from holdfast.core.model.shapes import Instant
+from holdfast.core.region.state import RegionState
+from holdfast.host.errors import Unavailable
+from holdfast.host.journal import Journal
+from holdfast.host.leader import Leader
+from holdfast.host.link.speaker import SessionOver, Speaker, ToldToStop
+from holdfast.host.link.wire import SHIPMENTS, Beat, Message, Shipment, read_message
+from holdfast.host.transport import Declined, Request, Transport, TransportError, named
+from holdfast.host.wire import LEADER, read_problem
+
+#: Who applies steps in the region's ledger.
+ACTOR = "controller/link"
+#: A stream without a beat for so long is broken.
+IDLE_MS = 3_500
+
+
+class Heard(Struct, frozen=True):
+    """The last word of a platform that could show that it leads: when by our even clock, its time, its place, and by
+    our even clock when this region last had everything there was for it; None: not yet."""
+
+    boot: int
+    at: Instant
+    token: Token
+    server: str
+    whole: int | None
+
+
+class Outlook:
+    """What a region knows of the platform beside what is logged, and what is wrong between them."""
+
+    def __init__(self) -> None:
+        #: None: nothing was heard since this server started.
+        self.heard: Heard | None = None
+        self.trouble = ""
+        #: Set by every step that is applied, for whoever tells the platform.
+        self.applied = asyncio.Event()
+
+    def hear(self, message: Message, server: str, boot: int) -> None:
+        """All is well: this came, and is applied."""
+        before = self.heard.whole if self.heard is not None else None
+        self.heard = Heard(boot, message.at, message.token, server, boot if message.whole else before)
+        self.trouble = ""
+
+
+class _Broken(Exception):
+    """This stream cannot go on; the next one may."""
+
+
+class Following:
+    """The streams of one session, one after the other."""
+
+    def __init__(
+        self, leader: Leader[RegionState], speaker: Speaker, transport: Transport, outlook: Outlook, journal: Journal
+    ) -> None:
+        self._leader = leader
+        self._speaker = speaker
+        self._transport = transport
+        self._outlook = outlook
+        self._journal = journal
+        self._meters = leader.term.meters
+        self._wants_list = False
+
+    async def run(self) -> None:
+        """One stream after the other, each from the cursor that is logged. Raises when the session is over."""
+        attempt = 0
+        while True:
+            before = self._outlook.heard
+            server = self._speaker.server
+            why = await self._stream(server)
+            attempt = 1 if self._outlook.heard is not before else attempt + 1
+            self._meters.count("link_breaks", why=why)
+            self._journal.info("stream-ended", why=why, platform=server)
+            await self._speaker.pause(attempt)
+
+    async def _stream(self, server: str) -> str:
+        """Apply one stream to its end; why it ended, in a word."""
+        frames = self._transport.stream(server, self._request(), IDLE_MS)
+        try:
+            async for frame in frames:
+                await self._take(server, frame)
+            return "ended"
+        except _Broken as broken:
+            return str(broken)
+        except Declined as declined:
+            return self._declined(server, declined)
+        except TransportError as error:
+            self._outlook.trouble = str(error)
+            self._speaker.elsewhere(server)
+            return "unreachable"
+        finally:
+            await _close(frames)
+
+    def _request(self) -> Request:
+        place = self._leader.term.durable.state.place
+        query = (
+            ("region", self._speaker.region),
+            ("log", place.platform_log),
+            ("term", str(place.platform_term)),
+            ("cursor", show(0 if self._wants_list else place.cursor)),
+            ("session", show(self._speaker.session)),
+        )
+        return Request("GET", SHIPMENTS, query, self._speaker.headers())
+
+    def _declined(self, server: str, declined: Declined) -> str:
+        found = read_problem(declined.reply)
+        if found.code == Code.NO_SESSION:
+            raise SessionOver(found.detail)
+        if found.code == Code.TOMBSTONED:
+            raise ToldToStop(found.detail)
+        self._outlook.trouble = f"{server} ships nothing: {found.detail} ({found.code})"
+        self._speaker.elsewhere(server, named(declined.reply.headers, LEADER))
+        return found.code
+
+    async def _take(self, server: str, frame: bytes) -> None:
+        try:
+            message = read_message(frame)
+        except msgspec.MsgspecError as error:
+            self._outlook.trouble = f"{server} ships what this version cannot read: {error}"
+            self._journal.error("unreadable", why=error, platform=server)
+            raise _Broken("unreadable") from error
+        if isinstance(message, Beat) and not message.leads:
+            self._speaker.elsewhere(server)
+            raise _Broken("not-leading")
+        self._speaker.offset.heard(message.at, self._leader.term.now())
+        if isinstance(message, Shipment):
+            await self._apply(server, message)
+        self._outlook.hear(message, server, self._leader.term.clock.boot())
+
+    async def _apply(self, server: str, shipment: Shipment) -> None:
+        """Make a step part of the region's log, with its cursor; or break, and begin again where that is."""
+        ship, offset = shipment.ship, self._speaker.offset
+        step = replace(ship, puts=tuple([offset.in_our_time(put) for put in ship.puts]))
+        try:
+            answer = await self._leader.submit(Envelope(ACTOR, step, self._leader.term.now()))
+        except Unavailable as error:
+            self._outlook.trouble = f"this region cannot apply what was shipped: {error}"
+            raise _Broken(error.code) from error
+        if isinstance(answer, Refused) and answer.code is not Code.ALREADY:
+            self._refused(server, answer, shipment)
+        self._meters.count("link_steps", kind="list" if ship.full else "step")
+        self._meters.count("link_objects", len(ship.puts) + len(ship.gone))
+        self._wants_list = False
+        self._outlook.applied.set()
+
+    def _refused(self, server: str, answer: Refused, shipment: Shipment) -> None:
+        """A later term was heard of: somebody else leads there. All else is mended by a full list, if by anything."""
+        self._meters.count("link_refused", code=answer.code.value)
+        self._journal.warning("step-refused", code=answer.code.value, why=answer.message, full=shipment.ship.full)
+        if answer.code is Code.STALE:
+            self._speaker.elsewhere(server)
+        else:
+            self._wants_list = True
+            self._outlook.trouble = f"this region refused what was shipped: {answer.message} ({answer.code})"
+        raise _Broken(answer.code.value)
+
+
+async def _close(frames: AsyncIterator[bytes]) -> None:
+    """End a stream from this side."""
+    if isinstance(frames, AsyncGenerator):
+        await frames.aclose()

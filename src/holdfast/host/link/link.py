@@ -1,0 +1,154 @@
+"""A region's link to the platform, beside the leader of the region's ledger.
+
+lead, shown now ──▶ open a session ──▶ join ──▶ heartbeats | the stream of shipments | acknowledgements
+      ▲                                                             │
+      └──────────────── the session is over ◀───────────────────────┘        tombstoned ──▶ stopped, for good
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.revision import INDEX_MAX, revision, show
+from holdfast.core.platform.commands import Acknowledge
+from holdfast.core.region.state import RegionState
+from holdfast.host.clock import Clock
+from holdfast.host.errors import Unavailable
+from holdfast.host.journal import Journal
+from holdfast.host.leader import Leader
+from holdfast.host.ledger import Ledger
+from holdfast.host.link.following import Following, Heard, Outlook
+from holdfast.host.link.speaker import Platform, SessionOver, Speaker, ToldToStop
+from holdfast.host.reads import Level
+from holdfast.host.transport import Transport
+from holdfast.host.waiting import DeadlinePassed, within
+from holdfast.host.wire import Said
+
+#: Between two acknowledgements at least, and while nothing is shipped.
+ACKNOWLEDGE_MS = 500
+ACKNOWLEDGE_IDLE_MS = 5_000
+#: A region that the platform does not take asks again after so long: a person has to do something first.
+REFUSED_MS = 5_000
+#: A server that cannot show that it leads its region looks again after so long.
+NOT_LEADING_MS = 500
+
+
+class Link:
+    """The link of one server. `run` it beside a leader, as `ledger.beside["link"]`."""
+
+    def __init__(self, ledger: Ledger[RegionState], transport: Transport, clock: Clock, platform: Platform) -> None:
+        self._ledger = ledger
+        self._transport = transport
+        self._clock = clock
+        self._platform = platform
+        self._outlook = Outlook()
+        self._speaker: Speaker | None = None
+        self._journal = Journal("link", server=ledger.identity.server, region=platform.region)
+
+    @property
+    def heard(self) -> Heard | None:
+        """The platform's last word; None: there was none since this server started."""
+        return self._outlook.heard
+
+    def age_ms(self) -> int | None:
+        """How old this region's view of the platform is: since when it may lack something. None: it had none yet."""
+        whole = self.heard.whole if self.heard is not None else None
+        return None if whole is None else self._clock.boot() - whole
+
+    def trouble(self) -> str:
+        """What keeps this region from following the platform; empty when nothing does, or nothing was tried yet."""
+        return self._outlook.trouble or (self._speaker.trouble if self._speaker is not None else "")
+
+    async def run(self, leader: Leader[RegionState]) -> None:
+        """Keep the region up to date for as long as this server leads it."""
+        self._speaker = speaker = Speaker(self._transport, self._clock, self._platform, leader.term.now)
+        while True:
+            try:
+                await self._join(leader, speaker)
+                following = Following(leader, speaker, self._transport, self._outlook, self._journal)
+                await _together(self._keep_alive(leader, speaker), following.run(), self._acknowledge(leader, speaker))
+            except SessionOver as error:
+                self._journal.info("session-over", why=error)
+                await speaker.pause(1)
+            except ToldToStop as error:
+                self._outlook.trouble = f"told to stop: {error}"
+                self._journal.error("told-to-stop", why=error)
+                await asyncio.Event().wait()
+
+    async def _join(self, leader: Leader[RegionState], speaker: Speaker) -> None:
+        """Return when this region speaks at the platform, in a session that has joined with its log."""
+        while True:
+            await self._must_lead(leader)
+            answered = await speaker.open()
+            if speaker.session:
+                answered = await speaker.join(leader.term.durable.state.facts.log_id)
+                if answered.said is Said.LANDED or answered.code == Code.ALREADY:
+                    break
+            self._outlook.trouble = f"the platform does not take this region: {answered.message} ({answered.code})"
+            self._journal.warning("not-joined", code=answered.code, why=answered.message)
+            await self._clock.sleep(REFUSED_MS)
+        self._ledger.meters.count("link_sessions")
+        self._journal.info("joined", session=show(speaker.session), platform=speaker.server)
+
+    async def _must_lead(self, leader: Leader[RegionState]) -> None:
+        """Return when this server is shown to lead, by a proof that begins now: a deposed leader that opened a session
+        would end the one of its successor."""
+        while True:
+            try:
+                await self._ledger.read(Level.LINEAR)
+                if self._ledger.leader is leader:
+                    return
+            except Unavailable as error:
+                self._outlook.trouble = str(error)
+            await self._clock.sleep(NOT_LEADING_MS)
+
+    async def _keep_alive(self, leader: Leader[RegionState], speaker: Speaker) -> None:
+        """Heartbeats: four in each lease, by whichever of the two ledgers has the shorter one."""
+        attempt = 0
+        while True:
+            renewed = await speaker.renew()
+            if renewed is None:
+                attempt += 1
+                await speaker.pause(attempt)
+                continue
+            attempt = 0
+            self._ledger.meters.gauge("link_offset_ms", speaker.offset.most)
+            lease = leader.term.durable.state.facts.settings.session_lease
+            await self._clock.sleep(min(lease, renewed.worth_ms) // 4)
+
+    async def _acknowledge(self, leader: Leader[RegionState], speaker: Speaker) -> None:
+        """How far this region's log is, and the platform's in it: soon after each step, and now and then without."""
+        told = (0, 0)
+        while True:
+            with suppress(DeadlinePassed):
+                await within(self._clock, ACKNOWLEDGE_IDLE_MS, self._outlook.applied.wait())
+            self._outlook.applied.clear()
+            state, heard = leader.term.durable.state, self.heard
+            now = revision(state.facts.seq, INDEX_MAX), state.place.cursor
+            # A cursor in another log than the one that is heard says nothing there.
+            if now == told or heard is None or heard.token.log_id != state.place.platform_log:
+                continue
+            answered = await speaker.send(Acknowledge(self._platform.region, state.facts.log_id, *now))
+            told = now
+            if answered.said is Said.LANDED:
+                self._ledger.meters.count("link_acknowledged")
+            elif answered.code != Code.ALREADY:
+                self._journal.warning("not-acknowledged", code=answered.code, why=answered.message)
+            await self._clock.sleep(ACKNOWLEDGE_MS)
+
+
+async def _together(*work: Coroutine[Any, Any, None]) -> None:
+    """Run all until one ends, which it does by raising; then end the others, too."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,232 @@
+"""The platform's side of the link: one stream for each region, from the cursor that the region has logged.
+
+    cursor in this log ──▶ watch from there ──▶ steps ──▶ ...        nothing for a second ──▶ a beat
+    any other place    ──▶ a full list, then watch from its token    trimmed past it ──▶ a full list again
+
+A step goes from one cursor to the next and holds the objects that changed between them. A stream that keeps up, or
+that has caught up, makes each step when it has heard of everything there is: then the state is exactly that of the
+step's end. One that is far behind cuts its steps at an event, and sends what the objects are by now (see `content`).
+
+Only a leader that can show that it leads ships: a region takes what it hears for the platform's present word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.revision import INDEX_MAX, Token, revision, seq_of, show, token
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.platform.state import PlatformState
+from holdfast.core.region.commands import Ship
+from holdfast.host.errors import ListAgain, NotLeading, NotProven, NotReached, Unavailable
+from holdfast.host.journal import Journal
+from holdfast.host.leader import Leader
+from holdfast.host.ledger import Ledger
+from holdfast.host.link.content import changed, everything, interest_of
+from holdfast.host.link.gathered import Gathered
+from holdfast.host.link.wire import Beat, Message, Shipment, encode_message
+from holdfast.host.store import StoreError, Trimmed
+from holdfast.host.subscription import Subscription
+from holdfast.host.transport import Flow, Framing, Reply, Request, named
+from holdfast.host.waiting import DeadlinePassed, within
+from holdfast.host.wire import DIGITS_MAX, problem, read_revision
+
+#: A region hears at least this often that nothing has changed.
+BEAT_MS = 1_000
+#: A step names at most so many objects, and has so many bytes: the record that it becomes has a most of 1 MiB, and the
+#: region does nothing else while it judges it. Only one event's objects are never parted.
+STEP_OBJECTS = 500
+STEP_BYTES = 256 << 10
+#: After so many batches without anything for it a region's cursor is moved on all the same, so that it does not fall
+#: behind the trimmed log. Each such step costs a batch here, too, by its acknowledgement: far more than there are
+#: regions, or they would keep one another going.
+MARK_BATCHES = 1_024
+
+
+class Asked(Struct, frozen=True):
+    """Where a region wants to go on from, and in which session."""
+
+    log_id: str
+    term: int
+    cursor: Revision
+    session: Revision
+
+
+async def serve_shipments(ledger: Ledger[PlatformState], request: Request, region: str) -> Reply | Flow:
+    """Answer `GET /v1/shipments` for the region that the sender has proven to be."""
+    asked = _read(request, region)
+    if isinstance(asked, Reply):
+        return asked
+    try:
+        refused = _refuse(ledger, region, asked.session)
+        if refused is not None:
+            return refused
+        since = await _since(ledger, asked)
+    except Unavailable as error:
+        return problem(503, error.code, str(error))
+    return Flow(_Stream(ledger, region, asked, since).frames(), Framing.FRAMES)
+
+
+def _read(request: Request, region: str) -> Asked | Reply:
+    query = request.query
+    cursor, session = (read_revision(named(query, name, "0.0")) for name in ("cursor", "session"))
+    term = named(query, "term", "0")
+    if cursor is None or session is None or not (term.isascii() and term.isdecimal() and len(term) < DIGITS_MAX):
+        return problem(400, Code.MALFORMED, "cursor and session are revisions (`41.3`), term is a number")
+    if named(query, "region", region) != region:
+        return problem(403, Code.WRONG_SCOPE, f"this is region {region}: no other region's shipments are for it")
+    return Asked(named(query, "log"), int(term), cursor, session)
+
+
+def _refuse(ledger: Ledger[PlatformState], region: str, session: Revision) -> Reply | None:
+    """Only the session in which the region has joined with its log is told anything (ADR 0010)."""
+    _proven(ledger)
+    state = ledger.durable.state
+    known = state.regions.get(region)
+    if known is None:
+        return problem(404, Code.NOT_FOUND, f"there is no Region {region}")
+    if known.status.health is RegionHealth.RETIRED:
+        return problem(410, Code.TOMBSTONED, f"region {region} is retired: stop everything, join as a new log")
+    if known.status.session != session or session not in state.sessions:
+        return problem(409, Code.NO_SESSION, f"this session has not joined with the log of region {region}")
+    return None
+
+
+def _proven(ledger: Ledger[PlatformState]) -> Leader[PlatformState]:
+    """The leader, if this server is one and can show it. `Unavailable` otherwise."""
+    if ledger.leader is None:
+        raise NotLeading(f"{ledger.identity.server} is {ledger.role.value}")
+    ledger.leader.term.must_be_proven()
+    return ledger.leader
+
+
+async def _since(ledger: Ledger[PlatformState], asked: Asked) -> Token | None:
+    """The batch after which the region has not heard everything; None: it needs a full list."""
+    facts = ledger.durable.state.facts
+    seq = seq_of(asked.cursor)
+    if asked.log_id != facts.log_id or not 1 < seq <= facts.seq:
+        return None
+    try:
+        at = await _token_of(ledger, seq)
+        if at.term != asked.term:
+            return None  # the same number, and another batch: this log was once a different one (RULES 9)
+        is_whole = asked.cursor == revision(seq, INDEX_MAX)
+        return at if is_whole else await _token_of(ledger, seq - 1)
+    except Trimmed:
+        return None
+    except StoreError as error:
+        raise NotReached(f"batch {seq} cannot be looked up: {error}") from error
+
+
+async def _token_of(ledger: Ledger[PlatformState], seq: int) -> Token:
+    stored = (await ledger.store.read(seq, 1))[0]
+    return token(stored.log_id, ledger.book.batches.header(stored.raw).term, seq, stored.digest)
+
+
+class _Stream:
+    """One region's stream: how far it has told, and what it has heard since."""
+
+    def __init__(self, ledger: Ledger[PlatformState], region: str, asked: Asked, since: Token | None) -> None:
+        self._ledger = ledger
+        self._region = region
+        self._session = asked.session
+        self._since = since
+        self._cursor = asked.cursor
+        self._gathered = Gathered(region)
+        self._told_at = ledger.clock.boot()
+        self._journal = Journal("shipping", server=ledger.identity.server, region=region)
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """Every message, encoded, until this server leads no more or the region's session is over."""
+        self._count_streams(1)
+        try:
+            async with aclosing(self._messages()) as messages:
+                async for message in messages:
+                    self._told_at = self._ledger.clock.boot()
+                    yield encode_message(message)
+        except (Unavailable, StoreError) as error:
+            self._journal.warning("stream-broke", why=error)
+        finally:
+            self._count_streams(-1)
+
+    def _count_streams(self, by: int) -> None:
+        meters = self._ledger.meters
+        meters.gauge("shipping_streams", meters.gauged("shipping_streams") + by)
+
+    async def _messages(self) -> AsyncGenerator[Message, None]:
+        try:
+            while _refuse(self._ledger, self._region, self._session) is None:
+                if self._since is None:
+                    yield self._full_list()
+                assert self._since is not None
+                try:
+                    with await self._ledger.watch(interest_of(self._region), self._since) as subscription:
+                        while _refuse(self._ledger, self._region, self._session) is None:
+                            for message in await self._next(subscription):
+                                yield message
+                except ListAgain as error:
+                    self._journal.info("list-again", why=error)
+                    self._since = None
+        except (NotLeading, NotProven) as error:
+            self._journal.info("leads-no-more", why=error)
+            facts = self._ledger.durable.state.facts
+            yield Beat(facts.at, self._ledger.durable.token(), whole=False, leads=False)
+
+    async def _next(self, subscription: Subscription) -> list[Message]:
+        """What the region is told next. Nothing, while more is read that belongs to the same step."""
+        try:
+            left_ms = self._told_at + BEAT_MS - self._ledger.clock.boot()
+            changes = await within(self._ledger.clock, left_ms, subscription.__anext__())
+            self._gathered.hear(changes, self._cursor)
+        except DeadlinePassed:
+            pass
+        except StopAsyncIteration:
+            raise NotLeading("this server's watches have ended") from None
+        # No turn of the loop passes from here on: what was told of and the state are of one moment.
+        leader, head = _proven(self._ledger), self._ledger.durable.token()
+        steps = self._steps(head, has_heard_all=subscription.has_told_all)
+        if not steps and self._ledger.clock.boot() >= self._told_at + BEAT_MS:
+            return [Beat(leader.term.now(), head, subscription.has_told_all)]
+        return steps
+
+    def _steps(self, head: Token, *, has_heard_all: bool) -> list[Message]:
+        steps: list[Message] = []
+        while self._gathered and (has_heard_all or len(self._gathered) > STEP_OBJECTS):
+            steps.append(self._step(head, has_heard_all=has_heard_all))
+        if has_heard_all and head.seq - seq_of(self._cursor) >= MARK_BATCHES:
+            steps.append(self._shipment(Ship(head.log_id, head.term, self._cursor, revision(head.seq, INDEX_MAX))))
+        return steps
+
+    def _step(self, head: Token, *, has_heard_all: bool) -> Shipment:
+        """The next step: to the head if that is not too much at once, otherwise as far as it goes."""
+        objects = STEP_OBJECTS
+        while True:
+            cut = self._gathered.first(objects)
+            whole = has_heard_all and cut.is_all
+            to, term = (revision(head.seq, INDEX_MAX), head.term) if whole else (cut.to, cut.term)
+            puts, gone = changed(self._ledger.durable.state, self._region, cut.names)
+            ship = Ship(head.log_id, term, self._cursor, to, puts, gone)
+            if cut.events == 1 or len(cut.names) == 1 or len(encode(ship)) <= STEP_BYTES:
+                self._gathered.drop(cut)
+                return self._shipment(ship, whole=whole)
+            objects = len(cut.names) // 2
+
+    def _full_list(self) -> Shipment:
+        state, head = self._ledger.durable.state, self._ledger.durable.token()
+        self._gathered, self._since = Gathered(self._region), head
+        puts = everything(state, self._region)
+        self._ledger.meters.count("shipping_lists")
+        self._journal.info("full-list", objects=len(puts), seq=head.seq, cursor=show(self._cursor))
+        return self._shipment(Ship(head.log_id, head.term, 0, revision(head.seq, INDEX_MAX), puts, full=True))
+
+    def _shipment(self, ship: Ship, *, whole: bool = True) -> Shipment:
+        self._cursor = ship.to
+        self._ledger.meters.count("shipping_steps")
+        self._ledger.meters.count("shipping_objects", len(ship.puts) + len(ship.gone))
+        return Shipment(ship, _proven(self._ledger).term.now(), self._ledger.durable.token(), whole)

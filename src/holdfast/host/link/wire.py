@@ -1,0 +1,55 @@
+"""What the platform sends on a region's stream: steps of its log, and beats while there are none. Frames of msgpack.
+
+`GET /v1/shipments?region=NAME&log=LOG_ID&term=TERM&cursor=41.1048575&session=7.0`, with the cursor that the region has
+logged: the stream goes on from there. No log, or a cursor of `0.0`, asks for a full list.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.revision import Token
+from holdfast.core.model.shapes import Instant, Row
+from holdfast.core.region.commands import Ship
+
+SHIPMENTS = "/v1/shipments"
+
+
+class Shipment(Row, frozen=True, tag="shipment"):
+    """A step to be applied; the platform's ledger time and place when it was made.
+
+    `whole`: with it the region has everything there is for it at that time. Otherwise more is being read.
+    """
+
+    ship: Ship
+    at: Instant
+    token: Token
+    whole: bool = True
+
+
+class Beat(Row, frozen=True, tag="beat"):
+    """There was nothing to ship; the platform's ledger time and place, and `whole` as in a shipment.
+
+    `leads`: the sender can show that it leads. One that cannot says so once, and its stream ends.
+    """
+
+    at: Instant
+    token: Token
+    whole: bool = True
+    leads: bool = True
+
+
+Message = Shipment | Beat
+
+_messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+def encode_message(message: Message) -> bytes:
+    """The frame of a message."""
+    return encode(message)
+
+
+def read_message(frame: bytes) -> Message:
+    """The message in a frame. `msgspec.MsgspecError` when it holds what this version does not know."""
+    return _messages.decode(frame)

@@ -1,0 +1,140 @@
+"""What machines send to a server, and what they are told, as bytes: commands in envelopes, heartbeats, problems.
+
+    POST /v1/envelopes   an `Envelope`, msgpack       -> `Answered`, msgpack, when it landed; otherwise a problem
+    POST /v1/renewals    `Renew`, JSON                -> `Renewed`, JSON; or a problem
+    anything else that cannot be done                 -> a problem: JSON with a `code`
+
+A command landed, it was refused, or nobody can tell here now. A problem whose code is a refusal of the ledgers is the
+second; any other, whatever its status, leaves the command unjudged.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.model.shapes import Instant, Revision
+from holdfast.host.transport import Reply, named
+
+ENVELOPES = "/v1/envelopes"
+RENEWALS = "/v1/renewals"
+
+MSGPACK = ("content-type", "application/msgpack")
+JSON = ("content-type", "application/json")
+PROBLEM = ("content-type", "application/problem+json")
+#: Names of headers. The leader's name is on every answer of a server that knows it.
+LEADER = "holdfast-leader"
+TIMEOUT = "holdfast-timeout-ms"
+#: Ledger time in milliseconds, on a refusal: whoever is refused for its wrong clock can set it right.
+AT = "holdfast-at"
+
+
+class Said(StrEnum):
+    """What became of a command."""
+
+    LANDED = "landed"
+    REFUSED = "refused"
+    UNAVAILABLE = "unavailable"
+
+
+class Answered(Struct, frozen=True, array_like=True):
+    """`landed` at a revision (a repeat: at the first one); `refused`, or `unavailable`, with a code and a message.
+
+    `session` is the sender's present session, for one that has just opened it; `at` is ledger time, 0 where the
+    server cannot tell it; `facts` are those of a refusal, such as the revision to catch up to.
+    """
+
+    said: Said
+    code: str = ""
+    message: str = ""
+    revision: Revision = 0
+    session: Revision = 0
+    answer: bytes = b""
+    at: Instant = 0
+    facts: dict[str, Any] = {}
+
+
+class Renew(Struct, frozen=True, rename="camel"):
+    """A heartbeat. The session is written as people read a revision: `41.3`."""
+
+    session: str
+
+
+class Renewed(Struct, frozen=True, rename="camel"):
+    """The session lives for `worth_ms` from when the heartbeat was sent; at this ledger time, in milliseconds."""
+
+    worth_ms: int
+    term: int
+    log_id: str
+    at: Instant
+
+
+class Problem(Struct, frozen=True):
+    """Why something cannot be done, for machines; the API says more to people."""
+
+    code: str
+    title: str = ""
+    detail: str = ""
+    status: int = 0
+    type: str = ""
+
+
+#: A number with more digits than this is none of ours.
+DIGITS_MAX = 20
+
+_REFUSALS = frozenset(code.value for code in Code)
+_answered = msgspec.msgpack.Decoder(Answered)
+_renewed = msgspec.json.Decoder(Renewed)
+_problem = msgspec.json.Decoder(Problem)
+_unreadable = (msgspec.MsgspecError, UnicodeDecodeError)
+
+
+def problem(status: int, code: str, detail: str) -> Reply:
+    """A reply that says why there is nothing else to say."""
+    body = Problem(code, code.replace("-", " "), detail, status, f"urn:holdfast:problem:{code}")
+    return Reply(status, (PROBLEM,), msgspec.json.encode(body))
+
+
+def read_problem(reply: Reply) -> Problem:
+    """What a reply complains of. One that is no problem in our words is named by its status."""
+    try:
+        return _problem.decode(reply.body)
+    except _unreadable:
+        return Problem(f"status-{reply.status}", detail=reply.body[:200].decode(errors="replace"), status=reply.status)
+
+
+def read_answered(reply: Reply) -> Answered:
+    """What became of a command, whoever answered: what is no answer of a ledger left the command unjudged."""
+    try:
+        if named(reply.headers, MSGPACK[0], MSGPACK[1]) == MSGPACK[1]:
+            return _answered.decode(reply.body)
+    except _unreadable:
+        pass
+    found = read_problem(reply)
+    said = Said.REFUSED if found.code in _REFUSALS else Said.UNAVAILABLE
+    at = named(reply.headers, AT)
+    is_number = at.isascii() and at.isdigit() and len(at) < DIGITS_MAX
+    return Answered(said, found.code, found.detail, at=int(at) if is_number else 0)
+
+
+def read_renewed(reply: Reply) -> Renewed | Problem:
+    """What a heartbeat was worth, or why it was not heard."""
+    try:
+        if reply.status == 200:
+            return _renewed.decode(reply.body)
+    except _unreadable:
+        pass
+    return read_problem(reply)
+
+
+def read_revision(text: str) -> Revision | None:
+    """The revision that is written so: `41.3`; None when nothing is."""
+    seq, dot, index = text.partition(".")
+    if not dot or not all(part.isascii() and part.isdecimal() and len(part) < DIGITS_MAX for part in (seq, index)):
+        return None
+    return revision(int(seq), int(index)) if int(index) <= INDEX_MAX else None

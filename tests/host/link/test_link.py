@@ -1,0 +1,455 @@
+"""The link as a whole: what the platform has for a region arrives there, whatever happens on the way (RULES 14)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.house import EndSession
+from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.ledger.revision import seq_of
+from holdfast.core.model.control import Action
+from holdfast.core.model.tenancy import Right
+from holdfast.core.platform import commands as p
+from holdfast.core.region import events as e
+from holdfast.host.ledger import Role
+from holdfast.host.link.wire import SHIPMENTS, Shipment, read_message
+from holdfast.host.transport import named
+from holdfast.sim.loop import VirtualClock
+from holdfast.stores.memory import MemoryStore
+from tests.support.host import batches_in, until
+from tests.support.link import LinkWorld, PlatformServer, RegionServer, linked
+from tests.support.platform import a_class, a_principal, a_region, a_token
+
+
+async def stored_in(region: RegionServer) -> Counter[str]:
+    """How often each principal and token was stored in the region, by its log."""
+    found: Counter[str] = Counter()
+    for batch in await batches_in(region.world.region_store):
+        for record in batch.records:
+            for event in record.events:
+                if isinstance(event, e.PrincipalStored):
+                    found[event.principal.meta.name] += 1
+                elif isinstance(event, e.TokenStored):
+                    found[event.token.meta.name] += 1
+    return found
+
+
+async def put_people(platform: PlatformServer, *names: str) -> None:
+    for name in names:
+        await platform.put(a_principal(f"person/{name}"))
+
+
+def steps(region: RegionServer, kind: str) -> int:
+    return region.ledger.meters.counted("link_steps", kind=kind)
+
+
+def test_a_principal_and_a_token_put_at_the_platform_arrive_in_the_region_at_once() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await put_people(platform, "ops")
+        await platform.put(a_token("t1", "person/ops", expires=world.clock.wall() + 3_600_000))
+        await world.same(platform, region, 100)
+        assert region.state.tokens["t1"].spec.principal == "person/ops"
+
+    linked(story)
+
+
+def test_a_token_revoked_at_the_platform_is_revoked_in_the_region() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        token = a_token("t1", "person/root", expires=world.clock.wall() + 3_600_000)
+        await platform.put(token)
+        await world.same(platform, region, 100)
+        await platform.put(replace(token, spec=replace(token.spec, revoked=True)))
+        await world.same(platform, region, 100)
+        assert region.state.tokens["t1"].spec.revoked
+
+    linked(story)
+
+
+def test_the_operator_that_a_log_begins_with_stays_its_own() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        root = platform.state.principals["person/root"]
+        await platform.put(replace(root, spec=replace(root.spec, rights=(Right.OPERATE,))))
+        await put_people(platform, "ops")
+        await world.same(platform, region, 100)
+        assert region.state.principals["person/root"].spec.rights == tuple(Right)
+
+    linked(story)
+
+
+def test_the_platform_hears_how_far_the_region_is() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await put_people(platform, "ops")
+        await world.same(platform, region)
+
+        def is_acknowledged() -> bool:
+            status = platform.state.regions["eu"].status
+            return status.cursor == region.state.place.cursor and seq_of(status.position) == region.state.facts.seq
+
+        await until(is_acknowledged, world.clock, 1_000)
+
+    linked(story)
+
+
+def test_a_link_with_nothing_to_ship_falls_silent_in_both_logs() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await world.clock.sleep(10_000)
+        before = platform.state.facts.seq, region.state.facts.seq
+        await world.clock.sleep(60_000)
+        assert (platform.state.facts.seq, region.state.facts.seq) == before
+        assert (region.link.age_ms() or 0) <= 1_000
+        assert region.link.trouble() == ""
+
+    linked(story)
+
+
+def test_acknowledgements_of_a_busy_link_come_twice_a_second_at_most() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        before = region.ledger.meters.counted("link_acknowledged")
+        for number in range(100):
+            await put_people(platform, f"p{number}")
+            await world.clock.sleep(50)
+        await world.same(platform, region)
+        assert region.ledger.meters.counted("link_acknowledged") - before <= 11
+
+    linked(story)
+
+
+def test_a_region_cut_off_for_long_goes_on_from_its_cursor_with_what_it_missed() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await put_people(platform, "before")
+        await world.same(platform, region)
+        region.line.is_cut = True
+        await put_people(platform, "missed")
+        await world.clock.sleep(600_000)
+        assert "person/missed" not in region.state.principals
+        assert (region.link.age_ms() or 0) > 590_000
+        assert region.link.trouble() != ""
+        region.line.is_cut = False
+        await world.same(platform, region)
+        assert (steps(region, "list"), region.ledger.meters.counted("link_sessions")) == (1, 2)
+        assert await stored_in(region) == Counter(["region/*", "person/before", "person/missed"])
+
+    linked(story)
+
+
+def test_an_hour_of_changes_to_one_object_is_one_step_for_who_missed_it() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        region.line.is_cut = True
+        for priority in range(50):
+            await platform.put(a_class("normal", priority))
+            await world.clock.sleep(1_000)
+        before = steps(region, "step")
+        region.line.is_cut = False
+        await world.same(platform, region)
+        assert steps(region, "step") == before + 1
+
+    linked(story)
+
+
+def test_streams_that_break_and_messages_that_come_twice_store_nothing_twice() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        region.line.fate = lambda message: [message, message]
+        names = [f"p{number}" for number in range(30)]
+        for number, name in enumerate(names):
+            await put_people(platform, name)
+            region.line.is_cut = number % 7 == 3
+            await world.clock.sleep(400)
+        region.line.is_cut = False
+        await world.same(platform, region)
+        stored = await stored_in(region)
+        assert stored == Counter(["region/*", *(f"person/{name}" for name in names)])
+        assert steps(region, "list") <= 2  # the first one came twice
+
+    linked(story)
+
+
+def test_a_step_that_is_lost_on_the_way_is_a_gap_and_mended_by_a_full_list() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        lost: list[bytes] = []
+
+        def lose_one(message: bytes) -> list[bytes]:
+            if not lost and isinstance(read_message(message), Shipment):
+                lost.append(message)
+                return []
+            return [message]
+
+        region.line.fate = lose_one
+        await put_people(platform, "lost")
+        await world.clock.sleep(100)
+        await put_people(platform, "after")
+        await world.same(platform, region)
+        assert lost
+        assert region.ledger.meters.counted("link_refused", code="gap") == 1
+        assert steps(region, "list") == 2
+
+    linked(story)
+
+
+async def trim(platform: PlatformServer) -> None:
+    head = await platform.world.platform_store.head()
+    await platform.world.platform_store.trim(head.log_id, head.seq)
+
+
+def test_behind_a_trimmed_log_a_full_list_is_shipped_and_what_is_gone_disappears() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await put_people(platform, "going", "staying")
+        await world.same(platform, region)
+        region.line.is_cut = True
+        await platform.accept("person/root", p.Delete("Principal", "person/going"))
+        await put_people(platform, "new")
+        await trim(platform)
+        await world.clock.sleep(5_000)
+        region.line.is_cut = False
+        await world.same(platform, region)
+        assert "person/going" not in region.state.principals
+        assert steps(region, "list") == 2
+
+    linked(story)
+
+
+def test_a_cursor_is_moved_on_while_nothing_is_shipped_so_that_trimming_costs_no_list() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        before = region.state.place.cursor
+        for number in range(1_100):
+            await platform.put(a_region("us", str(number)))  # another region's business
+        await world.clock.sleep(1_000)
+        assert seq_of(region.state.place.cursor) > seq_of(before) + 1_000
+        assert steps(region, "list") == 1
+
+    linked(story)
+
+
+def test_a_platform_that_is_started_again_ships_on_from_the_cursor() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await put_people(platform, "before")
+        await world.same(platform, region)
+        await platform.stop()
+        await world.clock.sleep(5_000)
+        platform = world.platform()
+        await platform.leads()
+        await put_people(platform, "after")
+        await world.same(platform, region)
+        assert steps(region, "list") == 1
+        assert region.state.place.platform_term == platform.state.facts.term
+
+    linked(story)
+
+
+def test_another_log_of_the_platform_is_taken_by_a_full_list() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await put_people(platform, *(f"old{number}" for number in range(20)))
+        await world.same(platform, region)
+        await platform.stop()
+        other = await world.a_platform(log_id="log-restored", store=MemoryStore("restored"))
+        await put_people(other, "new")
+        await world.same(other, region)
+        assert region.state.place.platform_log == "log-restored"
+        assert "person/old1" not in region.state.principals
+        await until(lambda: other.state.regions["eu"].status.cursor == region.state.place.cursor, world.clock)
+
+    linked(story)
+
+
+def test_the_next_leader_of_a_region_goes_on_from_the_logged_cursor() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, first = await world.both()
+        second = world.region("r2")
+        await put_people(platform, "before")
+        await world.same(platform, first)
+        await world.same(platform, second)
+        await first.stop()
+        await put_people(platform, "meanwhile")
+        await second.leads()
+        await world.same(platform, second)
+        asked = second.line.streams()[0]
+        assert named(asked.query, "log") == "log-platform"
+        assert steps(second, "list") == 0
+        assert (await stored_in(second))["person/before"] == 1
+
+    linked(story)
+
+
+def test_a_deposed_leader_of_a_region_does_not_end_its_successors_session() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, first = await world.both()
+        second = world.region("r2")
+        await world.same(platform, second)
+        leader = first.ledger.leader
+        assert leader is not None
+        lingering = asyncio.create_task(first.link.run(leader))  # a task that has not noticed yet
+        await first.stop()
+        await second.leads()
+        await world.same(platform, second)
+        await until(lambda: second.ledger.meters.counted("link_sessions") == 1, world.clock)
+        await world.clock.sleep(60_000)
+        assert second.ledger.meters.counted("link_sessions") == 1
+        lingering.cancel()
+        await asyncio.wait({lingering})
+
+    linked(story)
+
+
+def test_a_link_follows_the_leader_of_the_platform() -> None:
+    async def story(world: LinkWorld) -> None:
+        one = await world.a_platform()
+        two = world.platform("p2")
+        region = world.region(servers=("p2", "p1"))
+        await region.leads()
+        await world.same(one, region)
+        await one.stop()
+        await two.leads()
+        await put_people(two, "after")
+        await world.same(two, region)
+        assert region.link.heard is not None
+        assert region.link.heard.server == "p2"
+        assert steps(region, "list") == 1
+
+    linked(story)
+
+
+def test_a_leader_of_the_platform_that_is_deposed_says_so_and_is_left() -> None:
+    async def story(world: LinkWorld) -> None:
+        one = await world.a_platform()
+        region = world.region(servers=("p1", "p2"))
+        await region.leads()
+        await world.same(one, region)
+        two = world.platform("p2")
+        await until(lambda: two.ledger.role is Role.FOLLOWING, world.clock)
+        leader = one.ledger.leader
+        assert leader is not None
+        leader.term.is_over = True  # it steps down, and does not know it yet
+        await until(lambda: region.ledger.meters.counted("link_breaks", why="not-leading") >= 1, world.clock, 5_000)
+
+    linked(story)
+
+
+def test_a_retired_region_is_told_to_stop_and_stops() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await platform.accept("person/root", p.RetireRegion("eu", "its machines are switched off"))
+        await until(lambda: "told to stop" in region.link.trouble(), world.clock, 10_000)
+        asked = len(region.line.asked)
+        await put_people(platform, "after")
+        await world.clock.sleep(60_000)
+        assert len(region.line.asked) == asked
+        assert "person/after" not in region.state.principals
+        assert region.ledger.role is Role.LEADING  # the region itself goes on: what it runs is not the link's to end
+
+    linked(story)
+
+
+def test_a_region_that_the_platform_does_not_know_says_so_and_joins_once_it_does() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = world.platform(), world.region()
+        await platform.leads()
+        await platform.put(a_principal("region/*"))
+        await until(lambda: "there is no Region eu" in region.link.trouble(), world.clock, 20_000)
+        await platform.put(a_region("eu", "EU"))
+        await world.same(platform, region)
+        await until(lambda: region.link.trouble() == "", world.clock, 5_000)
+
+    linked(story)
+
+
+def test_commands_whose_answers_are_lost_count_once() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        region.line.loses_answers = True
+        await put_people(platform, "ops")
+        await world.same(platform, region)
+        await world.clock.sleep(2_000)
+        region.line.loses_answers = False
+
+        def is_acknowledged() -> bool:
+            return platform.state.regions["eu"].status.cursor == region.state.place.cursor
+
+        await until(is_acknowledged, world.clock)
+        await world.clock.sleep(1_000)
+        assert region.link.trouble() == ""
+
+    linked(story)
+
+
+def test_a_region_whose_session_was_ended_opens_another_and_joins_again() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        session = platform.state.regions["eu"].status.session
+        await platform.accept("ledger", EndSession(session, "silent"))
+        await until(lambda: platform.state.regions["eu"].status.session > session, world.clock, 5_000)
+        await put_people(platform, "after")
+        await world.same(platform, region)
+        assert steps(region, "list") == 1
+
+    linked(story)
+
+
+def test_every_stream_names_the_session_the_cursor_and_who_asks() -> None:
+    async def story(world: LinkWorld) -> None:
+        _, region = await world.both()
+        asked = region.line.streams()[0]
+        assert (asked.verb, asked.path) == ("GET", SHIPMENTS)
+        assert [name for name, _ in asked.query] == ["region", "log", "term", "cursor", "session"]
+        assert named(asked.headers, "authorization") == "region/eu"
+
+    linked(story)
+
+
+def test_between_clocks_an_hour_apart_the_region_joins_and_what_ends_there_ends_here_at_the_same_time() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        region = world.region(clock=VirtualClock(world.loop, wrong_by=3_600_000))
+        await region.leads()
+        ends = world.clock.wall() + 60_000
+        uid = await platform.accept("person/root", OpenOverride(Action.PAUSE_SCHEDULING, "eu", "", "work", ends))
+        await until(lambda: uid in region.state.platform_overrides, world.clock, 20_000)
+        assert region.state.platform_overrides[uid].ends == ends + 3_600_000
+        await until(lambda: platform.state.regions["eu"].status.cursor == region.state.place.cursor, world.clock)
+
+    linked(story)
+
+
+def test_what_this_version_cannot_read_is_named_and_stops_nothing_else() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        region.line.fate = lambda message: [b"\x93\xa6parade\x01\x02"]
+        await put_people(platform, "ops")
+        await until(lambda: "cannot read" in region.link.trouble(), world.clock, 5_000)
+        await world.clock.sleep(20_000)
+        assert region.ledger.meters.counted("link_sessions") == 1
+        region.line.fate = lambda message: [message]
+        await world.same(platform, region)
+        assert region.link.trouble() == ""
+
+    linked(story)
+
+
+def test_a_region_that_cannot_write_now_applies_it_later() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        limit = world.region_store.limit_bytes
+        world.region_store.limit_bytes = (await world.region_store.usage()).used
+        await put_people(platform, "ops")
+        await until(lambda: "cannot apply" in region.link.trouble(), world.clock, 10_000)
+        assert "person/ops" not in region.state.principals
+        world.region_store.limit_bytes = limit
+        await world.same(platform, region, 60_000)
+        assert (await stored_in(region))["person/ops"] == 1
+
+    linked(story)

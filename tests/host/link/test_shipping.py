@@ -1,0 +1,291 @@
+"""The platform's side: who is shipped to, from where, and what a stream says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import pytest
+
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import OpenSession
+from holdfast.core.ledger.revision import INDEX_MAX, revision, seq_of, show
+from holdfast.core.model.tenancy import Right
+from holdfast.core.platform import commands as p
+from holdfast.core.region.shipping import name_of
+from holdfast.host.link import shipping
+from holdfast.host.link.shipping import serve_shipments
+from holdfast.host.link.wire import SHIPMENTS, Beat, Message, Shipment, read_message
+from holdfast.host.subscription import Window
+from holdfast.host.transport import Flow, Framing, Reply, Request
+from holdfast.host.wire import read_problem
+from tests.support.link import LinkWorld, PlatformServer, linked
+from tests.support.platform import a_principal
+
+Query = dict[str, str]
+
+
+async def joined(platform: PlatformServer) -> int:
+    """A session in which region eu has joined."""
+    await platform.accept("region/eu", OpenSession())
+    session = platform.state.session_of["region/eu"]
+    join = p.JoinRegion("eu", "log-eu")
+    await platform.ledger.submit(Envelope("region/eu", join, platform.clock.wall(), session, 1))
+    assert platform.state.regions["eu"].status.session == session
+    return session
+
+
+async def asked(platform: PlatformServer, session: int, cursor: int = 0, query: Query | None = None) -> Reply | Flow:
+    facts = platform.state.facts
+    fields = {"region": "eu", "log": facts.log_id, "term": facts.term, "cursor": show(cursor), "session": show(session)}
+    pairs = tuple((name, str(value)) for name, value in {**fields, **(query or {})}.items())
+    return await serve_shipments(platform.ledger, Request("GET", SHIPMENTS, pairs), "eu")
+
+
+async def stream(
+    platform: PlatformServer, session: int, cursor: int = 0, query: Query | None = None
+) -> AsyncGenerator[Message, None]:
+    flow = await asked(platform, session, cursor, query)
+    assert isinstance(flow, Flow), flow
+    assert flow.framing is Framing.FRAMES
+    assert isinstance(flow.messages, AsyncGenerator)
+    async with aclosing(flow.messages) as frames:
+        async for frame in frames:
+            yield read_message(frame)
+
+
+async def first_of(messages: AsyncGenerator[Message, None], count: int) -> list[Message]:
+    """So many messages that are shipments, and then no more is read."""
+    found: list[Message] = []
+    async with aclosing(messages):
+        async for message in messages:
+            if isinstance(message, Shipment):
+                found.append(message)
+            if len(found) == count:
+                break
+    return found
+
+
+def objects(message: Message) -> list[tuple[str, str]]:
+    assert isinstance(message, Shipment)
+    return [*map(name_of, message.ship.puts), *((one.kind, one.key) for one in message.ship.gone)]
+
+
+def head(platform: PlatformServer) -> int:
+    return revision(platform.state.facts.seq, INDEX_MAX)
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ({"region": "us"}, 403, "wrong-scope"),
+        ({"session": "1.0"}, 409, "no-session"),
+        ({"session": "seven"}, 400, "malformed"),
+        ({"cursor": "41"}, 400, "malformed"),
+        ({"term": "first"}, 400, "malformed"),
+    ],
+)
+def test_a_stream_is_refused_with_a_code(query: Query, status: int, code: str) -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        reply = await asked(platform, await joined(platform), 0, query)
+        assert isinstance(reply, Reply)
+        assert (reply.status, read_problem(reply).code) == (status, code)
+
+    linked(story)
+
+
+def test_a_follower_ships_nothing() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        session = await joined(platform)
+        follower = world.platform("p2")
+        await follower.ledger.durable.reach(platform.state.facts.seq, 5_000)
+        reply = await asked(follower, session)
+        assert isinstance(reply, Reply)
+        assert (reply.status, read_problem(reply).code) == (503, "not-leading")
+
+    linked(story)
+
+
+def test_a_session_that_has_not_joined_is_told_nothing() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        await joined(platform)
+        await platform.accept("region/eu", OpenSession())
+        reply = await asked(platform, platform.state.session_of["region/eu"])
+        assert isinstance(reply, Reply)
+        assert read_problem(reply).code == "no-session"
+
+    linked(story)
+
+
+def test_a_retired_region_is_told_that_it_is() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        session = await joined(platform)
+        await platform.accept("person/root", p.RetireRegion("eu", "its machines are switched off"))
+        reply = await asked(platform, session)
+        assert isinstance(reply, Reply)
+        assert read_problem(reply).code == "tombstoned"
+
+    linked(story)
+
+
+def test_without_a_cursor_a_full_list_comes_first() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        [message] = await first_of(stream(platform, await joined(platform)), 1)
+        assert isinstance(message, Shipment)
+        assert (message.ship.full, message.ship.to, message.token) == (
+            True, head(platform), platform.ledger.durable.token(),
+        )  # fmt: skip
+        assert objects(message) == [("region", "eu"), ("principal", "region/*")]
+
+    linked(story)
+
+
+def test_from_a_cursor_comes_only_what_changed_after_it_in_one_step_to_the_head() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        session, cursor = await joined(platform), head(platform)
+        for name, right in (("a", Right.READ), ("b", Right.READ), ("c", Right.READ), ("a", Right.WRITE)):
+            await platform.put(a_principal(f"person/{name}", right))
+        [message] = await first_of(stream(platform, session, cursor), 1)
+        assert isinstance(message, Shipment)
+        assert (message.ship.after, message.ship.to) == (cursor, head(platform))
+        assert sorted(objects(message)) == [("principal", f"person/{name}") for name in "abc"]
+
+    linked(story)
+
+
+@pytest.mark.parametrize("query", [{"log": "log-other"}, {"term": "7"}, {"cursor": "999.0"}])
+def test_a_place_that_is_not_in_this_log_gets_a_full_list(query: Query) -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        [message] = await first_of(stream(platform, await joined(platform), head(platform), query), 1)
+        assert isinstance(message, Shipment)
+        assert message.ship.full
+
+    linked(story)
+
+
+def test_while_nothing_changes_a_beat_comes_every_second() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        session = await joined(platform)
+        began, beats = world.clock.wall(), []
+        async with aclosing(stream(platform, session, head(platform))) as messages:
+            async for message in messages:
+                assert isinstance(message, Beat)
+                beats.append(message)
+                if len(beats) == 3:
+                    break
+                platform.ledger.renew("region/eu", session)
+        assert [beat.at - began for beat in beats] == [1_000, 2_000, 3_000]
+        assert all(beat.leads and beat.token == platform.ledger.durable.token() for beat in beats)
+
+    linked(story)
+
+
+def test_far_behind_steps_are_cut_at_events_and_each_can_be_gone_on_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipping, "STEP_OBJECTS", 3)
+
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        session, cursor = await joined(platform), head(platform)
+        names = [f"person/{number}" for number in range(8)]
+        await asyncio.gather(*(platform.put(a_principal(name)) for name in names))
+        assert platform.state.facts.seq <= seq_of(cursor) + 2  # most of them in one batch
+        whole = await first_of(stream(platform, session, cursor), 3)
+        told = [key for message in whole for _, key in objects(message)]
+        assert told == names
+        for message in whole:
+            assert isinstance(message, Shipment)
+            assert message.ship.after == cursor
+            assert message.whole == (message is whole[-1])
+            cursor = message.ship.to
+            left = told[told.index(objects(message)[-1][1]) + 1 :]
+            if left:
+                [rest] = await first_of(stream(platform, session, cursor), 1)
+                assert [key for _, key in objects(rest)] == left[:3]
+        assert cursor == head(platform)
+
+    linked(story)
+
+
+def test_a_step_that_would_be_too_large_for_a_record_is_cut_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipping, "STEP_BYTES", 280)  # two principals, and not three
+
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        session, cursor = await joined(platform), head(platform)
+        names = [f"person/{number}" for number in range(5)]
+        for name in names:
+            await platform.put(a_principal(name))
+        found = await first_of(stream(platform, session, cursor), 3)
+        assert [key for message in found for _, key in objects(message)] == names
+        assert max(len(objects(message)) for message in found) == 2
+        assert [message.whole for message in found] == [False, False, True]
+
+    linked(story)
+
+
+def test_a_stream_that_falls_behind_the_trimmed_log_goes_on_with_a_full_list() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        platform.ledger.hub.window = Window(waiting_batches=1)
+        session, cursor = await joined(platform), head(platform)
+        messages = stream(platform, session, cursor)
+        await platform.put(a_principal("person/first"))
+        first = await anext(messages)
+        assert objects(first) == [("principal", "person/first")]
+        for number in range(5):
+            await platform.put(a_principal(f"person/{number}"))
+        await world.platform_store.trim(platform.state.facts.log_id, platform.state.facts.seq)
+        [found] = await first_of(messages, 1)
+        assert isinstance(found, Shipment)
+        assert found.ship.full
+        assert len(objects(found)) == 8
+
+    linked(story)
+
+
+def test_a_leader_that_leads_no_more_says_so_and_its_stream_ends() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        messages = stream(platform, await joined(platform))
+        assert isinstance(await anext(messages), Shipment)
+        assert platform.ledger.leader is not None
+        platform.ledger.leader.term.is_over = True
+        last = [message async for message in messages]
+        assert [isinstance(message, Beat) and message.leads for message in last] == [False]
+
+    linked(story)
+
+
+def test_a_stream_ends_with_the_session_that_asked_for_it() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        messages = stream(platform, await joined(platform))
+        assert isinstance(await anext(messages), Shipment)
+        await joined(platform)
+        assert [message async for message in messages] == []
+        assert platform.ledger.meters.gauged("shipping_streams") == 0
+
+    linked(story)
+
+
+def test_a_stream_that_nobody_reads_any_more_leaves_no_subscription() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        session = await joined(platform)
+        await first_of(stream(platform, session), 1)
+        messages = stream(platform, session, head(platform))
+        assert isinstance(await anext(messages), Beat)
+        await messages.aclose()
+        meters = platform.ledger.meters
+        assert (meters.gauged("shipping_streams"), meters.gauged("watch_subscribers")) == (0, 0)
+
+    linked(story)
