@@ -124,11 +124,15 @@ def check_token(world: World, new: Any, old: Any, case: Case) -> None:
     need(re.fullmatch("[0-9a-f]{64}", new.spec.hash), Code.MALFORMED)
     need(not (old and old.spec.revoked and not new.spec.revoked), Code.CONTRADICTORY)
     need(new.spec.expires > case.at, Code.EXPIRED)
-    whom = new.spec.principal
-    principal = world.things.get(("Principal", whom)) or world.things.get(("Principal", f"{whom.partition('/')[0]}/*"))
+    principal = principal_of(world, new.spec.principal)
+    before = principal_of(world, old.spec.principal) if old else None
     if principal is None:
         deny(Code.NOT_FOUND)
-    need_rights(principal.spec.rights, case)
+    need_rights((*principal.spec.rights, *(before.spec.rights if before else ())), case)
+
+
+def principal_of(world: World, name: str) -> Any:
+    return world.things.get(("Principal", name)) or world.things.get(("Principal", f"{name.partition('/')[0]}/*"))
 
 
 def check_region(world: World, new: Any, old: Any, case: Case) -> None:

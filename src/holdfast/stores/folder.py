@@ -91,9 +91,10 @@ class Ballast:
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder if it is missing. Refuse one that is reached over a network."""
+    """Make the folder if it is missing, for its owner alone: a log holds what all tenants run. Refuse one that is
+    reached over a network."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         kind = network_type(folder.resolve(), Path("/proc/self/mountinfo").read_text(encoding="utf-8"))
     except OSError as error:
         raise StoreError(f"{folder}: {error.strerror}\nhint: name a folder that this user can write to") from error

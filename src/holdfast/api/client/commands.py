@@ -1,0 +1,86 @@
+"""Commands, and questions to the server itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.api.client.asking import Caller, decoded, document_in
+from holdfast.api.client.steps import Call, Document
+
+
+class Landed(Struct, frozen=True):
+    """Where and when a command stands in the log. `answer` is everything that the server said."""
+
+    revision: str
+    at: str
+    answer: Document
+
+
+class Allowed(Struct, frozen=True):
+    """Whether something may be done, and why, or why not."""
+
+    allowed: bool
+    why: str = ""
+
+
+class _Audit(Struct):
+    items: list[dict[str, Any]]
+
+
+def command(caller: Caller, tag: str, fields: Document, *, idempotency_key: str = "") -> Call[Landed]:
+    """Send a command by its tag. Names of fields may be written as in Python: `end_at` is sent as `endAt`."""
+    if not tag or not tag.replace("-", "").isalnum():
+        raise ValueError(f"not the tag of a command: {tag!r}")
+    body = msgspec.json.encode({camel(name): value for name, value in fields.items()})
+    key = caller.key(idempotency_key)
+    reply = yield from caller.write(caller.request("POST", f"/v1/commands/{tag}", body=body), key)
+    return landed(document_in(reply, wrote=key))
+
+
+def landed(answer: Document) -> Landed:
+    """What an answer to a command says."""
+    return Landed(str(answer.get("revision", "")), str(answer.get("at", "")), answer)
+
+
+def status(caller: Caller) -> Call[Document]:
+    """What the server that is asked says of itself: role, leader, token, conditions."""
+    return document_in((yield from caller.ask(caller.request("GET", "/v1/status"))))
+
+
+def whoami(caller: Caller) -> Call[Document]:
+    """The principal that this client acts as, with its rights and scope."""
+    return document_in((yield from caller.read("GET", "/v1/whoami")))
+
+
+def can_i(
+    caller: Caller, command: str = "", *, right: str = "", tenant: str = "", region: str = "", node: str = ""
+) -> Call[Allowed]:
+    """Whether this client may send a command, or has a right, in that place."""
+    asked = {"command": command, "right": right, "tenant": tenant, "region": region, "node": node}
+    body = msgspec.json.encode({name: value for name, value in asked.items() if value})
+    return decoded((yield from caller.read("POST", "/v1/can-i", body=body)), Allowed)
+
+
+def audit(
+    caller: Caller, *, since: str = "", actor: str = "", command: str = "", limit: int = 100
+) -> Call[tuple[Document, ...]]:
+    """What was done lately and by whom, newest first."""
+    asked = (("since", since), ("actor", actor), ("command", command), ("limit", str(limit)))
+    query = tuple((name, value) for name, value in asked if value)
+    return tuple(decoded((yield from caller.read("GET", "/v1/audit", query)), _Audit).items)
+
+
+def schema(caller: Caller, kind: str) -> Call[Document]:
+    """The JSON Schema of a kind, by the name that documents write: `Workload`."""
+    if not kind.isalnum():
+        raise ValueError(f"not a kind: {kind!r}")
+    return document_in((yield from caller.ask(caller.request("GET", f"/v1/schemas/{kind}"))))
+
+
+def camel(name: str) -> str:
+    """A field's name as documents write it."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)

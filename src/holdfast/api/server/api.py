@@ -1,0 +1,186 @@
+"""Routes: from a path to the function that answers it, past identity, deadline and everything that can go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.api.documents.kinds import KINDS, Kind
+from holdfast.api.problems import Problem, of_error, problem
+from holdfast.api.problems import reply as problem_reply
+from holdfast.api.server import audit, batches, machines, published, reading, status, watching, writing
+from holdfast.api.server.call import Call, Trouble
+from holdfast.api.server.desk import Desk, Hearing
+from holdfast.api.server.forwarding import LEDGER, to_leader, to_region
+from holdfast.api.server.identity import Caller
+from holdfast.api.server.limits import Limits
+from holdfast.api.server.lines import Lines
+from holdfast.api.server.pages import Pages
+from holdfast.host.errors import ListAgain, Unavailable
+from holdfast.host.ledger import Ledger, Role
+from holdfast.host.transport import Flow, Reply, Request, Transport
+from holdfast.host.wire import ENVELOPES, RENEWALS
+
+Answering = Callable[[Desk, Call], Awaitable[Reply | Flow]]
+
+
+class Route(Struct, frozen=True):
+    """One endpoint: who answers, whether everybody may ask, whether only a leader can, how many segments follow."""
+
+    answers: Answering
+    is_open: bool = False
+    is_led: bool = False
+    least: int = 0
+    most: int = 0
+
+
+_ANY = 64
+#: Asked for thousands of times a second.
+_BRIEF = (ENVELOPES, RENEWALS)
+_VERBS = ("GET", "HEAD", "PUT", "POST", "DELETE")
+
+#: By the first segments of the path, then by verb.
+_FIXED: dict[tuple[str, ...], dict[str, Route]] = {
+    ("healthz",): {"GET": Route(status.healthz, is_open=True)},
+    ("readyz",): {"GET": Route(status.readyz, is_open=True)},
+    ("openapi.json",): {"GET": Route(published.openapi, is_open=True)},
+    ("v1", "schemas"): {"GET": Route(published.schemas, is_open=True, most=1)},
+    ("v1", "status"): {"GET": Route(status.status)},
+    ("v1", "whoami"): {"GET": Route(status.whoami)},
+    ("v1", "can-i"): {"POST": Route(status.can_i)},
+    ("v1", "audit"): {"GET": Route(audit.audit)},
+    ("v1", "batch"): {"POST": Route(batches.batch, is_led=True)},
+    ("v1", "commands"): {"POST": Route(writing.command, is_led=True, least=1, most=1)},
+    ("v1", "envelopes"): {"POST": Route(machines.envelope, is_led=True)},
+    ("v1", "envelopes", "batch"): {"POST": Route(machines.envelopes, is_led=True)},
+    ("v1", "renewals"): {"POST": Route(machines.renewal, is_led=True)},
+}
+_ON_PLATFORM: dict[tuple[str, ...], dict[str, Route]] = {
+    ("v1", "shipments"): {"GET": Route(machines.shipped)},
+    ("v1", "in"): {verb: Route(to_region, least=2, most=_ANY) for verb in ("GET", "PUT", "POST", "DELETE")},
+}
+
+
+class Api:
+    """The API of one server. `serve` is what a transport serves; `run` beside it keeps watches awake."""
+
+    def __init__(
+        self,
+        ledger: Ledger[Any],
+        transport: Transport,
+        *,
+        limits: Limits | None = None,
+        link: Hearing | None = None,
+    ) -> None:
+        self.desk = Desk(ledger, transport, limits or Limits(), link)
+        self._pages = Pages(ledger.clock, secrets.token_hex(4))
+        self._lines = Lines()
+        #: By the first segments of the path, then by verb. Kinds of the other ledger are there to say where they are.
+        self.routes = _FIXED | _ON_PLATFORM if ledger.book.name == "platform" else dict(_FIXED)
+        for kind in KINDS.values():
+            self.routes["v1", kind.plural] = self._of_kind(kind, ledger.book.name)
+
+    async def run(self) -> None:
+        """What goes on beside the requests."""
+        await watching.keep_awake(self.desk)
+
+    def _of_kind(self, kind: Kind, ledger: str) -> dict[str, Route]:
+        async def read(desk: Desk, call: Call) -> Reply | Flow:
+            if call.flag("watch"):
+                return await watching.watch(desk, call, kind, self._lines)
+            if call.rest:
+                return await reading.get(desk, call, kind)
+            return await reading.list_(desk, call, kind, self._pages)
+
+        async def put(desk: Desk, call: Call) -> Reply:
+            return await writing.put(desk, call, kind)
+
+        async def delete(desk: Desk, call: Call) -> Reply:
+            return await writing.delete(desk, call, kind)
+
+        routes = {"GET": Route(read, most=_ANY)}
+        if ledger in kind.written_on:
+            routes["PUT"] = Route(put, is_led=True, least=1 + kind.tenanted, most=_ANY)
+        if ledger in kind.written_on and kind.deletable:
+            routes["DELETE"] = Route(delete, is_led=True, least=1 + kind.tenanted, most=_ANY)
+        return routes
+
+    async def serve(self, request: Request) -> Reply | Flow:
+        """The answer to a request. Never raises: what goes wrong is a problem."""
+        desk = self.desk
+        try:
+            found = await self._answer(request)
+        except Trouble as error:
+            found = problem_reply(error.problem, error.headers)
+        except (Unavailable, ListAgain) as error:
+            found = problem_reply(of_error(error))
+        except TimeoutError:
+            found = problem_reply(problem("deadline", "not answered in time; a write may have been done"))
+        except Exception as error:
+            desk.journal.error("failed", error, verb=request.verb, path=request.path)
+            found = problem_reply(problem("internal", "a fault of ours, which was logged; it may have been done"))
+        self._count(request, found)
+        place = desk.place(brief=request.path in _BRIEF)
+        if any(name in ("holdfast-server", LEDGER) for name, _ in found.headers):
+            return found  # another server's answer or stream, handed on: what is true of this one is not of it
+        if isinstance(found, Flow):
+            return Flow(found.messages, found.framing, (*found.headers, *place))
+        return Reply(found.status, (*found.headers, *place), found.body)
+
+    def _count(self, request: Request, found: Reply | Flow) -> None:
+        status = found.status if isinstance(found, Reply) else 200
+        verb = request.verb if request.verb in _VERBS else "other"
+        self.desk.meters.count("api_answers", verb=verb, status=str(status))
+
+    async def _answer(self, request: Request) -> Reply | Flow:
+        desk = self.desk
+        route, rest = self._route(request)
+        # Before anything else: who has no state yet knows nobody, and must not say that a good token is none.
+        if desk.ledger.role is Role.LOADING and not route.is_open:
+            raise Trouble(problem("not-reached", f"{desk.ledger.identity.server} is loading its state"))
+        caller = None if route.is_open else self._caller(request, rest)
+        call = Call(request, rest, caller, desk.limits)
+        if len(request.body) > desk.limits.body_bytes:
+            raise Trouble(_too_large(len(request.body), desk.limits.body_bytes))
+        async with asyncio.timeout(call.timeout_ms / 1000):
+            if route.is_led and desk.ledger.leader is None:
+                return await to_leader(desk, call)
+            return await route.answers(desk, call)
+
+    def _route(self, request: Request) -> tuple[Route, tuple[str, ...]]:
+        segments = tuple(request.path.strip("/").split("/"))
+        for length in (3, 2, 1):
+            routes = self.routes.get(segments[:length])
+            if routes is not None and len(segments) >= length:
+                rest = segments[length:]
+                break
+        else:
+            raise Trouble(problem("no-such-route", f"there is nothing at {request.path[:200]}"))
+        route = routes.get("GET" if request.verb == "HEAD" else request.verb)
+        if route is None:
+            allowed = ", ".join(routes)
+            raise Trouble(problem("wrong-verb", f"{request.path[:200]} knows {allowed}"), (("allow", allowed),))
+        if not route.least <= len(rest) <= route.most or not all(rest):
+            raise Trouble(problem("no-such-route", f"there is nothing at {request.path[:200]}"))
+        return route, rest
+
+    def _caller(self, request: Request, rest: tuple[str, ...]) -> Caller:
+        desk = self.desk
+        found = desk.callers.of(desk.state, request)
+        if isinstance(found, Problem):
+            # The endpoint and no more: strangers must not choose what is written into the log, nor how much.
+            endpoint = request.path.strip("/").split("/")[: -len(rest) or None]
+            desk.denials.note("nobody", f"{request.verb} /{'/'.join(endpoint)}", found.code)
+            raise Trouble(found)
+        return found
+
+
+def _too_large(size: int, most: int) -> Problem:
+    from holdfast.api.problems import of_refusal
+    from holdfast.core.ledger.answers import Code, Refused
+
+    return of_refusal(Refused(Code.TOO_LARGE, f"{size} bytes; a request has at most {most}", {"most": most}))

@@ -1,0 +1,74 @@
+"""From documents to commands: which command stores or ends an object, and which has which name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.api.documents.commands import by_name, read_command, tag_of
+from holdfast.api.documents.faults import Fault, Faulty
+from holdfast.api.documents.kinds import Kind, find
+from holdfast.api.documents.offline import administer
+from holdfast.api.documents.rows import ledger_of
+from holdfast.api.problems import of_refusal, problem
+from holdfast.api.server.call import Trouble
+from holdfast.core.ledger.answers import not_found
+from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.registry import Rule
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.tenancy import Token
+from holdfast.core.model.workload import Workload
+from holdfast.core.platform import commands as platform
+
+
+def storage(state: Any, kind: Kind, sent: Any, expect: Revision) -> Any:
+    """The command that stores an object, on the ledger that keeps its kind."""
+    if ledger_of(state) not in kind.written_on:
+        raise Trouble(problem("no-such-route", f"{kind.plural} are not written on the {ledger_of(state)}'s ledger"))
+    if isinstance(sent, Workload):
+        return platform.PutWorkload(sent, expect)
+    if isinstance(sent, Token) and not sent.spec.hash:
+        # The hash is never shown, so a document that was read comes back without it.
+        stored = state.tokens.get(sent.meta.name)
+        sent = replace(sent, spec=replace(sent.spec, hash=stored.spec.hash)) if stored is not None else sent
+    if kind.name != "Node":
+        return platform.Put(sent, expect)
+    uid = state.node_names.get(sent.meta.name)
+    if uid is None:
+        raise Trouble(of_refusal(not_found("Node", sent.meta.name)))
+    return administer(sent, uid)
+
+
+def deletion(kind: Kind, rest: tuple[str, ...], expect: Revision) -> Any:
+    """The command that ends an object."""
+    if kind.name == "Workload":
+        return platform.DeleteWorkload(rest[0], "/".join(rest[1:]), expect=expect)
+    return platform.Delete(kind.name, "/".join(rest), expect=expect)
+
+
+def kind_of(sent: Any) -> tuple[Kind, str]:
+    """The kind of an object that was read, and the name that its path has."""
+    kind = find(type(sent).__name__)
+    assert kind is not None, type(sent)
+    return kind, f"{sent.meta.tenant}/{sent.meta.name}" if kind.tenanted else sent.meta.name
+
+
+def tags(ledger: str) -> list[str]:
+    """What people may send by name."""
+    return list(by_name(ledger))
+
+
+def command_of(ledger: str, tag: str, tree: Any) -> Any:
+    """The command of this name with these fields."""
+    known = tags(ledger)
+    if tag not in known:
+        raise Trouble(problem("no-such-route", f"no command {tag[:80]!r}; there are {', '.join(known)}"))
+    if not isinstance(tree, dict):
+        raise Faulty([Fault("", "the fields of a command are an object")])
+    return read_command(ledger, tag, tree)
+
+
+def rule_of(book: Book[Any], tag: str) -> Rule[Any] | None:
+    """The rule of the command with this tag."""
+    return next((rule for rule in book.rules.values() if tag_of(rule.command) == tag), None)

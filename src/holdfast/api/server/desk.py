@@ -1,0 +1,106 @@
+"""What every endpoint of a server works with: its ledger, its way to others, its limits, and where it stands.
+
+Every answer says where it is from: which server, in which role, who leads, up to which place in the log, and how long
+ago that was proven to be the head. Whoever gets it can tell how old it is without asking again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from holdfast.api.problems import Problem
+from holdfast.api.server.call import Call
+from holdfast.api.server.identity import Callers
+from holdfast.api.server.limits import Limits, Paces, Places
+from holdfast.core.model.shapes import Instant
+from holdfast.host.errors import show_token
+from holdfast.host.journal import Journal
+from holdfast.host.ledger import Ledger
+from holdfast.host.reads import View
+from holdfast.host.subscription import Subscription
+from holdfast.host.transport import Pairs, Transport
+
+#: How many of the headers a brief answer has.
+BRIEF = 3
+
+
+class Hearing(Protocol):
+    """A region's link, as far as status tells of it."""
+
+    def age_ms(self) -> int | None:
+        """How long ago the platform was heard; None: never."""
+
+    def trouble(self) -> str:
+        """What keeps the link from its work; empty when nothing does."""
+
+
+class Desk:
+    """One server's API, as its endpoints see it."""
+
+    def __init__(self, ledger: Ledger[Any], transport: Transport, limits: Limits, link: Hearing | None) -> None:
+        self.ledger = ledger
+        self.transport = transport
+        self.denials = ledger.denials
+        self.limits = limits
+        self.link = link
+        self.clock = ledger.clock
+        self.meters = ledger.meters
+        self.journal = Journal("api", server=ledger.identity.server)
+        self.callers = Callers(ledger.clock)
+        self.paces = Paces(ledger.clock, limits)
+        self.lists = Places(limits.lists_at_a_time, "lists")
+        self.watches = Places(limits.watches, "watches")
+        #: Open watches, which are nudged now and then.
+        self.watchers: dict[Subscription, None] = {}
+        self._at: tuple[Any, ...] = ()
+        self._place: Pairs = ()
+
+    @property
+    def state(self) -> Any:
+        """The durable state as it is now. Not to be kept across an `await`."""
+        return self.ledger.durable.state
+
+    def now(self) -> Instant:
+        """Ledger time: the leader's where this server leads, else the later of its clock and what it has read."""
+        leader = self.ledger.leader
+        at: Instant = self.state.facts.at
+        return leader.term.now() if leader is not None else max(at, self.clock.wall())
+
+    def place(self, *, brief: bool = False) -> Pairs:
+        """Where an answer given now is from, as headers. A brief one leaves out what machines know from its token."""
+        ledger, facts = self.ledger, self.state.facts
+        at = (facts.seq, facts.term, facts.log_id, ledger.role)
+        if at != self._at:
+            self._at = at
+            self._place = (
+                ("holdfast-server", ledger.identity.server),
+                ("holdfast-token", show_token(ledger.durable.token())),
+                ("holdfast-term", str(facts.term)),
+                ("holdfast-role", ledger.role.value),
+                ("holdfast-ledger", facts.ledger),
+                ("holdfast-leader", ledger.leading_server()),
+            )
+        age = self.age()
+        place = self._place[:BRIEF] if brief else self._place
+        return place if age is None else (*place, ("holdfast-age-ms", str(age)))
+
+    def age(self) -> int | None:
+        """How many milliseconds ago this server's state was proven to be the newest; None: never."""
+        return self.ledger.age()
+
+    async def view(self, call: Call) -> View[Any]:
+        """The state, as fresh as the caller asks for."""
+        level, token = call.level()
+        return await self.ledger.read(level, token, call.timeout_ms)
+
+    def no_longer(self, call: Call) -> Problem | None:
+        """Why a stream that was opened by this call has to end now; None: it may go on."""
+        return self.callers.no_longer(self.state, call.request, call.caller)
+
+    def deny(self, call: Call, found: Problem, tenant: str = "") -> Problem:
+        """Put a refusal of identity or right on record, and hand it on."""
+        # Nobody who is denied chooses what is written: the endpoint, and the tenant if there is one of that name.
+        endpoint = "/".join(call.request.path.strip("/").split("/")[:2])
+        known = tenant if tenant in getattr(self.state, "tenants", ()) else ""
+        self.denials.note(call.caller.actor, f"{call.request.verb} /{endpoint}", found.code, known)
+        return found

@@ -1,0 +1,171 @@
+"""What of a kind one watcher is shown, and of which ends it is told.
+
+A row that is gone no longer says whose it was, so a watcher that may not see everything, or chose a part, keeps the
+names of what it was shown, and is told of their ends alone. That is as much as such a watcher may see at all. One that
+goes on from an earlier place was shown more than it can know here: for what ended before it came, the event has to
+say whose it was, and where that does not either, the watcher lists again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from holdfast.api.documents.finding import row
+from holdfast.api.documents.kinds import Kind
+from holdfast.api.documents.owners import tenant_of
+from holdfast.api.documents.rows import Found, name_of, replica_name, rows
+from holdfast.api.server.call import Call
+from holdfast.api.server.reading import is_shown
+from holdfast.api.server.rights import sees, sees_everything, sees_principal
+from holdfast.api.server.selectors import Term, read_selector, selects
+from holdfast.api.server.touched import labels_of, row_at
+from holdfast.core.ledger.revision import seq_of
+from holdfast.core.model.shapes import Revision
+from holdfast.core.platform import events as e
+from holdfast.host.changes import Change
+from holdfast.host.errors import Gone
+
+#: Kinds whose objects are nobody's: their ends are told to all who may read them.
+_OF_NOBODY = ("PriorityClass", "Region", "NodePool", "RecoveryBudget", "SchedulerPolicy", "Node")
+#: Kinds that are called by a number, which tells nothing of whose they were.
+_BY_NUMBER = ("Override", "Reservation", "Session")
+
+
+class Filter:
+    """What of a kind one watcher is shown."""
+
+    def __init__(self, call: Call, kind: Kind) -> None:
+        self.kind = kind
+        self._call = call
+        self._path = "/".join(call.rest)
+        self._name = "/".join(call.rest[1:] if kind.tenanted else call.rest)
+        self._terms: tuple[Term, ...] = read_selector(call.query("selector"))
+        self._tenant = call.query("tenant") or (call.rest[0] if kind.tenanted and call.rest else "")
+        of_principals = kind.plural in ("principals", "tokens")
+        may_all = sees_principal(call.caller, "") if of_principals else sees_everything(call.caller)
+        #: Whether every end is for this watcher: then nothing is kept of what it was shown. No event names a request
+        #: that is gone, so those are kept for everybody.
+        is_part = bool(self._name or self._terms or self._tenant)
+        self._is_open = may_all and not is_part and kind.name != "SchedulingRequest"
+        self._shown: dict[Any, str] = {}
+        #: Workloads by uid, of which replicas are told: tenant and name, which outlive the last of them here.
+        self._workloads: dict[Revision, tuple[str, str]] = {}
+        #: Up to this batch the watcher may have been shown what is not known here.
+        self._caught_up_at = 0
+
+    def begin(self, state: Any, *, resumes: bool) -> None:
+        """Take note of what there is, in the turn in which the watch begins."""
+        self._caught_up_at = state.facts.seq if resumes else 0
+        if not self._is_open:
+            for key, found in self._rows(state):
+                self.shows(state, key, found)
+
+    def _rows(self, state: Any) -> Iterable[Found]:
+        if not self._path:
+            return rows(self.kind, state)
+        found = row(self.kind, state, self._path)
+        return [found] if found is not None else []
+
+    def shows(self, state: Any, key: Any, found: Any) -> bool:
+        """Whether this row is for this watcher."""
+        shown = self._may_show(state, key, found) and (not self._terms or selects(self._terms, labels_of(found)))
+        if shown and not self._is_open:
+            self._shown[key] = name_of(self.kind, state, key, found)
+        elif shown and self.kind.name == "Replica":
+            self._workload(state, key[0])
+        return shown
+
+    def _workload(self, state: Any, uid: Revision) -> tuple[str, str] | None:
+        """The tenant and the name of a workload that has replicas here, or had some."""
+        if uid not in self._workloads:
+            for _, one in state.assignments.unordered():
+                if one.workload == uid:
+                    self._workloads[uid] = (one.tenant, one.workload_name)
+                    break
+        return self._workloads.get(uid)
+
+    def _may_show(self, state: Any, key: Any, found: Any) -> bool:
+        kind = self.kind
+        return (
+            is_shown(self._call, kind, state, key, found)
+            and (not self._tenant or tenant_of(kind, state, key, found) == self._tenant)
+            and (not self._name or name_of(kind, state, key, found) == self._name)
+        )
+
+    def gone(self, state: Any) -> list[Any]:
+        """What was shown and is not there any more."""
+        return [key for key in self._shown if row_at(self.kind, state, key) is None]
+
+    def loses(self, state: Any, key: Any, found: Any, changes: Sequence[Change]) -> str | None:
+        """The name, as far as it is known, of a row that is no longer there for this watcher; None: it never was.
+
+        `changes` are those of one batch that touched it.
+        """
+        if key in self._shown:
+            return self._shown.pop(key)
+        if self._is_open:
+            return self._name_of_gone(state, key) if found is None else None
+        if seq_of(changes[-1].revision) > self._caught_up_at:
+            return None
+        if found is not None:
+            return name_of(self.kind, state, key, found) if self._may_show(state, key, found) else None
+        return self._lost_before(state, key, changes)
+
+    def _lost_before(self, state: Any, key: Any, changes: Sequence[Change]) -> str | None:
+        """The name of what was gone before this watcher came back."""
+        name = self._name_of_gone(state, key)
+        if self._name and name not in ("", self._name):
+            return None
+        if self.kind.name == "Principal":
+            return name if sees_principal(self._call.caller, name) else None
+        if self.kind.name in _BY_NUMBER:
+            return name
+        owners = [self._owner_of_gone(state, key, change.event) for change in changes]
+        owner = next((one for one in owners if one is not None), None)
+        if owner is None:
+            raise Gone("whose it was that ended meanwhile cannot be told any more: list again")
+        is_ours = sees(self._call.caller, owner) and (not self._tenant or owner == self._tenant)
+        return name if is_ours else None
+
+    def _owner_of_gone(self, state: Any, key: Any, event: Any) -> str | None:
+        """The tenant whose it was, told from what ended it; empty: nobody's; None: it cannot be told."""
+        kind = self.kind.name
+        if kind in _OF_NOBODY:
+            return ""
+        if kind in ("Tenant", "Quota"):
+            return str(key)
+        if kind == "Grant":
+            account, _, tenant = str(key).rpartition("|")[2].partition("/")
+            return tenant if account == "quota" else ""
+        if kind == "Replica":
+            known = self._workload(state, key[0])
+            return None if known is None else known[0]
+        if isinstance(event, e.WorkloadsRemoved) and kind == "Workload":
+            return next((one.tenant for one in event.workloads if one.workload == key), None)
+        if isinstance(event, e.AssignmentsRemoved) and kind == "Assignment":
+            return next((one.tenant for one in event.assignments if one.assignment == key), None)
+        return _named_in(event)
+
+    def _name_of_gone(self, state: Any, key: Any) -> str:
+        """What the object was called, where its key says that."""
+        kind = self.kind.name
+        if kind == "Grant":
+            return str(key).replace("|", "/", 1) if "|" in str(key) else f"{state.place.name}/{key}"
+        if kind == "Breach":
+            return "/".join(key)
+        if kind == "Replica":
+            known = self._workload(state, key[0])
+            return "" if known is None else replica_name(state, known[1], key[1])
+        return key if isinstance(key, str) else ""
+
+
+def _named_in(event: Any) -> str | None:
+    """The tenant of the one object that an event tells of."""
+    for field in ("workload", "assignment", "override", "hold"):
+        found = getattr(event, field, None)
+        tenant = getattr(getattr(found, "meta", found), "tenant", None)
+        if isinstance(tenant, str):
+            return tenant
+    tenant = getattr(event, "tenant", None)
+    return tenant if isinstance(tenant, str) else None

@@ -1,0 +1,114 @@
+"""Handing a request on: to the server that leads, or to a region.
+
+One hop and no more. A command is handed on with everything its sender said, above all the key, so that it makes no
+difference which server a repeat comes to. Who was proven by a certificate is not: the next server has not seen it, so
+such callers go to the right server themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from msgspec.structs import replace
+
+from holdfast.api.documents.scalars import format_instant as show_instant
+from holdfast.api.problems import Problem, of_refusal, problem
+from holdfast.api.server.call import Call, Trouble
+from holdfast.api.server.desk import Desk
+from holdfast.api.server.lines import broken
+from holdfast.core.ledger.answers import not_found
+from holdfast.core.model.topology import Region
+from holdfast.host.transport import Declined, Flow, NoAnswer, Reply, Request, TransportError, Unreachable, named
+
+FORWARDED = "holdfast-forwarded"
+LEDGER = "holdfast-ledger"
+#: A stream through here that says nothing for so long is broken; servers send bookmarks much more often.
+IDLE_MS = 30_000
+
+
+async def to_leader(desk: Desk, call: Call) -> Reply:
+    """The leader's answer. `not-leading` when it is not known, not reached, or would not be the last hop."""
+    leader = desk.ledger.leading_server()
+    if call.header(FORWARDED) or not leader or leader == desk.ledger.identity.server:
+        raise Trouble(problem("not-leading", f"{desk.ledger.identity.server} does not lead, and knows nobody who does"))
+    if call.request.proven and not call.header("authorization"):
+        raise Trouble(problem("not-leading", f"{leader} leads: with a certificate, ask it directly"))
+    desk.meters.count("api_forwarded")
+    try:
+        return await desk.transport.ask(leader, _onward(call.request), call.timeout_ms)
+    except Unreachable as error:
+        raise Trouble(problem("not-leading", f"{leader} leads and cannot be reached: {error}")) from error
+    except TransportError as error:
+        raise Trouble(problem("outcome-unknown", f"{leader} leads and did not answer: {error}")) from error
+
+
+async def to_region(desk: Desk, call: Call) -> Reply | Flow:
+    """What the region answers to the same request, without the part of the path that names it."""
+    name, rest = call.rest[0], call.rest[1:]
+    region: Region | None = desk.state.regions.get(name)
+    if region is None or not rest:
+        raise Trouble(of_refusal(not_found("Region", name)))
+    if not region.status.address:
+        raise Trouble(problem("region-unreachable", f"region {name} has never said where it is", facts=_facts(region)))
+    if call.request.proven and not call.header("authorization"):
+        raise Trouble(problem("unauthenticated", f"certificates are not handed on: use a token, or ask {name} itself"))
+    onward = replace(_onward(call.request), path="/v1/" + "/".join(rest))
+    desk.meters.count("api_to_region")
+    try:
+        if named(onward.query, "watch") in ("true", "1"):
+            return await _flow(desk, call, region, onward)
+        return await desk.transport.ask(region.status.address, onward, call.timeout_ms)
+    except Declined as error:
+        return error.reply
+    except TransportError as error:
+        code = "outcome-unknown" if isinstance(error, NoAnswer) and onward.verb != "GET" else "region-unreachable"
+        raise Trouble(_dark(region, error, code)) from error
+
+
+async def _flow(desk: Desk, call: Call, region: Region, onward: Request) -> Flow:
+    """The region's stream. Its first message is waited for: before it, the region may still decline."""
+    source = desk.transport.stream(region.status.address, onward, IDLE_MS)
+    try:
+        first = await anext(source)
+    except StopAsyncIteration:
+        raise NoAnswer("the stream ended before it began") from None
+
+    async def messages() -> AsyncGenerator[bytes, None]:
+        async with aclosing(source):  # type: ignore[type-var]
+            yield first  # taken below: once begun, closing this closes the region's stream, too
+            yield first
+            try:
+                async for message in source:
+                    # The region judges by its own copy, which may be old: here the newest is known.
+                    refused = desk.no_longer(call)
+                    yield message if refused is None else broken(refused)
+                    if refused is not None:
+                        return
+            except TransportError as error:
+                yield broken(_dark(region, error))
+
+    relayed = messages()
+    await anext(relayed)
+    return Flow(relayed, headers=((LEDGER, f"region/{region.meta.name}"),))
+
+
+def _onward(request: Request) -> Request:
+    kept = tuple(pair for pair in request.headers if pair[0] not in ("host", "content-length", "connection", FORWARDED))
+    return replace(request, headers=(*kept, (FORWARDED, "1")), proven="")
+
+
+def _facts(region: Region) -> dict[str, str]:
+    status = region.status
+    return {
+        "region": region.meta.name,
+        "health": status.health.value,
+        "address": status.address,
+        "heardAt": show_instant(status.heard_at) if status.heard_at else "never",
+    }
+
+
+def _dark(region: Region, error: TransportError, code: str = "region-unreachable") -> Problem:
+    heard = region.status.heard_at
+    since = f"last heard at {show_instant(heard)}" if heard else "never heard"
+    return problem(code, f"region {region.meta.name} is unreachable, {since}: {error}", facts=_facts(region))

@@ -1,0 +1,140 @@
+"""Who asks: a bearer token or a client's certificate, judged by the server's own copy of principals and tokens.
+
+A region has its copy from the platform's log and judges by it while it is cut off. So a revocation reaches it only when
+it hears from the platform again: that is why every token has an end.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from msgspec import Struct
+
+from holdfast.api.problems import Problem, problem
+from holdfast.core.ledger.judge import MACHINES
+from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.secrets import matches, parse
+from holdfast.core.model.shapes import Instant
+from holdfast.core.model.tenancy import Principal, Right, Token
+from holdfast.host.clock import Clock
+from holdfast.host.transport import Request, named
+
+_BEARER = "bearer "
+#: Of so many callers it is remembered that they have proven who they are.
+REMEMBERED_MAX = 10_000
+
+
+class Caller(Struct, frozen=True):
+    """A principal that was proven. `token` is the name of the token that proved it; empty: a certificate did."""
+
+    actor: str
+    principal: Principal
+    token: str = ""
+    expires: Instant = 0
+    #: Whether its token stands for many, of which the request has chosen this one.
+    is_chosen: bool = False
+
+    @property
+    def kind(self) -> str:
+        """`person`, `tenant`, `scheduler`, `agent` or `region`."""
+        return self.actor.partition("/")[0]
+
+    def has(self, right: Right) -> bool:
+        """Whether it was given this right."""
+        return right in self.principal.spec.rights
+
+    def tenant(self) -> str:
+        """The one tenant it speaks for; empty: none, or all."""
+        if self.kind == "tenant":
+            return self.actor.partition("/")[2]
+        return self.principal.spec.scope.tenant
+
+
+class Callers:
+    """Callers by what they said, so that a secret is not hashed for every request of the same one.
+
+    One that is remembered counts only while token and principal are the very rows it was proven by: rows are never
+    changed, only replaced.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: OrderedDict[str, tuple[Caller, Token]] = OrderedDict()
+
+    def no_longer(self, state: LedgerState, request: Request, caller: Caller) -> Problem | None:
+        """Why a stream that this caller opened has to end: it outlives the moment in which the caller was proven."""
+        found = self.of(state, request)
+        if found is caller:
+            return None
+        if isinstance(found, Problem):
+            return found
+        if found.principal.spec == caller.principal.spec:
+            return None
+        return problem("gone", f"what {caller.actor} may see has changed: list again")
+
+    def of(self, state: LedgerState, request: Request) -> Caller | Problem:
+        """Who asks, or why that is not known."""
+        now = max(state.facts.at, self._clock.wall())
+        spoken = named(request.headers, "authorization")
+        known = self._known.get(spoken)
+        if known is not None and self._still_holds(state, *known, now):
+            return known[0]
+        found = authenticate(state, request, now)
+        if isinstance(found, Caller) and found.token and not found.is_chosen:
+            self._known[spoken] = (found, state.table("tokens")[found.token])
+            if len(self._known) > REMEMBERED_MAX:
+                self._known.popitem(last=False)
+        return found
+
+    def _still_holds(self, state: LedgerState, caller: Caller, token: Token, now: Instant) -> bool:
+        return (
+            caller.expires > now
+            and state.table("tokens").get(caller.token) is token
+            and (state.principals.get(caller.actor) or state.principals.get(f"{caller.kind}/*")) is caller.principal
+        )
+
+
+def authenticate(state: LedgerState, request: Request, now: Instant) -> Caller | Problem:
+    """Who asks, or why that is not known."""
+    spoken = named(request.headers, "authorization")
+    if spoken:
+        return _by_token(state, request, spoken, now)
+    if request.proven:
+        return _as_principal(state, request, request.proven, "", 0)
+    return problem("unauthenticated", "send a bearer token, or use a client certificate")
+
+
+def _by_token(state: LedgerState, request: Request, spoken: str, now: Instant) -> Caller | Problem:
+    parts = parse(spoken[len(_BEARER) :]) if spoken[: len(_BEARER)].lower() == _BEARER else None
+    if parts is None:
+        return problem("unauthenticated", "the Authorization header holds no bearer token of Holdfast")
+    name, secret = parts
+    token: Token | None = state.table("tokens").get(name)
+    if token is None or not matches(secret, token.spec.hash):
+        return problem("unauthenticated", "no such token is known here")
+    if token.spec.revoked:
+        return problem("unauthenticated", f"token {name} was revoked")
+    if token.spec.expires <= now:
+        return problem("unauthenticated", f"token {name} has expired", facts={"expires": token.spec.expires})
+    return _as_principal(state, request, token.spec.principal, name, token.spec.expires)
+
+
+def _as_principal(state: LedgerState, request: Request, name: str, token: str, expires: Instant) -> Caller | Problem:
+    """A token of `agent/*` speaks for any agent, which the request names. One of `person/*` speaks for nobody."""
+    actor = name
+    if name.endswith("/*"):
+        whole = state.principals.get(name)
+        if whole is None or whole.spec.disabled:
+            return problem("unauthenticated", f"there is no principal {name}, or it is disabled")
+        if name.partition("/")[0] not in MACHINES:
+            # It would have the rights of whomever it names, which who made it need not have.
+            return problem("unauthenticated", f"a token of {name} is nobody's: people have tokens of their own")
+        actor = named(request.headers, "holdfast-actor")
+        if not actor.startswith(name[:-1]) or actor == name:
+            return problem("unauthenticated", f"{name} stands for many: name one in Holdfast-Actor")
+    principal = state.principals.get(actor) or state.principals.get(f"{actor.partition('/')[0]}/*")
+    if principal is None:
+        return problem("unauthenticated", f"there is no principal {actor}")
+    if principal.spec.disabled:
+        return problem("unauthenticated", f"{actor} is disabled")
+    return Caller(actor, principal, token, expires, is_chosen=actor != name)

@@ -1,0 +1,96 @@
+"""How much one server takes on: sizes, rates, and how many at a time.
+
+The lanes of a leader keep important commands moving whatever comes (RULES 11). What is bounded here lies before them:
+how fast one principal may write, and how many lists and watches one server serves at a time. All of it is memory of
+this server, soft, and answered with 429 and when to come again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from msgspec import Struct
+
+from holdfast.api.problems import Problem, problem
+from holdfast.core.ledger.registry import Lane
+from holdfast.host.clock import Clock
+
+#: One principal has at most this part of all lists and watches.
+PARTS = 4
+#: Of so many principals the pace is remembered.
+PRINCIPALS_MAX = 10_000
+
+
+class Limits(Struct, frozen=True):
+    """What one server takes on. Machines' writes are bounded by their sessions' windows, not by a rate."""
+
+    body_bytes: int = 1 << 20
+    batch_items: int = 1_000
+    writes_per_second: int = 50
+    writes_burst: int = 500
+    lists_at_a_time: int = 64
+    list_items: int = 1_000
+    watches: int = 20_000
+    timeout_ms: int = 10_000
+    timeout_most_ms: int = 60_000
+
+
+class Paces:
+    """How fast each principal has written lately: a bucket of so many writes that fills evenly."""
+
+    def __init__(self, clock: Clock, limits: Limits) -> None:
+        self._clock = clock
+        self._limits = limits
+        #: By principal, or by tenant: what is left in its bucket, in thousandths of a write, and when that was so.
+        self._left: OrderedDict[str, tuple[int, int]] = OrderedDict()
+
+    def refuse(self, actor: str, tenant_per_minute: int | None, count: int = 1) -> Problem | None:
+        """Count writes of a person or a tenant; the problem when they come too fast.
+
+        More at once than a bucket holds is let through by a full one, and is owed: the next ones wait for all of it.
+        """
+        per_minute = self._limits.writes_per_second * 60 if tenant_per_minute is None else tenant_per_minute
+        burst = self._limits.writes_burst if tenant_per_minute is None else max(1, tenant_per_minute)
+        now, most = self._clock.boot(), burst * 1_000
+        left, then = self._left.get(actor, (most, now))
+        left = min(most, left + (now - then) * per_minute // 60)
+        self._left[actor] = (left, now)
+        self._left.move_to_end(actor)
+        if len(self._left) > PRINCIPALS_MAX:
+            self._left.popitem(last=False)
+        needed = min(count * 1_000, most)
+        if left >= needed:
+            self._left[actor] = (left - count * 1_000, now)
+            return None
+        wait_ms = 60_000 if not per_minute else (needed - left) * 60 // per_minute + 1
+        facts = {"principal": actor, "perMinute": per_minute, "burst": burst}
+        return problem("rate-limited", f"{actor} writes faster than {per_minute} a minute", facts=facts,
+                       retry_after_ms=wait_ms, lane=Lane.OPERATORS.name.lower())  # fmt: skip
+
+
+class Places:
+    """So many at a time, of one principal at most a part, and no queue: who comes too many is told to come again."""
+
+    def __init__(self, most: int, what: str) -> None:
+        self._most = most
+        self._each = max(1, most // PARTS)
+        self._what = what
+        self._of: dict[str, int] = {}
+        self.taken = 0
+
+    def take(self, actor: str) -> Problem | None:
+        """Take a place; the problem when there is none."""
+        own = self._of.get(actor, 0)
+        if self.taken >= self._most or own >= self._each:
+            said = f"{own} {self._what} of {actor}" if own >= self._each else f"{self.taken} {self._what}"
+            return problem("overloaded", f"{said} are under way already", lane=Lane.READS.name.lower())
+        self.taken += 1
+        self._of[actor] = own + 1
+        return None
+
+    def leave(self, actor: str) -> None:
+        """Give the place back."""
+        self.taken -= 1
+        self._of[actor] -= 1
+        if not self._of[actor]:
+            del self._of[actor]

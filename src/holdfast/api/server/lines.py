@@ -1,0 +1,76 @@
+"""What a watch sends: one line for each object that changed, in JSON.
+
+The line of an object after a batch is the same for everybody who watches it, so it is made once and handed to all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.api.documents.kinds import Kind
+from holdfast.api.documents.views import view as show
+from holdfast.api.problems import Problem
+from holdfast.api.server.call import encode
+from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import show as show_revision
+from holdfast.core.model.shapes import Revision
+from holdfast.host.errors import show_token
+
+#: Lines of so many objects are kept for those who hear of the same batch a little later.
+KEPT_MAX = 4_096
+
+
+class Lines:
+    """The lines of the newest batch, made when first asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, Any, Revision], bytes] = {}
+        self._of: Token | None = None
+
+    def of(self, kind: Kind, state: Any, key: Any, row: Any, token: Token, at: Revision) -> bytes:
+        """The line of an object as it is now, for a change at a revision in the batch of the token."""
+        if state.facts.seq != token.seq:
+            # The newest content is right to send: it is newer than the batch, which is then told again.
+            return self._line(kind, state, key, row, token, at)
+        if token != self._of or len(self._made) >= KEPT_MAX:
+            self._made.clear()  # nobody is told of an older batch by the state of that batch any more
+            self._of = token
+        known = (kind.plural, key, at)
+        line = self._made.get(known)
+        if line is None:
+            line = self._made[known] = self._line(kind, state, key, row, token, at)
+        return line
+
+    def _line(self, kind: Kind, state: Any, key: Any, row: Any, token: Token, at: Revision) -> bytes:
+        tree = show(kind, state, key, row)
+        added = tree["metadata"].get("uid") == show_revision(at)
+        return _line("ADDED" if added else "MODIFIED", tree, token)
+
+
+def listed(tree: dict[str, Any], token: Token) -> bytes:
+    """The line of an object that was there when the watch began."""
+    return _line("ADDED", tree, token)
+
+
+def removed(kind: Kind, key: Any, name: str, token: Token) -> bytes:
+    """The line of an object that is gone: its uid, and its name where that is known."""
+    metadata: dict[str, Any] = {"uid": show_revision(key)} if isinstance(key, int) else {}
+    if name:
+        metadata["name"] = name
+    tree = {"apiVersion": "holdfast/v1", "kind": kind.name, "metadata": metadata}
+    return _line("DELETED", tree, token)
+
+
+def bookmark(token: Token) -> bytes:
+    """Nothing was missed up to here."""
+    return _line("BOOKMARK", None, token)
+
+
+def broken(found: Problem) -> bytes:
+    """Why the stream ends."""
+    return encode({"type": "ERROR", "object": found})
+
+
+def _line(word: str, tree: Any, token: Token) -> bytes:
+    line = {"type": word, "token": show_token(token)}
+    return encode(line if tree is None else line | {"object": tree})

@@ -1,0 +1,120 @@
+"""What machines ask for: commands in their sessions, heartbeats, and the stream of shipments to a region."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.api.documents.scalars import parse_revision
+from holdfast.api.problems import of_refusal, problem
+from holdfast.api.server.call import Call, Trouble
+from holdfast.api.server.desk import Desk
+from holdfast.api.server.writing import must_pace
+from holdfast.core.ledger.answers import Code, Refused, Repeated
+from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.judge import PEOPLE
+from holdfast.core.model.shapes import Revision
+from holdfast.host.errors import Unavailable
+from holdfast.host.link.shipping import serve_shipments
+from holdfast.host.transport import Flow, Reply
+from holdfast.host.wire import AT, JSON, MSGPACK, Answered, Renewed, Said
+
+#: How many envelopes one request may carry.
+ENVELOPES_MAX = 256
+_many = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_MEDIA = (MSGPACK,)
+
+
+async def envelope(desk: Desk, call: Call) -> Reply:
+    """One command of a machine, or of anybody who makes envelopes."""
+    made = _read(desk, call, call.request.body)
+    _pace(desk, call, [made])
+    found = made if isinstance(made, Refused) else await desk.ledger.submit(made)
+    if isinstance(made, Refused) or isinstance(found, Refused):
+        assert isinstance(found, Refused)
+        raise Trouble(of_refusal(found, lane=_lane(desk, made)), ((AT, str(desk.now())),))
+    return Reply(200, _MEDIA, encode(_landed(desk, made, found)))
+
+
+async def envelopes(desk: Desk, call: Call) -> Reply:
+    """Many commands, judged in order, each by itself."""
+    try:
+        raw = _many.decode(call.request.body)
+    except msgspec.MsgspecError as error:
+        raise Trouble(problem("unreadable", f"the body is no array of envelopes: {error}")) from None
+    if not 1 <= len(raw) <= ENVELOPES_MAX:
+        raise Trouble(problem("unreadable", f"1 to {ENVELOPES_MAX} envelopes, not {len(raw)}"))
+    made = [_read(desk, call, bytes(one)) for one in raw]
+    _pace(desk, call, made)
+    said = await asyncio.gather(*[_submitted(desk, one) for one in made])
+    return Reply(200, _MEDIA, encode(said))
+
+
+def _read(desk: Desk, call: Call, raw: bytes) -> Envelope[Any] | Refused:
+    """An envelope that its caller may send under its own name."""
+    found = desk.ledger.book.envelopes.read(raw)
+    if isinstance(found, Refused) or found.actor == call.caller.actor:
+        return found
+    refused = Refused(Code.NO_RIGHT, f"{call.caller.actor} cannot speak for {found.actor[:80]}", {})
+    desk.denials.note(call.caller.actor, "envelope", Code.NO_RIGHT.value)
+    return refused
+
+
+def _pace(desk: Desk, call: Call, made: Sequence[Envelope[Any] | Refused]) -> None:
+    """People write no faster in envelopes than in documents. Machines are bounded by their sessions' windows."""
+    if call.caller.kind in PEOPLE:
+        must_pace(desk, call, *[one.key for one in made if not isinstance(one, Refused)])
+
+
+async def _submitted(desk: Desk, made: Envelope[Any] | Refused) -> Answered:
+    if isinstance(made, Refused):
+        return Answered(Said.REFUSED, made.code.value, made.message)
+    try:
+        found = await desk.ledger.submit(made)
+    except Unavailable as error:
+        return Answered(Said.UNAVAILABLE, error.code, str(error))
+    if isinstance(found, Refused):
+        return Answered(Said.REFUSED, found.code.value, found.message, facts=dict(found.facts))
+    return _landed(desk, made, found)
+
+
+def _landed(desk: Desk, made: Envelope[Any], found: Landed | Repeated) -> Answered:
+    session = made.session or desk.state.session_of.get(made.actor) or 0
+    return Answered(Said.LANDED, "", "", found.revision, session, found.answer, desk.now())
+
+
+def _lane(desk: Desk, made: Envelope[Any] | Refused) -> str:
+    rule = None if isinstance(made, Refused) else desk.ledger.book.rules.get(type(made.command))
+    return "" if rule is None else rule.lane.name.lower()
+
+
+async def renewal(desk: Desk, call: Call) -> Reply:
+    """A heartbeat: what the session's life is worth from when it was sent."""
+    session = _session_of(call)
+    found = desk.ledger.renew(call.caller.actor, session)
+    if isinstance(found, Refused):
+        raise Trouble(of_refusal(found, lane="proofs"))
+    return Reply(200, (JSON,), msgspec.json.encode(Renewed(found.worth, found.term, found.log_id, desk.now())))
+
+
+def _session_of(call: Call) -> Revision:
+    body = call.json()
+    session = body.get("session") if isinstance(body, dict) else None
+    found = parse_revision(session) if isinstance(session, str) else None
+    if found is None:
+        raise Trouble(problem("unreadable", 'a renewal is {"session": "41.3"}'))
+    return found
+
+
+async def shipped(desk: Desk, call: Call) -> Reply | Flow:
+    """A region's stream: what of the platform's log concerns it."""
+    kind, _, name = call.caller.actor.partition("/")
+    if kind != "region":
+        refused = of_refusal(Refused(Code.NO_RIGHT, f"{call.caller.actor} is sent no shipments", {}))
+        raise Trouble(desk.deny(call, refused))
+    return await serve_shipments(desk.ledger, call.request, name)

@@ -1,0 +1,119 @@
+"""Reading objects: one, or many in pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.api.documents.finding import row
+from holdfast.api.documents.kinds import Kind
+from holdfast.api.documents.owners import tenant_of
+from holdfast.api.documents.rows import rows
+from holdfast.api.documents.views import view as show
+from holdfast.api.problems import of_refusal, problem
+from holdfast.api.server.call import Call, Trouble, answer
+from holdfast.api.server.desk import Desk
+from holdfast.api.server.pages import Listing, Pages
+from holdfast.api.server.rights import refuse_reading, refuse_tenant, sees, sees_principal
+from holdfast.api.server.selectors import read_selector, selects
+from holdfast.api.server.touched import labels_of
+from holdfast.core.ledger.answers import not_found
+from holdfast.host.errors import show_token
+from holdfast.host.transport import Reply
+
+
+def must_read(desk: Desk, call: Call, kind: Kind) -> None:
+    """Deny what this caller may not read at all, and on a ledger that has no such kind."""
+    ledger = desk.state.facts.ledger
+    if ledger.partition("/")[0] not in kind.ledger:
+        hint = "ask a region: holdfast get --region NAME" if "region" in kind.ledger else "ask the platform"
+        raise Trouble(problem("no-such-route", f"{kind.plural} are not kept by {ledger}: {hint}"))
+    refused = refuse_reading(call.caller, ledger, kind.plural)
+    if refused is not None:
+        raise Trouble(desk.deny(call, refused))
+
+
+def must_say_right(call: Call) -> None:
+    """What only a watch looks at is not to be wrong in other reads either: somebody meant something by it."""
+    call.since()
+    call.flag("initial")
+
+
+def is_shown(call: Call, kind: Kind, state: Any, key: Any, found: Any) -> bool:
+    """Whether this caller sees this row."""
+    if kind.plural == "principals":
+        return sees_principal(call.caller, found.meta.name)
+    if kind.plural == "tokens":
+        return sees_principal(call.caller, found.spec.principal)
+    return sees(call.caller, tenant_of(kind, state, key, found))
+
+
+async def get(desk: Desk, call: Call, kind: Kind) -> Reply:
+    """One object."""
+    must_read(desk, call, kind)
+    must_say_right(call)
+    if kind.tenanted:
+        refused = refuse_tenant(call.caller, call.rest[0])
+        if refused is not None:
+            raise Trouble(desk.deny(call, refused, call.rest[0]))
+    view = await desk.view(call)
+    name = "/".join(call.rest)
+    found = row(kind, view.state, name)
+    if found is None or not is_shown(call, kind, view.state, *found):
+        raise Trouble(of_refusal(not_found(kind.name, name)))
+    return single(kind, view.state, *found)
+
+
+def single(kind: Kind, state: Any, key: Any, found: Any) -> Reply:
+    """One object as an answer, with its revision as its tag."""
+    tree = show(kind, state, key, found)
+    return answer(tree, (("etag", f'"{tree["metadata"].get("revision", "")}"'),))
+
+
+async def list_(desk: Desk, call: Call, kind: Kind, pages: Pages) -> Reply:
+    """Many objects, in pages that all show one moment."""
+    must_read(desk, call, kind)
+    must_say_right(call)
+    tenant = call.query("tenant")
+    refused = refuse_tenant(call.caller, tenant)
+    if refused is not None:
+        raise Trouble(desk.deny(call, refused, tenant))
+    full = desk.lists.take(call.caller.actor)
+    if full is not None:
+        raise Trouble(full)
+    try:
+        return await _page(desk, call, kind, pages, tenant)
+    finally:
+        desk.lists.leave(call.caller.actor)
+
+
+async def _page(desk: Desk, call: Call, kind: Kind, pages: Pages, tenant: str) -> Reply:
+    limit = call.count("limit", desk.limits.list_items, desk.limits.list_items)
+    # With all that the caller may: a page is not shown to whoever has become somebody else since the first.
+    asked = (call.caller.actor, call.caller.principal.spec, kind.plural, tenant, call.query("selector"))
+    if call.query("continue"):
+        listing, number, place = pages.take(call.query("continue"), asked)
+    else:
+        listing, number, place = await _begin(desk, call, kind, tenant, asked), 0, 0
+    shown = [show(kind, listing.state, key, found) for key, found in listing.rows[place : place + limit]]
+    metadata: dict[str, Any] = {"token": show_token(listing.token)}
+    left = len(listing.rows) - place - limit
+    if left > 0:
+        if not number:
+            listing.state = listing.state.fork()
+        metadata["continue"] = pages.on(number, place + limit) if number else pages.keep(listing, place + limit)
+        metadata["remaining"] = left
+    return answer({"apiVersion": "holdfast/v1", "kind": "List", "metadata": metadata, "items": shown})
+
+
+async def _begin(desk: Desk, call: Call, kind: Kind, tenant: str, asked: tuple[object, ...]) -> Listing:
+    terms = read_selector(call.query("selector"))
+    view = await desk.view(call)
+    state = view.state
+    found = [
+        (key, one)
+        for key, one in rows(kind, state)
+        if is_shown(call, kind, state, key, one)
+        and (not tenant or tenant_of(kind, state, key, one) == tenant)
+        and (not terms or selects(terms, labels_of(one)))
+    ]
+    return Listing(asked, state, view.token, found)

@@ -1,0 +1,64 @@
+"""What a caller may see. What it may change is judged by the ledger alone.
+
+A tenant, and whoever is scoped to one, sees what is that tenant's and what is nobody's. A person without a scope sees
+tenants' own objects only with the right `see-other-tenants`. Machines see what their work takes: schedulers all of
+their region, agents what is on nodes; regions nothing but their shipments.
+"""
+
+from __future__ import annotations
+
+from holdfast.api.problems import Problem, of_refusal
+from holdfast.api.server.identity import Caller
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.model.tenancy import Right
+
+#: Kinds that agents need: what stands on nodes.
+_OF_NODES = ("nodes", "replicas", "reservations", "assignments", "policies")
+#: Kinds that show how the platform is run, not what a tenant has.
+_OF_OPERATORS = ("sessions", "breaches")
+
+
+def refuse_reading(caller: Caller, ledger: str, plural: str) -> Problem | None:
+    """Whether this caller may read this kind at all."""
+    if caller.kind in ("person", "tenant"):
+        if not caller.has(Right.READ):
+            return _denied(Code.NO_RIGHT, f"{caller.actor} has no right to read", {"right": "read"})
+        region = caller.principal.spec.scope.region
+        if region and ledger not in ("platform", f"region/{region}"):
+            return _denied(Code.WRONG_SCOPE, f"{caller.actor} may act in region {region} only", {"scope": region})
+        if plural in _OF_OPERATORS and caller.tenant() and not caller.has(Right.SEE_OTHER_TENANTS):
+            return _denied(Code.WRONG_SCOPE, f"{plural} are not of one tenant", {"scope": caller.tenant()})
+        return None
+    # In its region alone: who may operate may make such a principal, and the platform has what all tenants have.
+    is_at_work = ledger != "platform"
+    if is_at_work and (caller.kind == "scheduler" or (caller.kind == "agent" and plural in _OF_NODES)):
+        return None
+    return _denied(Code.NO_RIGHT, f"{caller.actor} may not read {plural}", {"actor": caller.actor})
+
+
+def refuse_tenant(caller: Caller, tenant: str) -> Problem | None:
+    """Whether this caller may ask for what is this tenant's."""
+    if not tenant or sees(caller, tenant):
+        return None
+    return _denied(Code.WRONG_SCOPE, f"{caller.actor} may not see tenant {tenant}", {"tenant": tenant})
+
+
+def sees_everything(caller: Caller) -> bool:
+    """Whether whose something is makes no difference to this caller."""
+    return caller.kind in ("scheduler", "agent") or caller.has(Right.SEE_OTHER_TENANTS)
+
+
+def sees(caller: Caller, tenant: str) -> bool:
+    """Whether what is this tenant's is shown; what is nobody's always is."""
+    return not tenant or sees_everything(caller) or caller.tenant() == tenant
+
+
+def sees_principal(caller: Caller, principal: str) -> bool:
+    """Whether a principal, or a token of it, is shown: one's own, or all to those who operate without a scope."""
+    scope = caller.principal.spec.scope
+    operates = caller.has(Right.OPERATE) and not (scope.tenant or scope.region or scope.node)
+    return operates or principal == caller.actor
+
+
+def _denied(code: Code, message: str, facts: dict[str, str]) -> Problem:
+    return of_refusal(Refused(code, message, facts))

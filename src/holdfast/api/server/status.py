@@ -1,0 +1,171 @@
+"""What a server says of itself, and of who asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import holdfast
+from holdfast.api.documents.kinds import KINDS
+from holdfast.api.documents.owners import tenant_of
+from holdfast.api.documents.rows import rows
+from holdfast.api.documents.scalars import format_instant as show_instant
+from holdfast.api.documents.views import view as show
+from holdfast.api.problems import problem
+from holdfast.api.server.call import Call, Trouble, answer
+from holdfast.api.server.commands import rule_of
+from holdfast.api.server.desk import Desk
+from holdfast.api.server.rights import sees, sees_everything
+from holdfast.core.ledger.registry import Lane
+from holdfast.core.model.meta import Condition, Truth
+from holdfast.core.model.tenancy import Right
+from holdfast.core.model.topology import Region, RegionHealth
+from holdfast.host.errors import show_token
+from holdfast.host.health import writable
+from holdfast.host.lanes import SHARES
+from holdfast.host.ledger import Role
+from holdfast.host.transport import Reply
+
+
+async def healthz(desk: Desk, call: Call) -> Reply:
+    """This process answers."""
+    return answer({"status": "alive", "version": holdfast.__version__})
+
+
+async def readyz(desk: Desk, call: Call) -> Reply:
+    """Whether reads are served here; whether writes are, is told too."""
+    role = desk.ledger.role
+    conditions = [_condition(writable(desk.ledger))]
+    ready = role not in (Role.LOADING, Role.STOPPED)
+    return answer({"ready": ready, "role": role.value, "conditions": conditions}, (), 200 if ready else 503)
+
+
+async def status(desk: Desk, call: Call) -> Reply:
+    """Who leads, how old everything is, what is degraded now, and which overrides are in force."""
+    ledger, state, now = desk.ledger, desk.state, desk.now()
+    facts = state.facts
+    found: dict[str, Any] = {
+        "server": ledger.identity.server,
+        "role": ledger.role.value,
+        "ledger": facts.ledger,
+        "leader": ledger.leading_server(),
+        "term": facts.term,
+        "token": show_token(ledger.durable.token()),
+        "ageMs": desk.age(),
+        "at": show_instant(now),
+        "version": holdfast.__version__,
+        "conditions": [_condition(writable(ledger))],
+        "degraded": _degraded(desk),
+        "lanes": _lanes(desk),
+        "watches": desk.watches.taken,
+    }
+    if sees_everything(call.caller) or call.caller.has(Right.OPERATE):
+        kind = KINDS["overrides"]
+        found["overrides"] = [
+            show(kind, state, key, row)
+            for key, row in rows(kind, state)
+            if sees(call.caller, tenant_of(kind, state, key, row))
+        ]
+    if hasattr(state, "regions"):
+        found["regions"] = [_region(region, now) for region in state.regions.values()]
+    if desk.link is not None:
+        found["platform"] = {"heardMsAgo": desk.link.age_ms(), "trouble": desk.link.trouble()}
+    return answer(found)
+
+
+def _condition(condition: Condition) -> dict[str, Any]:
+    return {
+        "type": condition.type,
+        "status": condition.status.value,
+        "reason": condition.reason.value,
+        "message": condition.message,
+    }
+
+
+def _degraded(desk: Desk) -> list[str]:
+    """What does not work as it should, in words."""
+    found = []
+    condition = writable(desk.ledger)
+    if desk.ledger.leader is not None and condition.status is not Truth.TRUE:
+        found.append(f"takes no writes: {condition.message}")
+    if not desk.ledger.leading_server():
+        found.append("nobody is known to lead")
+    if desk.link is not None and desk.link.trouble():
+        found.append(f"cut off from the platform: {desk.link.trouble()}")
+    regions = desk.state.regions.values() if hasattr(desk.state, "regions") else ()
+    return found + [f"region {one.meta.name} is {one.status.health.value}" for one in regions if not _is_well(one)]
+
+
+def _is_well(region: Region) -> bool:
+    return region.status.health is RegionHealth.HEALTHY
+
+
+def _lanes(desk: Desk) -> list[dict[str, Any]]:
+    lanes = desk.ledger.leader.term.lanes if desk.ledger.leader is not None else None
+    return [
+        {"lane": lane.name.lower(), "sharePercent": share, "waiting": lanes.depth(lane) if lanes is not None else 0}
+        for lane, share in SHARES.items()
+    ] + [{"lane": Lane.READS.name.lower(), "sharePercent": 0, "waiting": desk.lists.taken}]
+
+
+def _region(region: Any, now: int) -> dict[str, Any]:
+    status = region.status
+    return {
+        "name": region.meta.name,
+        "health": status.health.value,
+        "address": status.address,
+        "heardMsAgo": max(0, now - status.heard_at) if status.heard_at else None,
+        "joined": bool(status.log_id),
+    }
+
+
+async def whoami(desk: Desk, call: Call) -> Reply:
+    """Who asks, as this server knows it."""
+    caller = call.caller
+    scope = caller.principal.spec.scope
+    found: dict[str, Any] = {
+        "principal": caller.actor,
+        "rights": [right.value for right in caller.principal.spec.rights],
+        "scope": {"tenant": scope.tenant, "region": scope.region, "node": scope.node},
+    }
+    if caller.token:
+        found |= {"token": caller.token, "expires": show_instant(caller.expires)}
+    return answer(found)
+
+
+async def can_i(desk: Desk, call: Call) -> Reply:
+    """Whether the caller might send a command, or has a right, as far as rights and scopes go."""
+    body = call.json()
+    known = ("command", "right", "tenant", "region", "node")
+    if not isinstance(body, dict) or set(body) - set(known) or not all(isinstance(v, str) for v in body.values()):
+        raise Trouble(problem("unreadable", f"a question has the fields {', '.join(known)}, all text"))
+    if ("command" in body) == ("right" in body):
+        raise Trouble(problem("unreadable", "name either a command or a right"))
+    why = _why_not(desk, call, body)
+    return answer({"allowed": not why, "why": why})
+
+
+def _why_not(desk: Desk, call: Call, body: dict[str, str]) -> str:
+    caller = call.caller
+    if "right" in body:
+        if body["right"] not in list(Right):
+            raise Trouble(problem("unreadable", f"rights are {', '.join(Right)}"))
+        if body["right"] not in caller.principal.spec.rights:
+            return f"{caller.actor} does not have the right {body['right']}"
+    else:
+        rule = rule_of(desk.ledger.book, body["command"])
+        if rule is None:
+            raise Trouble(problem("unreadable", f"no command {body['command'][:80]!r}"))
+        if caller.kind not in rule.owners:
+            return f"{body['command']} is sent by {', '.join(rule.owners)}"
+        if caller.kind in ("person", "tenant") and rule.right not in caller.principal.spec.rights:
+            return f"{body['command']} takes the right {rule.right.value}"
+    return _out_of_scope(call, body)
+
+
+def _out_of_scope(call: Call, body: dict[str, str]) -> str:
+    caller, scope = call.caller, call.caller.principal.spec.scope
+    own = {"tenant": caller.tenant(), "region": scope.region, "node": scope.node}
+    for word, name in own.items():
+        if name and body.get(word) and body[word] != name:
+            return f"{caller.actor} is bound to {word} {name}"
+    return ""

@@ -1,0 +1,106 @@
+"""Which objects of a kind a change touches, told from the event, and each of them as it is now.
+
+The ledgers' events name what they touch by keys; a key is the id of the row for most kinds. Replicas and scheduling
+requests are told under their workload, so for them the event itself is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from holdfast.api.documents.kinds import Kind
+from holdfast.api.documents.rows import FROM_PLATFORM, table_of
+from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.revision import show as show_revision
+from holdfast.core.model.control import BUILT_IN_POLICY
+from holdfast.core.model.shapes import SlotKey
+from holdfast.core.region import events as e
+from holdfast.core.region.state import RegionState
+from holdfast.host.changes import Change
+
+#: Kinds whose rows do not have the ids of their watch keys.
+_NOT_BY_ID = ("Replica", "SchedulingRequest", "Breach", "SchedulerPolicy")
+#: Kinds whose watch keys are uids, which a name outlives: whoever watches a name hears of the next one that has it.
+_BY_UID = ("Workload", "Assignment", "Node", "Session")
+
+
+def is_by_id(kind: Kind, state: Any) -> bool:
+    """Whether one object of this kind can be watched by its key alone."""
+    return kind.name not in (*_NOT_BY_ID, *_BY_UID) and not (kind.name == "Override" and isinstance(state, RegionState))
+
+
+def touched(kind: Kind, book: Book[Any], state: Any, change: Change) -> Iterable[Any]:
+    """The keys of the rows that this change concerns, as far as this kind goes."""
+    event = change.event
+    if kind.name == "Replica":
+        return _slots(event)
+    keys = book.keys[type(event)](event, change.revision)
+    if kind.name == "SchedulingRequest":
+        return _requests(state, [uid for word, uid in keys if word == "workload"])
+    if kind.name == "Breach":
+        return [tuple(str(name).split("/", 1)) for word, name in keys if word == kind.key]
+    if kind.name == "SchedulerPolicy":
+        return _policies(state, keys)
+    found = [name for word, name in keys if word == kind.key]
+    if kind.also and kind.name == "Override":
+        found += [f"{FROM_PLATFORM}{show_revision(int(name))}" for word, name in keys if word in kind.also]
+    return found
+
+
+def _slots(event: Any) -> list[SlotKey]:
+    match event:
+        case e.SlotsOpened():
+            return [(event.workload, ordinal) for ordinal in event.ordinals]
+        case e.SlotsPlaced():
+            return [(event.workload, placement.ordinal) for placement in event.placements]
+        case e.SlotsRetargeted() | e.SlotsBound() | e.SlotsAdopted():
+            return [one.slot for one in event.slots]
+        case e.SlotsMoved():
+            return [one.slot for one in event.moves]
+        case e.SlotsStopping():
+            return [one.slot for one in event.stops]
+        case e.SlotsReleased():
+            return [one.slot for one in event.releases]
+    return []
+
+
+def _requests(state: Any, workloads: list[Any]) -> list[Any]:
+    """Requests of a workload: those that are there, for what is gone nobody asks by name."""
+    if not workloads:
+        return []
+    return [
+        (uid, request.template)
+        for uid, requests in state.requests.items()
+        for request in requests
+        if (assignment := state.assignments.get(uid)) is not None and assignment.workload in workloads
+    ]
+
+
+def _policies(state: Any, keys: Iterable[tuple[str, Any]]) -> list[Any]:
+    """A policy by its revision; when what is valid somewhere changes, each policy may show it."""
+    keys = tuple(keys)
+    if any(word == "validity" for word, _ in keys):
+        return [BUILT_IN_POLICY.revision, *[uid for uid, _ in state.policies.items()]]
+    return [name for word, name in keys if word == "policy"]
+
+
+def row_at(kind: Kind, state: Any, key: Any) -> Any:
+    """The row of this key as it is now; None: it is gone."""
+    if kind.name == "SchedulerPolicy" and key == BUILT_IN_POLICY.revision:
+        return BUILT_IN_POLICY
+    if kind.name == "SchedulingRequest":
+        uid, template = key
+        return next((one for one in state.requests.get(uid) or () if one.template == template), None)
+    if isinstance(key, str) and key.startswith(FROM_PLATFORM) and kind.name == "Override":
+        seq, _, index = key.removeprefix(FROM_PLATFORM).partition(".")
+        return state.platform_overrides.get((int(seq) << 20) | int(index))
+    return table_of(kind, state).get(key)
+
+
+def labels_of(row: Any) -> Mapping[str, str]:
+    """The labels that selectors look at."""
+    meta = getattr(row, "meta", None)
+    if meta is not None:
+        return dict(meta.labels)
+    return {**dict(getattr(row, "reported_labels", ())), **dict(getattr(row, "labels", ()))}

@@ -1,0 +1,149 @@
+"""Watching objects: a stream of lines, each with the token to resume from.
+
+    GET ...?watch=true ──▶ BOOKMARK ──▶ ADDED, MODIFIED, DELETED ... BOOKMARK now and then ──▶ ERROR, if it must end
+
+A line shows the object as it is, which may be newer than the change that it tells of: then that later change is told
+too. Nothing is lost: a watcher that is slow reads the log instead; one that comes back too late is told to list again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from holdfast.api.documents.finding import row
+from holdfast.api.documents.kinds import Kind
+from holdfast.api.documents.rows import rows
+from holdfast.api.documents.views import view as show
+from holdfast.api.problems import of_error, problem
+from holdfast.api.server.call import Call, Trouble
+from holdfast.api.server.desk import Desk
+from holdfast.api.server.filters import Filter
+from holdfast.api.server.lines import Lines, bookmark, broken, listed, removed
+from holdfast.api.server.reading import must_read
+from holdfast.api.server.rights import refuse_tenant
+from holdfast.api.server.touched import is_by_id, row_at, touched
+from holdfast.core.ledger.revision import Token
+from holdfast.host.changes import Change, Changes, Interest, about
+from holdfast.host.errors import ListAgain, Unavailable
+from holdfast.host.store import StoreError
+from holdfast.host.subscription import Subscription
+from holdfast.host.transport import Flow
+
+#: Whoever hears of nothing gets a bookmark so often: it shows that the stream lives, and moves where to resume from.
+BOOKMARK_MS = 5_000
+RETRY_MS = 200
+
+
+def interest(kind: Kind, call: Call, state: Any, kinds: Mapping[str, str]) -> Interest:
+    """Which events to hear of: as few as the index knows how to tell apart."""
+    found = row(kind, state, "/".join(call.rest)) if call.rest else None
+    if found is not None and is_by_id(kind, state):
+        return about((kind.key, found[0]))
+    tenant = call.query("tenant") or (call.rest[0] if kind.tenanted and call.rest else "")
+    if kind.name == "Workload" and tenant:
+        return about(("tenant", tenant))
+    return about(*(word for word in (kind.key, *kind.also) if word in kinds))
+
+
+async def watch(desk: Desk, call: Call, kind: Kind, lines: Lines) -> Flow:
+    """The stream of one kind's changes."""
+    must_read(desk, call, kind)
+    tenant = call.query("tenant") or (call.rest[0] if kind.tenanted and call.rest else "")
+    refused = refuse_tenant(call.caller, tenant)
+    if refused is not None:
+        raise Trouble(desk.deny(call, refused, tenant))
+    chosen = Filter(call, kind)
+    since = call.since()
+    call.count("limit", 1, 1)  # not for a watch, and not to be wrong either
+    if since is not None and call.flag("initial"):
+        raise Trouble(problem("unreadable", "initial lists what is there now: it goes without since"))
+    full = desk.watches.take(call.caller.actor)
+    if full is not None:
+        raise Trouble(full)
+    try:
+        await desk.view(call)
+        wanted = interest(kind, call, desk.state, desk.ledger.book.kinds)
+        subscription = await desk.ledger.watch(wanted, since, call.timeout_ms)
+    except BaseException:
+        desk.watches.leave(call.caller.actor)
+        raise
+    desk.watchers[subscription] = None
+    chosen.begin(desk.state, resumes=since is not None)
+    begin = _listed(desk, chosen, subscription.token) if call.flag("initial") else []
+    messages = _lines(desk, call, chosen, subscription, begin, lines)
+    await anext(messages)  # begun: whoever closes it unread gives its place back, too
+    return Flow(messages)
+
+
+def _listed(desk: Desk, chosen: Filter, token: Token) -> list[bytes]:
+    """What is there at the place from which the stream goes on. In one turn with it: no gap, and nothing twice."""
+    state, kind = desk.state, chosen.kind
+    return [
+        listed(show(kind, state, key, found), token)
+        for key, found in rows(kind, state)
+        if chosen.shows(state, key, found)
+    ]
+
+
+async def _lines(
+    desk: Desk, call: Call, chosen: Filter, subscription: Subscription, begin: list[bytes], lines: Lines
+) -> AsyncGenerator[bytes, None]:
+    """What is sent, after a first word that is not: it is taken by whoever makes the stream."""
+    try:
+        yield b""
+        for line in begin:
+            yield line
+        yield bookmark(subscription.token)
+        while True:
+            try:
+                changes = await anext(subscription)
+            except StopAsyncIteration:
+                return
+            except StoreError:
+                await desk.clock.sleep(RETRY_MS)
+                continue
+            refused = desk.no_longer(call)
+            if refused is not None:
+                yield broken(refused)
+                return
+            for line in _told(desk, chosen, changes, lines):
+                yield line
+    except (ListAgain, Unavailable) as error:
+        yield broken(of_error(error))
+    finally:
+        desk.watchers.pop(subscription, None)
+        subscription.close()
+        desk.watches.leave(call.caller.actor)
+
+
+def _told(desk: Desk, chosen: Filter, changes: Changes, lines: Lines) -> list[bytes]:
+    """The lines of one batch, each object once, at its last change; or a bookmark."""
+    kind, state, token, book = chosen.kind, desk.state, changes.token, desk.ledger.book
+    by_key: dict[Any, list[Change]] = {}
+    for change in changes.changes:
+        for key in touched(kind, book, state, change):
+            by_key.setdefault(key, []).append(change)
+        if kind.name == "SchedulingRequest":
+            for key in chosen.gone(state):
+                by_key.setdefault(key, []).append(change)
+    found = []
+    for key, several in by_key.items():
+        row_now = row_at(kind, state, key)
+        if row_now is not None and chosen.shows(state, key, row_now):
+            found.append(lines.of(kind, state, key, row_now, token, several[-1].revision))
+            continue
+        name = chosen.loses(state, key, row_now, several)
+        if name is not None:
+            found.append(removed(kind, key, name, token))
+    return found or [bookmark(token)]
+
+
+async def keep_awake(desk: Desk) -> None:
+    """Nudge every watcher now and then."""
+    while True:
+        await desk.clock.sleep(BOOKMARK_MS)
+        for subscription in list(desk.watchers):
+            subscription.nudge()
+        await asyncio.sleep(0)

@@ -1,0 +1,220 @@
+"""Writing: PUT and DELETE of objects, many at once, and commands by their name.
+
+A document becomes a command in an envelope, and the ledger judges it. What a write is based on is named by the sender
+(`If-Match`), what makes its repeat harmless too (`Idempotency-Key`): so a write that timed out is sent again as it was,
+and gets its first answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.api.documents.faults import Fault, Faulty
+from holdfast.api.documents.finding import row
+from holdfast.api.documents.kinds import API_VERSION, Kind
+from holdfast.api.documents.objects import read_object
+from holdfast.api.documents.scalars import KEY_PATTERN, parse_instant, parse_revision
+from holdfast.api.documents.views import view as show
+from holdfast.api.problems import Detail, Problem, of_refusal, problem
+from holdfast.api.server.call import Call, Trouble, answer
+from holdfast.api.server.commands import command_of, deletion, storage
+from holdfast.api.server.desk import Desk
+from holdfast.core.ledger.answers import Code, Refused, Repeated, stale
+from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.repeats import is_kept
+from holdfast.core.ledger.revision import show as show_revision
+from holdfast.core.model.shapes import Revision
+from holdfast.core.platform.commands import ABSENT, PRESENT
+from holdfast.host.transport import Pairs, Reply
+
+_KEY = re.compile(KEY_PATTERN)
+Answered = Landed | Repeated | Refused
+
+
+def invalid(faults: Sequence[Fault]) -> Problem:
+    """A document that cannot be read: every fault, and where."""
+    details = [Detail(fault.pointer, fault.message, fault.hint) for fault in faults]
+    first = faults[0]
+    return problem("invalid", f"{first.pointer or '/'}: {first.message}", errors=details)
+
+
+def envelope(desk: Desk, call: Call, command: Any, key: str) -> Envelope[Any]:
+    """The command as its sender's."""
+    sent = call.header("holdfast-sent")
+    at = desk.now()
+    if sent:
+        said = parse_instant(sent)
+        if said is None:
+            raise Trouble(problem("unreadable", f"Holdfast-Sent: {sent[:40]!r} is no time in RFC 3339"))
+        at = said
+    # A dry run has keys of its own: what was done under a key is no answer to what would be done now.
+    return Envelope(call.caller.actor, command, at, key=f"dry-run/{key}" if call.is_dry_run() else key)
+
+
+def must_name_key(call: Call) -> str:
+    """The idempotency key of a person's write."""
+    key = call.header("idempotency-key")
+    if _KEY.fullmatch(key) is None:
+        raise Trouble(problem("no-key", "name an Idempotency-Key of 1 to 200 characters of ASCII, without spaces"))
+    return key
+
+
+def must_pace(desk: Desk, call: Call, *keys: str) -> None:
+    """Refuse what comes too fast. A repeat is not counted: it gets its first answer, whatever came since."""
+    caller, state = call.caller, desk.state
+    tenant = getattr(state, "tenants", {}).get(caller.tenant()) if caller.tenant() else None
+    per_minute = tenant.spec.submits_per_minute if tenant is not None else None
+    count = len(keys) if call.is_dry_run() else sum(not is_kept(state, caller.actor, key, desk.now()) for key in keys)
+    # A tenant's pace is that of all who speak for it.
+    who = caller.actor if tenant is None else f"tenant/{tenant.meta.name}"
+    refused = desk.paces.refuse(who, per_minute, count) if count else None
+    if refused is not None:
+        raise Trouble(refused)
+
+
+async def put(desk: Desk, call: Call, kind: Kind) -> Reply:
+    """Create or change one object."""
+    key = must_name_key(call)
+    must_pace(desk, call, key)
+    try:
+        sent = read_object(named_as(call, kind, call.json()))
+    except Faulty as error:
+        raise Trouble(invalid(error.faults)) from None
+    name = "/".join(call.rest)
+    expect, conditional = expected(call, sent)
+    if kind.name == "Node" and conditional and not is_kept(desk.state, call.caller.actor, key, desk.now()):
+        must_match(desk.state, name, expect)
+    made = envelope(desk, call, storage(desk.state, kind, sent, expect), key)
+    if call.is_dry_run():
+        tried = desk.ledger.try_out(made)
+        return written(kind, tried.state, name, tried.answers[0], conditional)
+    return written(kind, desk.state, name, await desk.ledger.submit(made), conditional)
+
+
+def named_as(call: Call, kind: Kind, tree: Any) -> Any:
+    """The document with the name of its path: what it leaves out is filled in, what differs is refused."""
+    if not isinstance(tree, dict) or not isinstance(tree.get("metadata", {}), dict):
+        return tree
+    metadata = dict(tree.get("metadata", {}))
+    tenant, name = ("", call.rest) if not kind.tenanted else (call.rest[0], call.rest[1:])
+    for field, said in (("kind", kind.name), ("apiVersion", "holdfast/v1")):
+        tree = {field: said} | tree
+    for field, said in (("name", "/".join(name)), ("tenant", tenant)):
+        if said and metadata.setdefault(field, said) != said:
+            fault = Fault(f"/metadata/{field}", f"the path says {said!r}, the document {metadata[field]!r}")
+            raise Trouble(invalid([fault]))
+    if tree["kind"] != kind.name:
+        raise Trouble(invalid([Fault("/kind", f"the path says {kind.name}, the document {tree['kind']!r}")]))
+    return tree | {"metadata": metadata}
+
+
+def expected(call: Call, sent: Any) -> tuple[Revision, bool]:
+    """Which revision the sender read, and whether it made that a condition of the request."""
+    match, none = call.header("if-match"), call.header("if-none-match")
+    if match and none:
+        raise Trouble(problem("unreadable", "If-Match and If-None-Match contradict one another"))
+    if none:
+        if none != "*":
+            raise Trouble(problem("unreadable", "If-None-Match knows * only: it must not exist"))
+        return ABSENT, True
+    if not match:
+        return sent.meta.revision if sent is not None and hasattr(sent, "meta") else 0, False
+    return PRESENT if match == "*" else read_etag(match), True
+
+
+def must_match(state: Any, name: str, expect: Revision) -> None:
+    """The condition on a node, judged here: the command that administers nodes carries none."""
+    node = state.nodes.get(state.node_names.get(name) or 0)
+    if node is None or expect in (PRESENT, node.revision):
+        return  # of one that is not there the command says so
+    exists = Refused(Code.EXISTS, f"Node/{name} exists", {"key": f"Node/{name}", "revision": node.revision})
+    refused = exists if expect == ABSENT else stale(f"Node/{name}", expect, node.revision, "it was changed")
+    raise Trouble(of_refusal(refused, lane="operators", conditional=True))
+
+
+def read_etag(text: str) -> Revision:
+    """A revision from a tag, `"41.3"`."""
+    found = parse_revision(text.strip().removeprefix("W/").strip('"'))
+    if found is None:
+        raise Trouble(problem("unreadable", f"{text[:80]!r} is no tag that was given here"))
+    return found
+
+
+def written(kind: Kind, state: Any, name: str, found: Answered, conditional: bool) -> Reply:
+    """What became of a write: the object as it is, or why not."""
+    tree, outcome, headers = outcome_of(kind, state, name, found, conditional)
+    return answer(tree, (("holdfast-outcome", outcome), *headers), 201 if outcome == "created" else 200)
+
+
+Outcome = tuple[dict[str, Any], str, Pairs]
+
+
+def outcome_of(kind: Kind, state: Any, name: str, found: Answered, conditional: bool) -> Outcome:
+    """The object, and whether it was created, configured or unchanged; raises the problem otherwise."""
+    if isinstance(found, Refused) and found.code is not Code.ALREADY:
+        raise Trouble(of_refusal(found, lane="operators", conditional=conditional))
+    stored = row(kind, state, name)
+    repeated: Pairs = (("holdfast-repeated", "true"),) if isinstance(found, Repeated) else ()
+    if stored is None:  # accepted, and by now gone again
+        return _gone(kind, name), "configured", repeated
+    tree = show(kind, state, *stored)
+    headers: Pairs = (("etag", f'"{tree["metadata"].get("revision", "")}"'), *repeated)
+    if isinstance(found, Refused):
+        return tree, "unchanged", headers
+    created = show_revision(found.revision) == tree["metadata"].get("uid")
+    return tree, "created" if created else "configured", headers
+
+
+def _gone(kind: Kind, path: str) -> dict[str, Any]:
+    """What is left to say of an object that is gone by now: which one it was."""
+    tenant, _, name = path.partition("/") if kind.tenanted else ("", "", path)
+    metadata = {"name": name, "tenant": tenant} if kind.tenanted else {"name": name}
+    return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata}
+
+
+async def delete(desk: Desk, call: Call, kind: Kind) -> Reply:
+    """Ask for the end of one object. It is answered as it is then: gone, or waiting for its finalizers."""
+    key = must_name_key(call)
+    must_pace(desk, call, key)
+    name = "/".join(call.rest)
+    before = row(kind, desk.state, name)
+    expect, conditional = expected(call, None)
+    made = envelope(desk, call, deletion(kind, call.rest, expect), key)
+    tree = show(kind, desk.state, *before) if before is not None else None
+    if call.is_dry_run():
+        tried = desk.ledger.try_out(made)
+        found, state = tried.answers[0], tried.state
+    else:
+        found, state = await desk.ledger.submit(made), desk.state
+    if isinstance(found, Refused):
+        raise Trouble(of_refusal(found, lane="operators", conditional=conditional))
+    if before is not None and before[1].meta.uid > found.revision:
+        before = tree = None  # a repeat, and who has the name since then is another one
+    held = state.workloads.get(before[0]) if before is not None and kind.name == "Workload" else None
+    if held is not None:
+        tree = show(kind, state, held.meta.uid, held)
+    headers: Pairs = (("holdfast-outcome", "deleting" if held is not None else "deleted"),)
+    if isinstance(found, Repeated):
+        headers = (*headers, ("holdfast-repeated", "true"))
+    return answer(tree or _gone(kind, name), headers)
+
+
+async def command(desk: Desk, call: Call) -> Reply:
+    """A command by its name, with its fields as the body."""
+    key = must_name_key(call)
+    must_pace(desk, call, key)
+    tag = "/".join(call.rest)
+    try:
+        tree = call.json() if call.request.body else {}
+        made = envelope(desk, call, command_of(desk.ledger.book.name, tag, tree), key)
+    except Faulty as error:
+        raise Trouble(invalid(error.faults)) from None
+    found = desk.ledger.try_out(made).answers[0] if call.is_dry_run() else await desk.ledger.submit(made)
+    if isinstance(found, Refused):
+        raise Trouble(of_refusal(found, lane="operators"))
+    repeated = isinstance(found, Repeated)
+    headers: Pairs = (("holdfast-repeated", "true"),) if repeated else ()
+    return answer({"command": tag, "revision": show_revision(found.revision), "repeated": repeated}, headers)

@@ -1,0 +1,324 @@
+"""One request until it is answered: where it goes, how long it waits, what is raised in the end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.api.client import objects
+from holdfast.api.client.problems import (
+    Conflict,
+    Denied,
+    Gone,
+    HoldfastError,
+    NoSession,
+    NotFound,
+    OutcomeUnknown,
+    Refusal,
+    Unavailable,
+    problem_in,
+)
+from holdfast.api.client.tries import MOST_PAUSE_MS, NOT_DONE, RETRY_AFTER_MOST_MS
+from holdfast.host import errors
+from holdfast.host.transport import Reply
+from tests.support.scripted import SILENCE, UNREACHABLE, Outcome, Script, ok, says, thing
+
+TENANT = thing("shop")
+DONE = ok(TENANT, etag='"4.0"', holdfast_outcome="created", holdfast_token="log:1:4:aa")
+
+
+def test_a_server_that_is_unreachable_is_passed_over_at_once() -> None:
+    script = Script(UNREACHABLE, UNREACHABLE, ok(TENANT))
+    script.play(objects.get(script.caller("a", "b", "c"), "Tenant", "shop"))
+    assert script.asked == ["a", "b", "c"]
+    assert script.pauses == []
+
+
+def test_a_pause_comes_after_every_server_was_tried_and_grows() -> None:
+    script = Script(*[UNREACHABLE] * 7, ok(TENANT))
+    script.play(objects.get(script.caller("a", "b"), "Tenant", "shop"))
+    assert script.asked == ["a", "b"] * 4
+    assert script.pauses == [100, 200, 400]
+
+
+def test_pauses_are_drawn_between_half_and_all_and_have_a_limit() -> None:
+    def pauses(jitter: float) -> list[int]:
+        script = Script(*[UNREACHABLE] * 9, ok(TENANT))
+        script.play(objects.get(script.caller(jitter=jitter), "Tenant", "shop"))
+        return script.pauses
+
+    assert pauses(0.0) == [100, 200, 400, 800, 1600, 3200, MOST_PAUSE_MS, MOST_PAUSE_MS, MOST_PAUSE_MS]
+    assert pauses(0.999) == [51, 101, 201, 401, 801, 1602, 2503, 2503, 2503]
+
+
+def test_the_server_that_last_worked_is_preferred_by_the_next_call() -> None:
+    script = Script(UNREACHABLE, ok(TENANT), ok(TENANT))
+    caller = script.caller("a", "b")
+    script.play(objects.get(caller, "Tenant", "shop"))
+    script.play(objects.get(caller.through("eu"), "Tenant", "shop"))
+    assert script.asked == ["a", "b", "b"]
+
+
+def test_a_503_that_names_the_leader_sends_us_there_even_if_it_was_not_listed() -> None:
+    script = Script(says(503, "not-leading", holdfast_leader="c", retry_after="7"), DONE, DONE)
+    caller = script.caller("a", "b")
+    script.play(objects.put(caller, TENANT))
+    script.play(objects.put(caller, TENANT))
+    assert script.asked == ["a", "c", "c"]
+    assert script.pauses == []
+
+
+def test_two_servers_that_name_each_other_are_asked_with_pauses() -> None:
+    at_b, at_a = says(503, "not-leading", holdfast_leader="b"), says(503, "not-leading", holdfast_leader="a")
+    script = Script(at_b, at_a, at_b, at_a, DONE)
+    script.play(objects.put(script.caller("a", "b"), TENANT))
+    assert script.asked == ["a", "b", "a", "b", "a"]
+    assert script.pauses == [100, 200]
+
+
+def test_servers_that_name_ever_new_leaders_do_not_keep_us_running() -> None:
+    script = Script(*[says(503, "not-leading", holdfast_leader=f"x{n}") for n in range(9)], DONE)
+    script.play(objects.put(script.caller("a"), TENANT))
+    assert len(script.pauses) >= 3
+
+
+def test_a_leader_that_is_unreachable_sends_us_back_to_the_list() -> None:
+    script = Script(says(503, "not-leading", holdfast_leader="z"), UNREACHABLE, DONE)
+    script.play(objects.put(script.caller("a", "b"), TENANT))
+    assert script.asked == ["a", "z", "a"]
+
+
+@pytest.mark.parametrize(
+    ("server", "leader", "asked"),
+    [
+        ("https://a", "http://b", "https://c"),
+        ("https://a", "b", "https://c"),
+        ("https://a", "https://b/", "https://b"),
+        ("http://a", "https://b", "https://b"),
+    ],
+)
+def test_a_leader_is_not_followed_from_a_protected_connection_to_an_open_one(
+    server: str, leader: str, asked: str
+) -> None:
+    script = Script(says(503, "not-leading", holdfast_leader=leader), DONE)
+    script.play(objects.put(script.caller(f"{server}/", "https://c"), TENANT))
+    assert script.asked == [server, asked]
+
+
+def test_the_leader_of_a_region_is_not_reached_through_itself() -> None:
+    script = Script(
+        says(503, "not-leading", holdfast_leader="eu-2", holdfast_ledger="region/eu"),
+        says(503, "not-leading", holdfast_leader="p-2", holdfast_ledger="platform"),
+        DONE,
+    )
+    script.play(objects.put(script.caller("a", "b").through("eu"), TENANT))
+    assert script.asked == ["a", "b", "p-2"]
+    assert {request.path for request in script.requests} == {"/v1/in/eu/tenants/shop"}
+
+
+def test_a_429_is_repeated_at_the_same_server_after_what_it_asked_for() -> None:
+    script = Script(says(429, "rate-limited", retry_after="2"), ok(TENANT))
+    script.play(objects.get(script.caller("a", "b"), "Tenant", "shop"))
+    assert script.asked == ["a", "a"]
+    assert script.pauses == [2_000]
+
+
+def test_milliseconds_in_the_problem_count_more_than_seconds_in_the_header() -> None:
+    body = json.dumps({"code": "overloaded", "retryAfterMs": 350}).encode()
+    script = Script(Reply(429, (("retry-after", "1"),), body), ok(TENANT))
+    script.play(objects.get(script.caller(), "Tenant", "shop"))
+    assert script.pauses == [350]
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "waited"),
+    [("3600", RETRY_AFTER_MOST_MS), ("9" * 5000, 100), ("Fri, 31 Dec 1999 23:59:59 GMT", 100), ("-5", 100)],
+)
+def test_retry_after_has_a_limit_and_what_cannot_be_read_is_passed_over(asked_for: str, waited: int) -> None:
+    script = Script(says(429, "overloaded", retry_after=asked_for), ok(TENANT))
+    script.play(objects.get(script.caller(), "Tenant", "shop"))
+    assert script.pauses == [waited]
+
+
+def test_retry_after_holds_for_the_server_that_said_it_though_another_was_asked_since() -> None:
+    script = Script(says(503, "read-only", retry_after="5"), UNREACHABLE, ok(TENANT))
+    script.play(objects.get(script.caller("a", "b"), "Tenant", "shop"))
+    assert script.asked == ["a", "b", "a"]
+    assert script.pauses == [5_000]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [UNREACHABLE, says(429, "any-code"), *(says(503, code) for code in sorted(NOT_DONE))],
+    ids=lambda failure: problem_in(failure).code if isinstance(failure, Reply) else "unreachable",
+)
+def test_patience_that_ends_before_anything_can_have_been_done_is_unavailable(failure: Outcome) -> None:
+    script = Script(failure)
+    with pytest.raises(Unavailable):
+        script.play(objects.put(script.caller("a", "b", patience_ms=5_000), TENANT))
+    assert len(script.sent) > 3
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [SILENCE, says(503, "outcome-unknown"), says(502, "bad-gateway"), says(504, "deadline"), Reply(503)],
+)
+def test_patience_that_ends_after_one_attempt_that_may_have_been_done_is_an_unknown_outcome(failure: Outcome) -> None:
+    script = Script(UNREACHABLE, failure, UNREACHABLE)
+    with pytest.raises(OutcomeUnknown) as raised:
+        script.play(objects.put(script.caller(), TENANT))
+    assert raised.value.key == "key0"
+    assert raised.value.problem.code == "unreachable"
+    assert "key0" in str(raised.value)
+
+
+def test_the_codes_with_which_a_server_promises_that_nothing_was_done_are_those_of_a_host() -> None:
+    """All that a host says instead of an answer, but the one that says the opposite; the API's limit; a dark region."""
+    hosts = {error.code for error in errors.Unavailable.__subclasses__()}
+    assert hosts - {"outcome-unknown"} | {"rate-limited", "region-unreachable"} == NOT_DONE
+
+
+def test_a_read_has_no_unknown_outcome() -> None:
+    script = Script(SILENCE)
+    with pytest.raises(Unavailable) as raised:
+        script.play(objects.get(script.caller(), "Tenant", "shop"))
+    assert raised.value.problem.code == "no-answer"
+
+
+def test_a_dry_run_has_no_unknown_outcome() -> None:
+    script = Script(SILENCE)
+    with pytest.raises(Unavailable):
+        script.play(objects.put(script.caller(), TENANT, dry_run=True))
+
+
+def test_a_server_that_asks_for_more_than_what_is_left_of_the_patience_ends_the_call_at_once() -> None:
+    script = Script(says(429, "overloaded", retry_after="10"))
+    with pytest.raises(Unavailable):
+        script.play(objects.get(script.caller(patience_ms=5_000), "Tenant", "shop"))
+    assert script.pauses == []
+
+
+def test_a_500_is_not_repeated() -> None:
+    script = Script(Reply(500, body=b"<html>oops</html>"))
+    with pytest.raises(Unavailable, match="oops"):
+        script.play(objects.get(script.caller(), "Tenant", "shop"))
+    with pytest.raises(OutcomeUnknown):
+        script.play(objects.put(script.caller(), TENANT))
+    assert len(script.sent) == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (says(404, "not-found"), NotFound),
+        (says(409, "exists"), Conflict),
+        (says(412, "stale"), Conflict),
+        (says(401, "unauthenticated"), Denied),
+        (says(403, "no-right"), Denied),
+        (says(410, "gone"), Gone),
+        (says(409, "no-session"), NoSession),
+        (says(422, "contradictory"), Refusal),
+        (Reply(307), Refusal),
+    ],
+)
+def test_a_refusal_is_raised_at_once_as_what_callers_branch_on(reply: Reply, error: type[HoldfastError]) -> None:
+    script = Script(reply)
+    with pytest.raises(error) as raised:
+        script.play(objects.put(script.caller(), TENANT))
+    assert type(raised.value) is error
+    assert len(script.sent) == 1
+
+
+def test_a_refusal_carries_the_whole_problem() -> None:
+    body = {
+        "type": "urn:holdfast:problem:malformed", "title": "Not a workload", "status": 400, "code": "malformed",
+        "detail": "the document has a field that is not known", "facts": {"kind": "Workload"},
+        "errors": [{"pointer": "/spec/replica", "detail": "unknown field", "hint": "did you mean replicas?"}],
+        "hint": "holdfast schema Workload", "lane": "people", "new": 1,
+    }  # fmt: skip
+    script = Script(Reply(400, body=json.dumps(body).encode()))
+    with pytest.raises(Refusal) as raised:
+        script.play(objects.put(script.caller(), TENANT))
+    problem = raised.value.problem
+    assert (problem.code, problem.status, problem.facts, problem.lane) == (
+        "malformed", 400, {"kind": "Workload"}, "people",
+    )  # fmt: skip
+    assert problem.errors[0].pointer == "/spec/replica"
+    assert str(raised.value).splitlines() == [
+        "the document has a field that is not known (malformed)",
+        "  /spec/replica: unknown field (did you mean replicas?)",
+        "hint: holdfast schema Workload",
+    ]
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b'{"status": "x"}', b"\xff", b'{"errors": 3}'])
+def test_a_refusal_that_is_no_problem_document_is_a_problem_all_the_same(body: bytes) -> None:
+    script = Script(Reply(404, body=body))
+    with pytest.raises(NotFound) as raised:
+        script.play(objects.get(script.caller(), "Tenant", "shop"))
+    assert (raised.value.problem.code, raised.value.problem.status) == ("http-404", 404)
+
+
+@pytest.mark.parametrize(
+    ("reply", "revision"),
+    [
+        (says(412, "stale", etag='"9.1"'), "9.1"),
+        (says(409, "stale", facts={"revision": "9.2"}), "9.2"),
+        (says(409, "exists"), ""),
+    ],
+)
+def test_a_conflict_tells_the_revision_that_there_is_now(reply: Reply, revision: str) -> None:
+    script = Script(reply)
+    with pytest.raises(Conflict) as raised:
+        script.play(objects.put(script.caller(), TENANT))
+    assert raised.value.revision == revision
+
+
+@pytest.mark.parametrize("reply", [says(401, "unauthenticated"), says(403, "no-right"), says(400, "too-old-to-retry")])
+def test_a_refusal_that_says_nothing_of_an_earlier_attempt_leaves_it_unknown(reply: Reply) -> None:
+    script = Script(SILENCE, reply)
+    with pytest.raises(OutcomeUnknown) as raised:
+        script.play(objects.put(script.caller(), TENANT))
+    assert raised.value.problem.status == reply.status
+
+
+def test_a_refusal_by_the_ledger_after_silence_means_that_nothing_was_done() -> None:
+    """It looks for an earlier answer first, and what was refused is decided anew."""
+    script = Script(SILENCE, says(409, "in-use"))
+    with pytest.raises(Conflict):
+        script.play(objects.delete(script.caller(), "Tenant", "shop"))
+
+
+@pytest.mark.parametrize("body", [b"<html>welcome</html>", b"[]", b"\xff\xfe"])
+def test_a_success_that_cannot_be_read_is_no_success(body: bytes) -> None:
+    script = Script(Reply(200, body=body))
+    with pytest.raises(Unavailable, match="is this a Holdfast server"):
+        script.play(objects.get(script.caller(), "Tenant", "shop"))
+    with pytest.raises(OutcomeUnknown) as raised:
+        script.play(objects.put(script.caller(), TENANT))
+    assert raised.value.key == "key0"
+
+
+def test_every_request_says_who_asks_and_how_long_they_wait() -> None:
+    script = Script(ok(TENANT))
+    caller = script.caller(token="hf_ci_secret", timeout_ms=2_000, agent="test/1")
+    script.play(objects.get(caller, "Tenant", "shop"))
+    assert script.headers("authorization") == ["Bearer hf_ci_secret"]
+    assert script.headers("user-agent") == ["test/1"]
+    assert script.headers("holdfast-timeout-ms") == ["1800"]
+    assert [step.timeout_ms for step in script.sent] == [2_000]
+    assert "secret" not in repr(caller.access)
+
+
+def test_the_last_attempt_of_a_read_is_cut_short_and_that_of_a_write_is_not() -> None:
+    def limits(write: bool) -> list[int]:
+        script = Script(SILENCE)
+        caller = script.caller(patience_ms=25_000)
+        call = objects.put(caller, TENANT) if write else objects.get(caller, "Tenant", "shop")
+        with pytest.raises(HoldfastError):
+            script.play(call)
+        return [step.timeout_ms for step in script.sent]
+
+    assert limits(write=True) == [10_000, 10_000, 10_000]
+    assert limits(write=False) == [10_000, 10_000, 4_700]

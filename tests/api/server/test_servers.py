@@ -1,0 +1,176 @@
+"""Several servers: followers serve reads and hand commands on; the platform reaches regions."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+from holdfast.core.ledger.house import OpenSession, StartLog
+from holdfast.core.model.allotment import Purpose, Share, Stage
+from holdfast.core.platform import commands as p
+from holdfast.core.platform.book import PLATFORM
+from holdfast.stores.memory import MemoryStore
+from tests.support.served import OPERATOR, Part, World, a_class, a_shop, a_tenant, a_workload, in_world
+
+
+async def two(world: World) -> tuple[Part, Part]:
+    """A leader and a follower over one store."""
+    store = MemoryStore("shared")
+    first = await world.platform("p1", store)
+    second = world.part("p2", PLATFORM, store, StartLog("log-platform", "platform", OPERATOR))
+    await second.start().follows()
+    await world.ask("PUT", "/v1/priorityclasses/standard", a_class())
+    await world.ask("PUT", "/v1/tenants/shop", a_tenant())
+    await world.until(lambda: second.state.facts.seq == first.state.facts.seq)
+    return first, second
+
+
+def test_a_follower_hands_commands_on_to_the_leader() -> None:
+    async def story(world: World) -> None:
+        first, _ = await two(world)
+        answer = await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), to="p2")
+        assert answer.status == 201
+        assert answer.headers["holdfast-server"] == "p1"
+        assert len(first.state.workloads) == 1
+
+    in_world(story)
+
+
+def test_a_repeat_at_another_server_gets_the_first_answer() -> None:
+    async def story(world: World) -> None:
+        first, _ = await two(world)
+        await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), to="p1", key="same")
+        seq = first.state.facts.seq
+        again = await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), to="p2", key="same")
+        assert again.headers["holdfast-repeated"] == "true"
+        assert first.state.facts.seq == seq
+
+    in_world(story)
+
+
+def test_a_follower_serves_reads_as_fresh_as_asked_for() -> None:
+    async def story(world: World) -> None:
+        await two(world)
+        written = await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), to="p1")
+        level = f"at-least={written.headers['holdfast-token']}"
+        read = await world.ask("GET", "/v1/workloads/shop/web", to="p2", holdfast_read=level)
+        linear = await world.ask("GET", "/v1/workloads/shop/web", to="p2", holdfast_read="linear")
+        assert (read.status, linear.status) == (200, 200)
+        assert read.headers["holdfast-role"] == "following"
+        assert read.headers["holdfast-leader"] == "p1"
+
+    in_world(story)
+
+
+def test_a_follower_serves_watches() -> None:
+    async def story(world: World) -> None:
+        await two(world)
+        async with aclosing(world.watch("/v1/workloads?watch=true", to="p2")) as source:  # type: ignore[type-var]
+            await anext(source)
+            await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), to="p1")
+            line = await anext(source)
+            while line["type"] == "BOOKMARK":
+                line = await anext(source)
+        assert line["type"] == "ADDED"
+
+    in_world(story)
+
+
+def test_when_the_leader_is_gone_a_follower_says_so_until_somebody_leads() -> None:
+    async def story(world: World) -> None:
+        first, second = await two(world)
+        await first.stop()
+        refused = await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), to="p2")
+        assert refused.status == 503
+        assert refused.json["code"] == "not-leading"
+        assert "retry-after" in refused.headers
+        await second.leads()
+        assert (await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), to="p2")).status == 201
+
+    in_world(story)
+
+
+def test_the_platform_reaches_a_region_through_the_address_that_it_told() -> None:
+    async def story(world: World) -> None:
+        platform = await a_shop(world)
+        await world.region("eu")
+        spec = {"kind": "Region", "metadata": {"name": "eu"}, "spec": {"jurisdiction": "eu"}}
+        assert (await world.ask("PUT", "/v1/regions/eu", spec)).status == 201
+        never = await world.ask("GET", "/v1/in/eu/nodes")
+        assert never.status == 502
+        await world.principal(platform, "region/eu")
+        await platform.submit("region/eu", OpenSession())
+        session = platform.state.session_of["region/eu"]
+        await platform.submit("region/eu", p.JoinRegion("eu", "log-eu", "r-eu"), session=session, sequence=1)
+        found = await world.ask("GET", "/v1/in/eu/nodes")
+        assert found.status == 200
+        assert found.headers["holdfast-ledger"] == "region/eu"
+        await world.parts[-1].stop()
+        dark = await world.ask("GET", "/v1/in/eu/nodes")
+        assert dark.status == 502
+        assert dark.json["code"] == "region-unreachable"
+        assert "last heard at" in dark.json["detail"] or "never heard" in dark.json["detail"]
+        assert (await world.ask("GET", "/v1/in/nowhere/nodes")).status == 404
+
+    in_world(story)
+
+
+def test_observed_generation_is_behind_and_catches_up() -> None:
+    async def story(world: World) -> None:
+        part = await a_shop(world)
+        created = (await world.ask("PUT", "/v1/workloads/shop/web", a_workload())).json
+        fits = next(one for one in created["status"]["conditions"] if one["type"] == "Fits")
+        assert (fits["status"], fits["reason"]) == ("unknown", "not-yet-known")
+        uid = part.state.workload_names["shop/web"]
+        await part.submit("controller/status", p.ReportStatus(uid, 1, 2, 2, 2))
+        changed = (await world.ask("PUT", "/v1/workloads/shop/web", a_workload(replicas=3))).json
+        assert (changed["metadata"]["generation"], changed["status"]["observedGeneration"]) == (2, 1)
+        await part.submit("controller/status", p.ReportStatus(uid, 2, 3, 3, 3))
+        caught_up = (await world.ask("GET", "/v1/workloads/shop/web")).json
+        assert caught_up["status"]["observedGeneration"] == 2
+
+    in_world(story)
+
+
+def test_finalizers_hold_a_workload_until_its_region_has_released_it() -> None:
+    async def story(world: World) -> None:
+        part = await a_shop(world)
+        spec = {"kind": "Region", "metadata": {"name": "eu"}, "spec": {"jurisdiction": "eu"}}
+        await world.ask("PUT", "/v1/regions/eu", spec)
+        await world.ask("PUT", "/v1/workloads/shop/web", a_workload())
+        await world.principal(part, "region/eu")
+        await part.submit("region/eu", OpenSession())
+        session = part.state.session_of["region/eu"]
+        await part.submit("region/eu", p.JoinRegion("eu", "log-eu", "r-eu"), session=session, sequence=1)
+        uid = part.state.workload_names["shop/web"]
+        template = part.state.templates_of[uid][0]
+        assign = p.Assign(uid, "eu", Purpose.SERVING, Stage.ACTIVE, (Share(template, 2),))
+        await part.submit("controller/assignment", assign)
+        ended = await world.ask("DELETE", "/v1/workloads/shop/web")
+        assert ended.headers["holdfast-outcome"] == "deleting"
+        assert ended.json["metadata"]["deletion"]["by"] == OPERATOR
+        assert ended.json["metadata"]["finalizers"][0]["owner"] == "region/eu"
+        held = (await world.ask("GET", "/v1/workloads")).json["items"]
+        assert [item["metadata"]["name"] for item in held] == ["web"]
+        assignment = part.state.assignments_of[uid][0]
+        await part.submit("region/eu", p.RemoveAssignment(assignment), session=session, sequence=2)
+        await part.submit("region/eu", p.ReleaseFinalizer(uid, "eu"), session=session, sequence=3)
+        assert (await world.ask("GET", "/v1/workloads")).json["items"] == []
+
+    in_world(story)
+
+
+def test_status_tells_who_leads_how_old_it_is_and_what_waits() -> None:
+    async def story(world: World) -> None:
+        await two(world)
+        leading = (await world.ask("GET", "/v1/status", to="p1")).json
+        following = (await world.ask("GET", "/v1/status", to="p2")).json
+        assert (leading["leader"], following["leader"]) == ("p1", "p1")
+        assert (leading["role"], following["role"]) == ("leading", "following")
+        assert [lane["lane"] for lane in leading["lanes"]] == [
+            "proofs", "reports", "operators", "reconcilers", "proposals", "reads",
+        ]  # fmt: skip
+        assert leading["degraded"] == []
+        ready = await world.ask("GET", "/readyz", token="")
+        assert ready.status == 200
+
+    in_world(story)
