@@ -9,12 +9,12 @@ READY := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format bench reference golden soak lock clean
+.PHONY: help setup run test check format bench reference golden soak lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo "  ARGS= is handed on to test, bench, soak and lock: make test ARGS='-k codec -x'"
+	@echo "  ARGS= is handed on to run, test, bench, soak and lock: make test ARGS='-k codec -x'"
 
 setup: $(READY) ## Create .venv and install the pinned tools; does nothing when nothing changed
 
@@ -25,6 +25,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) setuptools
 	@$(PIP) --no-build-isolation -e '.[dev]'
 	@touch $@
+
+run: $(READY) ## Run a platform and three regions on this machine, until Ctrl-C
+	@exec $(BIN)/holdfast dev $(ARGS)
 
 test: $(READY) ## Run every test except the soak tests
 	$(BIN)/pytest --durations=10 $(ARGS)
@@ -40,14 +43,16 @@ format: $(READY) ## Sort imports, fix what can be fixed, format
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store, the simulator
+bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store, the API, the simulator
 	$(BIN)/holdfast bench core $(ARGS)
 	$(BIN)/holdfast bench ledger $(ARGS)
 	$(BIN)/holdfast bench store $(ARGS)
+	$(BIN)/holdfast bench api $(ARGS)
 	$(BIN)/holdfast bench sim $(ARGS)
 
-reference: $(READY) ## Write docs/reference.md anew from the tables in the code
+reference: $(READY) ## Write docs/reference.md and the settings in docs/operating.md anew from the tables in the code
 	$(BIN)/python -m tests.support.reference
+	$(BIN)/python -m tests.support.operating
 
 golden: $(READY) ## Record a golden log where the newest is not what is written today
 	$(BIN)/python -m tests.support.golden

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-import holdfast
 from holdfast.bench import core
 from holdfast.bench.report import Report
 from holdfast.cli.main import app
@@ -18,10 +17,6 @@ RUN = CliRunner()
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = core.run
     monkeypatch.setattr(core, "run", lambda: whole(nodes=50, slots=4_000))
-
-
-def test_the_version_is_printed() -> None:
-    assert RUN.invoke(app, ["version"]).stdout.strip() == holdfast.__version__
 
 
 def test_the_report_has_the_form_of_every_benchmark(small: None) -> None:

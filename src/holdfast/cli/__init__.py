@@ -1,6 +1,25 @@
-"""The command line: one module per noun.
+"""The command line: one module per noun, each imported only when its command is called.
 
-- `main`   the application
-- `bench`  `holdfast bench ...`
-- `sim`    `holdfast sim ...`; `sim_shown` is what it prints
+How it begins
+- `main`         where the program begins; the short way for a plain `get`
+- `application`  all commands as one application, and the table of their names
+- `commands`     how a command is defined; the options that all of them take
+- `options`      those options as a value; how the work of a command ends
+
+What commands share
+- `contexts`     which servers, as whom: the file, the environment, flags
+- `connect`      from there to a client; what a client's errors mean to people
+- `troubles`     messages and exit codes
+- `nouns`        which objects are meant: `wl/web`, `workload shop/web`
+- `files`        documents from files, with the line of every field; `checking` without a server
+- `paths`        `spec.replicas`, `status.conditions[Ready].status`
+- `shown`        tables, JSON, YAML, times; `conditions` as people read them
+
+Commands
+- `apply`, `diff`, `validate`, `delete`              files and objects
+- `get` (what it does is in `getting`), `describe`, `wait`, `schema`
+- `scale`, `restart`                                 workloads
+- `status`, `audit`, `tokens`, `can_i`, `whoami`     the server, and who may do what
+- `config`, `version`, `completion`, `explain`       this program
+- `sim` (`sim_shown` is what it prints), `bench`     worlds that are not real, and figures that are
 """

@@ -45,6 +45,15 @@ def store(as_json: AsJson = False) -> None:
 
 
 @app.command()
+def api(as_json: AsJson = False) -> None:
+    """A server over HTTP from another process: writes, watches, and the command line."""
+    from holdfast.bench import api as benchmark
+
+    Console(stderr=True).print("measuring a server over HTTP, on the disk of this folder; about a minute")
+    _show(benchmark.run(), as_json=as_json)
+
+
+@app.command()
 def sim(as_json: AsJson = False) -> None:
     """The simulator: a quiet world, against real time."""
     from holdfast.bench import sim as benchmark

@@ -1,0 +1,153 @@
+"""The other end of `bench api`: a process of its own that sends commands over HTTP, or watches.
+
+It is told what to do by one line of JSON on its standard input, says `ready` and then what it found, as lines of JSON.
+Times are of the machine's even clock, which both processes read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.api.carriers.http import HttpTransport
+from holdfast.host.clock import SystemClock
+from holdfast.host.transport import Reply, Request
+from holdfast.host.wire import ENVELOPES, MSGPACK, Said, read_answered
+
+TIMEOUT_MS = 30_000
+
+
+class Task(Struct, frozen=True):
+    """What to do: send the envelopes in a file over so many connections, or open so many watches."""
+
+    server: str
+    token: str
+    envelopes: str = ""
+    connections: int = 32
+    watches: int = 0
+    path: str = ""
+
+
+class Sent(Struct, frozen=True):
+    """When it began, when it ended, and how many commands were accepted."""
+
+    began: float
+    ended: float
+    landed: int
+
+
+class Heard(Struct, frozen=True):
+    """Of one change: which it was, and when the last watcher had heard of it."""
+
+    number: int
+    last: float
+
+
+def say(found: object) -> None:
+    """One line for the benchmark."""
+    sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+async def send(task: Task) -> None:
+    """Send every envelope, as fast as so many connections take them."""
+    bodies = iter(msgspec.msgpack.decode(Path(task.envelopes).read_bytes(), type=list[bytes]))
+    transport = HttpTransport(SystemClock())
+    await transport.start()
+    headers = (("authorization", f"Bearer {task.token}"), MSGPACK)
+    landed = 0
+
+    async def sender() -> None:
+        nonlocal landed
+        for body in bodies:
+            request = Request("POST", ENVELOPES, headers=headers, body=body)
+            _must_land(await transport.ask(task.server, request, TIMEOUT_MS))
+            landed += 1
+
+    try:
+        await transport.ask(task.server, Request("GET", "/healthz"), TIMEOUT_MS)
+        say("ready")
+        await asyncio.to_thread(sys.stdin.readline)
+        began = time.monotonic()
+        await asyncio.gather(*(sender() for _ in range(task.connections)))
+        say(Sent(began, time.monotonic(), landed))
+    finally:
+        await transport.close()
+
+
+def _must_land(reply: Reply) -> None:
+    answered = read_answered(reply)
+    assert answered.said is Said.LANDED, answered
+    assert not answered.answer, "a placement was refused"
+
+
+class Watcher(asyncio.Protocol):
+    """One watch over a plain socket: it counts lines, so that what is measured is the server."""
+
+    def __init__(self, task: Task, count: Count) -> None:
+        self._task = task
+        self._count = count
+        self._lines = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        host = self._task.server.removeprefix("http://")
+        head = f"GET {self._task.path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {self._task.token}\r\n\r\n"
+        transport.write(head.encode())
+
+    def data_received(self, data: bytes) -> None:
+        self._lines += data.count(b'"type":"MODIFIED"')
+        if b'"type":"BOOKMARK"' in data and not self._lines:
+            self._count.opened += 1
+            self._count.look()
+        if self._lines:
+            self._count.hear(self._lines)
+
+
+class Count:
+    """How many watchers are open, and how many have heard of each change."""
+
+    def __init__(self, watches: int) -> None:
+        self._watches = watches
+        self.opened = 0
+        self._heard: dict[int, int] = {}
+        self.all_open = asyncio.Event()
+
+    def look(self) -> None:
+        if self.opened >= self._watches:
+            self.all_open.set()
+
+    def hear(self, number: int) -> None:
+        self._heard[number] = self._heard.get(number, 0) + 1
+        if self._heard[number] == self._watches:
+            say(Heard(number, time.monotonic()))
+
+
+async def watch(task: Task) -> None:
+    """Open the watches, say so, and tell of each change when the last of them has heard."""
+    loop = asyncio.get_running_loop()
+    host, _, port = task.server.removeprefix("http://").partition(":")
+    count = Count(task.watches)
+    opened = [
+        (await loop.create_connection(lambda: Watcher(task, count), host, int(port)))[0] for _ in range(task.watches)
+    ]
+    await count.all_open.wait()
+    say("ready")
+    await asyncio.to_thread(sys.stdin.readline)
+    for transport in opened:
+        transport.abort()
+
+
+def main() -> None:
+    """Do what the first line says."""
+    task = msgspec.json.decode(sys.stdin.readline(), type=Task)
+    asyncio.run(watch(task) if task.watches else send(task))
+
+
+if __name__ == "__main__":
+    main()

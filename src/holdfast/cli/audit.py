@@ -1,0 +1,70 @@
+"""`holdfast audit`: who did what, when, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli import shown
+from holdfast.cli.commands import Printed, an_app, command
+from holdfast.cli.connect import connect
+from holdfast.cli.contexts import resolve
+from holdfast.cli.options import Options, duration, note
+from holdfast.cli.shown import Data
+from holdfast.cli.troubles import misused
+
+app = an_app()
+
+Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Not older: 1h, 2d, or 2026-11-15T17:00:00Z.")]
+Actor = Annotated[str, typer.Option("--actor", metavar="PRINCIPAL", help="Only what this principal did.")]
+Tag = Annotated[str, typer.Option("--command", metavar="TAG", help="Only these commands, such as declare-lost.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="No more than so many.")]
+#: How much of what was asked a table shows.
+SHOWN = 60
+
+
+@command(app)
+def audit(
+    options: Options,
+    since: Since = "",
+    actor: Actor = "",
+    tag: Tag = "",
+    limit: Limit = 100,
+    output: Printed = Data.TEXT,
+) -> None:
+    """Show what people did, newest first; of a region with --region."""
+    context = resolve(options)
+    client = connect(options, context, region=options.region)
+    found = client.audit(since=_moment(since), actor=actor, command=tag, limit=limit)
+    if shown.printed({"items": list(found)}, output):
+        return
+    if not found:
+        note("nothing found")
+        return
+    rows = [[shown.cell(one.get(key)) for key in ("at", "actor", "command", "outcome")] + [_what(one)] for one in found]
+    shown.say(shown.table(["AT", "ACTOR", "COMMAND", "OUTCOME", "WHAT"], rows))
+
+
+def _moment(text: str) -> str:
+    """A time of the API from a time, or from how long ago it was."""
+    if not text or shown.moment(text) is not None:
+        return text
+    if not text[0].isdigit() or "-" in text:
+        raise misused(f"--since {text}: neither a time nor how long ago", "such as 1h, 2d or 2026-11-15T17:00:00Z")
+    return shown.later(-duration(text, "--since"))
+
+
+def _what(one: Mapping[str, Any]) -> str:
+    """What was asked, in few words; all of it is in JSON."""
+    body = one.get("body")
+    if isinstance(body, Mapping):
+        inner = next((value for value in body.values() if isinstance(value, Mapping) and "metadata" in value), body)
+        meta = inner.get("metadata")
+        if isinstance(meta, Mapping):
+            words = (inner.get("kind", ""), meta.get("tenant", ""), meta.get("name", ""))
+            return "/".join(str(word) for word in words if word)
+        body = {key: value for key, value in body.items() if value not in (None, "", [], {})}
+    text = shown.cell(body)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."

@@ -1,0 +1,41 @@
+"""`holdfast can-i`: ask whether something is allowed. Exit code 0: yes; 1: no."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import shown
+from holdfast.cli.commands import an_app, command
+from holdfast.cli.connect import as_trouble, connect
+from holdfast.cli.contexts import resolve
+from holdfast.cli.options import Options, note
+from holdfast.cli.troubles import Ending, misused
+
+app = an_app()
+
+#: The rights of people; any other word is the tag of a command.
+RIGHTS = ["read", "write", "operate", "override", "break-glass", "promote-policy", "see-other-tenants"]
+
+What = Annotated[str, typer.Argument(metavar="COMMAND|RIGHT", help="Such as put-workload, declare-lost or operate.")]
+Node = Annotated[str, typer.Option("--node", metavar="NAME", help="On this node.")]
+
+
+@command(app)
+def can_i(options: Options, what: What, node: Node = "") -> int:
+    """Ask whether you may send a command, or have a right, where --tenant, --region and --node say."""
+    context = resolve(options)
+    client = connect(options, context)
+    asked = {"right": what} if what in RIGHTS else {"command": what}
+    try:
+        answer = client.can_i(**asked, tenant=context.tenant, region=context.region, node=node)
+    except Exception as error:
+        told = as_trouble(error, options.verbose)
+        if told.ending is Ending.REFUSED:  # a question that is not understood is not answered with no
+            raise misused(str(told), "docs/reference.md lists the commands; rights are: " + ", ".join(RIGHTS)) from None
+        raise told from None
+    shown.say("yes" if answer.allowed else "no")
+    if answer.why:
+        note(answer.why)
+    return Ending.DONE if answer.allowed else Ending.REFUSED

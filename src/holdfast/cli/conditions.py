@@ -1,0 +1,79 @@
+"""Conditions as people read them, and what to do about each reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from holdfast.cli import shown
+
+#: Conditions of which `true` is the bad news. Of all others it is `false`.
+BAD_WHEN_TRUE = frozenset({"degraded", "overcommitted", "suspect", "lost", "stalled", "storefilling", "stuck"})
+
+#: What to do next, by reason: {kind} and {name} are the object's.
+ADVICE = {
+    "waiting-for-quota": "`holdfast describe quota {tenant}` shows what is left; an operator can raise it",
+    "waiting-for-room": "`holdfast get nodes --region REGION` shows what is free; "
+    "`holdfast get requests --region REGION` why nothing fits",
+    "waiting-for-region": "`holdfast status` shows when each region was last heard",
+    "never-fits": "no node is large enough: `holdfast get nodes --region REGION -o wide`; ask for less",
+    "progressing": "nothing: it is on its way; `holdfast wait {kind} {name} --for=observed`",
+    "not-yet-known": "`holdfast status` shows which regions were heard; nodes join their region by themselves",
+    "not-yet-examined": "nothing: it is looked at soon; `holdfast wait {kind} {name} --for=observed`",
+    "stale-view": "nothing: it is tried again with a newer view",
+    "plugin-failed": "look into the logs of the region's scheduler",
+    "session-ended": "its agent has gone silent: `holdfast get nodes --region REGION` shows which live",
+    "crashed": "look at the command and its environment: `holdfast get {kind} {name} -o yaml`",
+    "cannot-start": "look at the command and its environment: `holdfast get {kind} {name} -o yaml`",
+    "probe-failed": "look at the process itself: it runs and does not answer",
+    "overcommitted": "`holdfast get breaches` shows by how much and until when",
+    "no-longer-allowed": "`holdfast get breaches` shows what is where it may not be",
+    "not-covered": "`holdfast get recoverybudgets` shows what is kept for a lost region",
+    "suspect": "`holdfast status` shows when the region was last heard; only a person declares it lost",
+    "lost": "`holdfast get assignments -A` shows what was there",
+    "retired": "the region is given up for good: `holdfast get assignments -A` shows what is still meant to be there",
+    "cordoned": "an operator keeps new work away; spec.note says why",
+    "draining": "`holdfast get replicas --region REGION` shows what is still there",
+    "overridden": "`holdfast get overrides` shows by whom, why and until when",
+    "deadline-missed": "`holdfast audit` shows what was done lately",
+    "store-full": "free space where the server keeps its log",
+    "store-filling": "free space where the server keeps its log",
+    "store-silent": "look at the disk where the server keeps its log: it does not answer",
+    "stopped": "look into the logs of that server: it has stopped; `holdfast status` shows who leads",
+    "not-leading": "`holdfast status` shows who leads",
+}
+
+
+def is_bad(condition: Mapping[str, Any]) -> bool:
+    """Whether somebody should look at it."""
+    truth = str(condition.get("status", "")).lower()
+    if truth == "unknown":
+        return True
+    return (truth == "true") == (str(condition.get("type", "")).replace("-", "").lower() in BAD_WHEN_TRUE)
+
+
+def brief(condition: Mapping[str, Any]) -> str:
+    """`Ready is false: waiting-for-room: 3 replicas fit nowhere`."""
+    words = [f"{condition.get('type')} is {condition.get('status')}", condition.get("reason"), condition.get("message")]
+    return ": ".join(str(word) for word in words if word)
+
+
+def lines(conditions: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A table of conditions."""
+    rows = [
+        [
+            shown.cell(one.get("type")),
+            shown.cell(one.get("status")),
+            shown.cell(one.get("reason")),
+            shown.ago(one.get("since")),
+            str(one.get("message") or ""),
+        ]
+        for one in conditions
+    ]
+    return shown.table(["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"], rows).splitlines() if rows else []
+
+
+def advice(conditions: Iterable[Mapping[str, Any]], kind: str, name: str, tenant: str) -> list[str]:
+    """What to do next about those that need it, each once."""
+    found = [ADVICE.get(str(one.get("reason")), "") for one in conditions if is_bad(one)]
+    return [one.format(kind=kind, name=name, tenant=tenant) for one in dict.fromkeys(found) if one]

@@ -1,0 +1,129 @@
+"""The one way from the command line to a server: `connect`. And what a client's errors mean to people."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from holdfast.cli.contexts import Context
+from holdfast.cli.options import Options, note
+from holdfast.cli.troubles import Ending, Trouble, Where, from_problem, misused
+
+if TYPE_CHECKING:
+    from holdfast.api.client.access import Access
+    from holdfast.api.client.sync import BlockingTransport, HoldfastSync
+    from holdfast.host.transport import Reply, Request
+
+    Client: TypeAlias = HoldfastSync
+else:
+    Client = Any
+
+#: One attempt lasts no longer than this, so that another server gets its chance within the time that was given.
+ATTEMPT_MS = 10_000
+
+
+def connect(options: Options, context: Context, *, region: str = "") -> Client:
+    """A client of the context's servers, or of a region through them. Nothing is sent yet."""
+    from holdfast.api.client.access import Access
+
+    if "/" in region or region in (".", ".."):
+        raise misused(f"--region {region}: not the name of a region", "`holdfast get regions` lists them")
+    patience = options.timeout_ms
+    access = Access(
+        servers=context.servers,
+        token=context.token,
+        tenant=context.tenant,
+        patience_ms=patience,
+        timeout_ms=max(1, min(ATTEMPT_MS, patience)),
+    )
+    if options.verbose:
+        through = f" through region {region}" if region else ""
+        note(f"context {context.name or '-'}: {', '.join(context.servers)}{through}")
+    client = opened(access, context, options.verbose)
+    return client.region(region) if region else client
+
+
+def opened(access: Access, context: Context, verbose: int = 0) -> Client:
+    """A client over HTTP. Tests put another one in its place."""
+    from holdfast.api.carriers.plain import PlainTransport
+    from holdfast.api.carriers.tls import Tls
+    from holdfast.api.client.sync import HoldfastSync
+
+    shows = Tls(certificate=context.certificate, key=context.key, authorities=context.authorities)
+    transport = PlainTransport(shows if any((context.certificate, context.authorities)) else None)
+    return HoldfastSync(_Telling(transport) if verbose else transport, access)
+
+
+class _Telling:
+    """A transport that says on stderr what it asked, whom, and how long that took."""
+
+    def __init__(self, inner: BlockingTransport) -> None:
+        self._inner = inner
+
+    def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        began = time.monotonic()
+        said = "no answer"
+        try:
+            reply = self._inner.ask(peer, request, timeout_ms)
+            said = str(reply.status)
+            return reply
+        finally:
+            note(f"{request.verb} {peer}{request.path} {said} {(time.monotonic() - began) * 1000:.0f} ms")
+
+    def stream(self, peer: str, request: Request, idle_ms: int) -> Iterator[bytes]:
+        note(f"{request.verb} {peer}{request.path} as a stream")
+        return self._inner.stream(peer, request, idle_ms)
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether the error says that there is no such object."""
+    from holdfast.api.client.problems import NotFound
+
+    return isinstance(error, NotFound) and error.problem.code == "not-found"
+
+
+def as_trouble(error: Exception, verbose: int = 0, *, what: str = "", where: Where | None = None) -> Trouble:
+    """What an error of the client means to people. What we did not foresee is our own mistake, and is told as that."""
+    if isinstance(error, Trouble):
+        return error
+    problems = sys.modules.get("holdfast.api.client.problems")
+    if problems is not None and isinstance(error, problems.HoldfastError):
+        return _told(error, what, where)
+    if verbose > 1:
+        import traceback
+
+        note(traceback.format_exc())
+    hint = "" if verbose > 1 else "again with -vv, it shows where; please report that"
+    return Trouble(f"a mistake in holdfast: {type(error).__name__}: {error}", ending=Ending.UNKNOWN, hint=hint)
+
+
+def _told(error: Any, what: str, where: Where | None) -> Trouble:
+    from holdfast.api.client import problems
+
+    problem = as_map(error.problem)
+    trouble = from_problem(problem, what, where)
+    if isinstance(error, problems.OutcomeUnknown):
+        hint = "it may have been done: look with `holdfast get`, then repeat it; repeating is safe for apply and delete"
+        return Trouble(str(trouble), ending=Ending.UNKNOWN, hint=hint, lines=trouble.lines)
+    if isinstance(error, problems.Denied):
+        return Trouble(str(trouble), ending=Ending.DENIED, hint=trouble.hint, lines=trouble.lines)
+    if isinstance(error, problems.Unavailable | problems.NotInTime):
+        hint = trouble.hint or _unreached(problem)
+        return Trouble(str(trouble), ending=Ending.UNREACHABLE, hint=hint, lines=trouble.lines)
+    return trouble
+
+
+def _unreached(problem: dict[str, Any]) -> str:
+    if problem.get("code") in ("unreachable", "no-answer"):
+        return "`holdfast config show` shows which servers are asked; `--server URL` names another"
+    return "`holdfast status` shows who leads"
+
+
+def as_map(problem: Any) -> dict[str, Any]:
+    """A problem as it came."""
+    import msgspec
+
+    found: dict[str, Any] = msgspec.to_builtins(problem)
+    return found

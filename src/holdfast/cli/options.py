@@ -1,0 +1,81 @@
+"""The options that every command takes, and how the work of a command ends. Nothing is imported here that `get` could
+do without: see `main`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from holdfast.cli.troubles import Ending, Trouble, misused, tell
+
+#: As a shell says of a program that a closed pipe has ended.
+ENDED_BY_PIPE = 141
+TIMEOUT_MS = 30_000
+
+
+class Options(NamedTuple):
+    """What was given for all commands; empty where nothing was."""
+
+    context: str = ""
+    server: str = ""
+    tenant: str = ""
+    region: str = ""
+    token_file: str = ""
+    timeout: str = ""
+    verbose: int = 0
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long to try, in all."""
+        return duration(self.timeout, "--timeout") if self.timeout else TIMEOUT_MS
+
+
+def ended(action: Callable[[], int | None], verbose: int = 0) -> int:
+    """Do it; the exit code. Whatever goes wrong is told, and never with a stack trace."""
+    try:
+        code = action()
+        sys.stdout.flush()
+        return code or Ending.DONE
+    except Trouble as trouble:
+        tell(trouble)
+        return trouble.ending
+    except KeyboardInterrupt:
+        return Ending.INTERRUPTED
+    except BrokenPipeError:
+        forget_stdout()
+        return ENDED_BY_PIPE
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in ("typer", "click"):
+            raise  # how typer ends by itself, as after a question that was answered with Ctrl-C
+        from holdfast.cli.connect import as_trouble
+
+        told = as_trouble(error, verbose)
+        tell(told)
+        return told.ending
+
+
+def forget_stdout() -> None:
+    """Let the interpreter's last flush go nowhere: whoever read has gone away, and knows it."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def duration(text: str, option: str) -> int:
+    """Milliseconds from `30s`, `5m`, `30d`."""
+    from holdfast.core.model.quantity import BadQuantity, parse_duration
+
+    try:
+        return parse_duration(text)
+    except BadQuantity as error:
+        raise misused(f"{option}: {error}") from None
+
+
+def note(text: str) -> None:
+    """Say something that is not data, after what was printed before it."""
+    sys.stdout.flush()
+    print(text, file=sys.stderr)

@@ -1,0 +1,52 @@
+"""What a region shows to its platform: the token in a file, read anew when the file is another one.
+
+So a token is replaced without a restart: put the new one into the file, then revoke the old one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from holdfast.host.journal import Journal
+from holdfast.host.transport import Pairs
+from holdfast.wiring.private import NotPrivate, read_private
+
+
+class NoToken(Exception):
+    """There is no token that could be shown."""
+
+
+class Credentials:
+    """The token of one server. `NoToken` when there is none at the start; later the last good one is kept."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._journal = Journal("credentials", file=str(file))
+        self._seen: tuple[int, int] = (0, 0)
+        self._token = self._read()
+
+    def headers(self) -> Pairs:
+        """What proves who asks."""
+        try:
+            if self._stamp() != self._seen:
+                self._token = self._read()
+                self._journal.info("token-read-again")
+        except (NoToken, OSError) as error:
+            self._journal.warning("token-not-read", why=error)
+        return (("authorization", f"Bearer {self._token}"),)
+
+    def _read(self) -> str:
+        try:
+            seen = self._stamp()
+            text = read_private(self._file)
+        except (NotPrivate, OSError) as error:
+            raise NoToken(str(error)) from error
+        if not text:
+            raise NoToken(f"there is no token in {self._file}")
+        self._seen = seen
+        return text
+
+    def _stamp(self) -> tuple[int, int]:
+        found = os.stat(self._file)
+        return found.st_ino, found.st_mtime_ns

@@ -1,0 +1,110 @@
+"""What a new platform is told first, through its API as any operator would: its regions, and what they speak with.
+
+A region's secret never leaves this machine: the platform gets its hash, and the region's server reads the file. What is
+so already is left alone, so that all of it may be repeated at every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.api.carriers.plain import PlainTransport
+from holdfast.api.client.access import Access
+from holdfast.api.client.sync import HoldfastSync
+from holdfast.api.documents.kinds import API_VERSION
+from holdfast.core.model.secrets import hashed, parse
+from holdfast.wiring.tokens import new_token, token_in
+
+Document = dict[str, Any]
+
+#: What others refer to comes first.
+ORDER = ("PriorityClass", "Tenant", "Quota", "Region", "NodePool", "RecoveryBudget", "Principal", "Token", "Workload")
+#: A region's token is prolonged when less than this is left of it.
+TOKEN_LIFE, TOKEN_LEFT = timedelta(days=365), timedelta(days=30)
+#: Long enough for a platform that is killed meanwhile to come back, and no longer than people wait for a Ctrl-C.
+PATIENCE_MS = 10_000
+_NO_TOKEN: Document = {"spec": {}}
+
+
+class Refused(Exception):
+    """The platform did not take a document; the message says which and why."""
+
+
+class Told(Struct, frozen=True):
+    """How many documents the platform took, by what became of them."""
+
+    created: int = 0
+    configured: int = 0
+    unchanged: int = 0
+
+
+@contextmanager
+def operator(server: str, token: str) -> Iterator[HoldfastSync]:
+    """A client that asks as the operator."""
+    access = Access(servers=(server,), token=token, patience_ms=PATIENCE_MS, timeout_ms=PATIENCE_MS // 2)
+    with closing(PlainTransport()) as transport:
+        yield HoldfastSync(transport, access)
+
+
+def introduce(client: HoldfastSync, files: Mapping[str, Path], now: datetime) -> Told:
+    """See to it that each region exists and can speak with the token in its file. What people changed since stays."""
+    known = {kind: {one["metadata"]["name"]: one for one in client.list(kind).items} for kind in ("regions", "tokens")}
+    wanted: list[Document] = []
+    for region, file in sorted(files.items()):
+        if region not in known["regions"]:
+            wanted.append(document("Region", region, {}))
+        wanted.append(document("Principal", f"region/{region}", {}))
+        wanted += _token(region, file, known["tokens"], now)
+    return tell(client, wanted)
+
+
+def _token(region: str, file: Path, known: Mapping[str, Document], now: datetime) -> list[Document]:
+    """The region's token, where it is not known or soon over. One that was revoked stays so: another is made."""
+    parts = parse(token_in(f"region-{region}", file))
+    assert parts is not None, region
+    if known.get(parts[0], _NO_TOKEN)["spec"].get("revoked"):
+        parts = parse(new_token(f"region-{region}", file))
+        assert parts is not None, region
+    name, secret = parts
+    if _lasts(known.get(name), now):
+        return []
+    expires = (now + TOKEN_LIFE).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    return [document("Token", name, {"principal": f"region/{region}", "hash": hashed(secret), "expires": expires})]
+
+
+def tell(client: HoldfastSync, documents: Iterable[Document]) -> Told:
+    """Put these documents, those first that others refer to. `Refused` with every one that was not taken."""
+    ordered = sorted(documents, key=_place)
+    outcomes = client.batch(ordered)
+    wrong = [
+        f"{one['kind']} {one['metadata']['name']}: {applied.problem.shown()}"
+        for one, applied in zip(ordered, outcomes, strict=True)
+        if applied.problem is not None
+    ]
+    if wrong:
+        raise Refused("\n".join(wrong))
+    return _counted([applied.outcome for applied in outcomes])
+
+
+def document(kind: str, name: str, spec: Document) -> Document:
+    """A document as people write it."""
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _place(one: Document) -> int:
+    kind = one.get("kind")
+    return ORDER.index(kind) if kind in ORDER else len(ORDER)
+
+
+def _lasts(token: Document | None, now: datetime) -> bool:
+    return token is not None and datetime.fromisoformat(token["spec"]["expires"]) - now > TOKEN_LEFT
+
+
+def _counted(outcomes: Sequence[str]) -> Told:
+    return Told(**{name: outcomes.count(name) for name in ("created", "configured", "unchanged")})

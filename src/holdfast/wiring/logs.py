@@ -1,0 +1,66 @@
+"""What happens, as lines on standard error: for people, or one JSON object a line.
+
+Nothing in the project hands a secret to a logger. Should one ever slip through, the lines are looked at once more: a
+token reads `hf_NAME_...`, and all but its name is blotted out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import time
+from typing import Any, TextIO
+
+_SECRET = re.compile(r"\b(hf_[A-Za-z0-9.-]+_)[A-Za-z0-9_-]{43}")
+
+
+def blotted(text: str) -> str:
+    """The text without the secrets of tokens in it."""
+    return _SECRET.sub(r"\1(secret)", text)
+
+
+class Lines(logging.Formatter):
+    """A line for people: time, level, part, what happened; an exception below it."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+        self.converter = time.gmtime
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        return f"{super().formatTime(record, datefmt)}.{int(record.msecs):03d}Z"
+
+    def format(self, record: logging.LogRecord) -> str:
+        return blotted(super().format(record))
+
+
+class JsonLines(logging.Formatter):
+    """One object a line: `at`, `level`, `part`, `event`, then the fields of the event."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, Any] = {
+            "at": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "part": record.name,
+            "event": getattr(record, "event", record.getMessage()),
+        }
+        for name, value in getattr(record, "fields", {}).items():
+            said.setdefault(name, value)
+        if record.exc_info:
+            said["trace"] = self.formatException(record.exc_info)
+        return blotted(json.dumps(said, default=str, ensure_ascii=False))
+
+
+def set_up(level: str, form: str, out: TextIO | None = None) -> None:
+    """Write what happens from now on, and nothing of it twice."""
+    handler = logging.StreamHandler(out or sys.stderr)
+    handler.setFormatter(JsonLines() if form == "json" else Lines())
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger("holdfast").setLevel(getattr(logging, level.upper()))
+    # That it is ready, and that it stops, a server says at every level.
+    logging.getLogger("holdfast.server").setLevel(logging.INFO)

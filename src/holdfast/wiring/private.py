@@ -1,0 +1,60 @@
+"""Files that their owner alone can read: tokens, and what holds tokens.
+
+Written whole or not at all: under another name first, with mode 0600 from the first byte on, synced, then renamed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+
+class NotPrivate(Exception):
+    """A file with a secret that others can read, or that is not ours; the message says what to do."""
+
+
+def make_folder(folder: Path) -> None:
+    """The folder, for its owner alone if it is made here."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def write_private(path: Path, text: str, mode: int = 0o600) -> None:
+    """Put this text there, durably. A reader sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with suppress(FileNotFoundError):
+        beside.unlink()
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    try:
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read_private(path: Path) -> str | None:
+    """What the file says, None if there is none. `NotPrivate` when somebody else could have read or written it."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    with open(file, encoding="utf-8") as opened:
+        found = os.fstat(file)
+        if found.st_uid not in (os.getuid(), 0) or stat.S_IMODE(found.st_mode) & 0o077:
+            mode = f"{stat.S_IMODE(found.st_mode):04o}"
+            raise NotPrivate(
+                f"{path} holds a secret, and others may read it (mode {mode}, owner {found.st_uid})\n"
+                f"hint: if nobody has, `chmod 600 {path}`; otherwise revoke the token and remove the file"
+            )
+        return opened.read().strip()

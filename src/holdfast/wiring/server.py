@@ -1,0 +1,196 @@
+"""One server, from its settings to its exit code.
+
+    store ──▶ whose log? ──▶ ledger, with denials, bootstrap or link beside it ──▶ API ──▶ listen ──▶ run ──▶ ready
+    asked to stop: stop accepting, step down, close the store
+
+| exit code | |
+|---|---|
+| 0 | it was asked to stop, by SIGTERM or SIGINT |
+| 1 | it could not start: the message names what, and what to do next |
+| 3 | its ledger stopped it: the store went backwards, is damaged, or newer than this version; somebody has to look |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import ssl
+import sys
+from contextlib import AsyncExitStack
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from holdfast.api.server import Api
+from holdfast.core.ledger.codec import UpgradeNeeded
+from holdfast.core.ledger.house import StartLog
+from holdfast.core.platform.book import PLATFORM
+from holdfast.core.region.book import REGION
+from holdfast.host.clock import Clock, SystemClock
+from holdfast.host.errors import Stopped
+from holdfast.host.journal import Journal
+from holdfast.host.ledger import Identity, Ledger, Role
+from holdfast.host.link.link import Link
+from holdfast.host.link.speaker import Platform
+from holdfast.host.snapshots import Keeping
+from holdfast.host.store import Store, StoreCorrupt
+from holdfast.host.supervise import Supervisor
+from holdfast.wiring import logs, pieces
+from holdfast.wiring.bootstrap import Bootstrap
+from holdfast.wiring.contradictions import ledger_settings
+from holdfast.wiring.pieces import CannotStart, ledger_name
+from holdfast.wiring.private import write_private
+from holdfast.wiring.settings import ServerSettings
+
+#: How often a server looks whether it has become ready.
+LOOK_MS = 20
+
+
+class Ending(IntEnum):
+    """How a server's process ends."""
+
+    ASKED = 0
+    CANNOT_START = 1
+    STOPPED = 3
+
+
+def run(settings: ServerSettings) -> int:
+    """Run a server until it is asked to stop or has to; its exit code. Of settings without contradictions."""
+    logs.set_up(settings.log_level, settings.log_form)
+    return int(asyncio.run(_until_signalled(settings)))
+
+
+async def _until_signalled(settings: ServerSettings) -> Ending:
+    asked = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    return await serve(settings, SystemClock(), asked)
+
+
+async def serve(settings: ServerSettings, clock: Clock, asked: asyncio.Event) -> Ending:
+    """Run a server within this loop until `asked` to stop."""
+    try:
+        async with AsyncExitStack() as stack:
+            server = await Server.open(settings, clock, stack)
+            return await server.run(asked)
+    except CannotStart as error:
+        _say(f"cannot start: {error}")
+        return Ending.CANNOT_START
+    except (Stopped, UpgradeNeeded, StoreCorrupt) as error:
+        _say(f"stopped: {type(error).__name__}: {error}")
+        return Ending.STOPPED
+
+
+class Server:
+    """One running server. Made by `open`, which leaves what is to be closed on a stack."""
+
+    def __init__(self, settings: ServerSettings, clock: Clock, store: Store) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.journal = Journal("server", server=settings.name, ledger=ledger_name(settings))
+        start = StartLog(secrets.token_hex(8), ledger_name(settings), settings.operator, ledger_settings(settings)[0])
+        book: Any = PLATFORM if settings.role == "platform" else REGION
+        keeping = Keeping(retention_ms=settings.retention)
+        self.ledger: Ledger[Any] = Ledger(book, store, clock, Identity(settings.name, start), keeping=keeping)
+        self.bootstrap: Bootstrap | None = None
+
+    @classmethod
+    async def open(cls, settings: ServerSettings, clock: Clock, stack: AsyncExitStack) -> Server:
+        """Open the store, put the server together, and listen. `CannotStart` when something is in the way."""
+        store = await pieces.opened(settings)
+        stack.push_async_callback(store.close)
+        await pieces.must_be_ours(settings, store)
+        server = cls(settings, clock, store)
+        if settings.store == "memory:":
+            server.journal.warning("store-in-memory", why="everything is gone when this process ends")
+        await server._put_together(stack)
+        return server
+
+    async def _put_together(self, stack: AsyncExitStack) -> None:
+        settings, ledger = self.settings, self.ledger
+        transport = pieces.transport(settings, self.clock)
+        link = None
+        if settings.role == "platform":
+            self.bootstrap = Bootstrap(Path(settings.bootstrap_file), settings.operator, settings.bootstrap_life)
+            ledger.beside["bootstrap"] = self.bootstrap.run
+        else:
+            platform = Platform(
+                settings.platform, settings.region, settings.advertise, pieces.credentials(settings).headers
+            )
+            link = Link(ledger, transport, self.clock, platform)
+            ledger.beside["link"] = link.run
+        self.api = Api(ledger, transport, limits=pieces.limits(settings), link=link)
+        transport.serve(self.api.serve)
+        self.transport = transport
+        stack.push_async_callback(transport.close)
+        try:
+            await transport.start()
+        except ssl.SSLError as error:
+            raise CannotStart(f"the certificates are not good: {error}\nhint: {settings.tls_certificate}") from error
+        except OSError as error:
+            hint = "hint: another process has it, or it is no address of this machine; say --listen ADDRESS:PORT"
+            raise CannotStart(f"listening on {settings.listen}: {error.strerror or error}\n{hint}") from error
+
+    async def run(self, asked: asyncio.Event) -> Ending:
+        """Serve until asked to stop. Raises what the ledger was stopped by."""
+        ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+        def give_up(name: str, error: BaseException) -> None:
+            if not ended.done():
+                ended.set_exception(Stopped(f"{name} failed again and again: {error!r}"))
+
+        beside = Supervisor(self.clock, self.ledger.meters, self.journal, on_give_up=give_up)
+        beside.start("api", self.api.run)
+        beside.start("ready", self._get_ready, once=True)
+        ledger = asyncio.create_task(self.ledger.run(), name="ledger")
+        stop = asyncio.create_task(asked.wait(), name="stop")
+        waited: tuple[asyncio.Future[Any], ...] = (ledger, stop, ended)
+        try:
+            done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            for one in done - {stop}:
+                _must_not_have_failed(one)
+            self.journal.info("stopping", why="asked to")
+            return Ending.ASKED
+        finally:
+            (Path(self.settings.data) / "ready.json").unlink(missing_ok=True)
+            await beside.stop()
+            await self.transport.close()  # nothing new comes in while this server steps down
+            for one in waited:
+                one.cancel()
+            await asyncio.gather(*waited, return_exceptions=True)
+
+    async def _get_ready(self) -> None:
+        """Say so, once reads are served and a platform's operator has a token."""
+        # Where no other server can lead, one that follows is only about to lead.
+        roles = (Role.LEADING, Role.FOLLOWING) if self.ledger.store.shared else (Role.LEADING,)
+        while self.ledger.role not in roles or not self.ledger.durable.state.facts.log_id:
+            await self.clock.sleep(LOOK_MS)
+        if self.bootstrap is not None and self.ledger.role is Role.LEADING:
+            await self.bootstrap.done.wait()
+        log_id = self.ledger.durable.state.facts.log_id
+        ready = {
+            "pid": os.getpid(),
+            "address": self.settings.advertise,
+            "server": self.settings.name,
+            "ledger": ledger_name(self.settings),
+            "logId": log_id,
+        }
+        write_private(Path(self.settings.data) / "ready.json", json.dumps(ready) + "\n", mode=0o644)
+        self.journal.info("ready", address=self.settings.advertise, log=log_id, role=self.ledger.role.value)
+
+
+def _must_not_have_failed(one: asyncio.Future[Any]) -> None:
+    """Raise what stopped the server; a mistake of ours stops it, too."""
+    error = one.exception()
+    if error is not None and not isinstance(error, Stopped | UpgradeNeeded):
+        raise Stopped(
+            f"{error!r}, a fault of ours, which was logged\nhint: start it again; please report it"
+        ) from error
+    one.result()
+
+
+def _say(text: str) -> None:
+    print(f"holdfast server: {logs.blotted(text)}", file=sys.stderr, flush=True)

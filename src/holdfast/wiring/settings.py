@@ -1,0 +1,171 @@
+"""What one server is told: a struct of plain values, and a table that says of each why it is there.
+
+The table is the one place: the settings file, the environment, the flags of `holdfast server`, `--show-settings` and
+the reference in docs/operating.md are all made from it. No setting holds a secret: some name a file that does.
+
+Size: a table, one row for each setting with its reason and what goes wrong otherwise.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+ROLES = ("platform", "region")
+LEVELS = ("debug", "info", "warning", "error")
+FORMS = ("text", "json")
+
+DAY_MS = 86_400_000
+PREFIX = "HOLDFAST_SERVER_"
+
+
+class ServerSettings(Struct, frozen=True, kw_only=True):
+    """Everything that one server is told. An empty text: made from the others by `sources.completed`."""
+
+    role: str = ""
+    region: str = ""
+    data: str = ""
+    store: str = "sqlite:ledger"
+    listen: str = "127.0.0.1:7400"
+    advertise: str = ""
+    name: str = ""
+    platform: tuple[str, ...] = ()
+    token_file: str = ""
+    operator: str = "person/operator"
+    bootstrap_file: str = ""
+    bootstrap_life: int = 30 * DAY_MS
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_trust: str = ""
+    tls_require_clients: bool = False
+    insecure: bool = False
+    body_bytes: int = 1 << 20
+    batch_items: int = 1_000
+    writes_per_second: int = 50
+    writes_burst: int = 500
+    lists_at_a_time: int = 64
+    list_items: int = 1_000
+    watches: int = 20_000
+    timeout: int = 10_000
+    timeout_most: int = 60_000
+    log_level: str = "info"
+    log_form: str = "text"
+    ledger: tuple[tuple[str, str], ...] = ()
+    retention: int = 7 * DAY_MS
+
+
+class Form(StrEnum):
+    """How a setting is written."""
+
+    TEXT = "text"
+    FILE = "file"
+    FOLDER = "folder"
+    COUNT = "count"
+    BYTES = "bytes"
+    DURATION = "duration"
+    YES_NO = "yes or no"
+    NAMES = "list"
+    PAIRS = "pairs"
+
+
+class Setting(Struct, frozen=True):
+    """One setting: how it is written, why it is there, and what goes wrong when it is not as it should be."""
+
+    field: str
+    form: Form
+    why: str
+    otherwise: str
+    choices: tuple[str, ...] = ()
+    #: What it is if nobody says it, where that follows from others.
+    made: str = ""
+
+    @property
+    def key(self) -> str:
+        """In the file: `tlsCertificate`."""
+        first, *rest = self.field.split("_")
+        return first + "".join(word.capitalize() for word in rest)
+
+    @property
+    def variable(self) -> str:
+        """In the environment: `HOLDFAST_SERVER_TLS_CERTIFICATE`.
+
+        `HOLDFAST_REGION` and the like are the command line's: which region is asked. A server started in that shell
+        must not take it for its own.
+        """
+        return f"{PREFIX}{self.field.upper()}"
+
+    @property
+    def flag(self) -> str:
+        """On the command line: `--tls-certificate`."""
+        return "--" + self.field.replace("_", "-")
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("role", Form.TEXT, "Which ledger this server runs: the platform's or a region's.",
+            "The server does not start: it never guesses whose log it would begin.", ROLES),
+    Setting("region", Form.TEXT, "The region that a region's server is for; its log begins with that name.",
+            "A store that holds another ledger's log is refused, so that no region speaks as another."),
+    Setting("data", Form.FOLDER, "The folder of this server: its store, its ready file, the operator's token.",
+            "Two servers in one folder: the second is refused while the first holds the store.",
+            made="`holdfast/REGION` or `holdfast/platform` in `XDG_DATA_HOME` or `~/.local/share`"),
+    Setting("store", Form.TEXT, "Where the log is kept: `sqlite:PATH` (from the data folder on) or `memory:`.",
+            "With `memory:` everything acknowledged is gone when the process ends."),
+    Setting("listen", Form.TEXT, "The address and port on which requests are answered.",
+            "A port that is taken: the server does not start, and names the port."),
+    Setting("advertise", Form.TEXT, "The URL by which others reach this server.",
+            "Others send to a URL that leads nowhere: an address such as 0.0.0.0 is refused.",
+            made="`http://` or `https://` and `listen`"),
+    Setting("name", Form.TEXT, "The server's name in the log and to its peers.",
+            "Followers forward commands to the leader by its name: one that is no URL of it cannot be forwarded to.",
+            made="`advertise`"),
+    Setting("platform", Form.NAMES, "URLs of the platform's servers, several of them; a region's server asks each.",
+            "A region without one never hears of workloads and grants: it is refused at the start."),
+    Setting("token_file", Form.FILE, "The file with the token by which a region speaks at the platform.",
+            "Readable by others: refused, since whoever reads it can speak for the region."),
+    Setting("operator", Form.TEXT, "The first person who may operate: written into a new log, later only by objects.",
+            "Another name than the log began with has no rights there: no token is made for it."),
+    Setting("bootstrap_file", Form.FILE, "Where the operator's first token is put, readable by its owner alone.",
+            "Lost: start the server again, and a new token is made and put there.",
+            made="`operator.token` in the data folder, of a platform"),
+    Setting("bootstrap_life", Form.DURATION, "How long that token is good; when it is over, the next start makes one.",
+            "Too long: whoever copied the file may operate for as long. Make tokens of your own and revoke this one."),
+    Setting("tls_certificate", Form.FILE, "The server's certificate with its chain, PEM.",
+            "Without TLS every token on the wire can be read: only loopback may be listened on."),
+    Setting("tls_key", Form.FILE, "The private key of that certificate, PEM.",
+            "Certificate and key are only good together: one without the other is refused."),
+    Setting("tls_trust", Form.FILE, "Authorities that are trusted: for peers asked, and for certificates of clients.",
+            "Peers with a private authority's certificate are not believed, and nothing is asked of them."),
+    Setting("tls_require_clients", Form.YES_NO, "Whether every client must show a certificate of a trusted authority.",
+            "Without it a stolen token is enough; with it probes and browsers need a certificate too."),
+    Setting("insecure", Form.YES_NO, "Listen beyond loopback without TLS: somebody else keeps the wire private.",
+            "Tokens travel in the clear; whoever reads one can act with it until it is revoked."),
+    Setting("body_bytes", Form.BYTES, "The largest body of a request.",
+            "Too large: a few clients fill the memory. Too small: large documents are refused with 413."),
+    Setting("batch_items", Form.COUNT, "Documents in one batch, at most.",
+            "Too many: one request keeps the leader's lane for people busy for long."),
+    Setting("writes_per_second", Form.COUNT, "How many commands a second one person or tenant may send, lastingly.",
+            "Too many: one script's loop takes the share of everybody else. Too few: rollouts of CI are told 429."),
+    Setting("writes_burst", Form.COUNT, "How many of them may come at once before the rate counts.",
+            "Smaller than a file that people apply: its last documents are told to come again."),
+    Setting("lists_at_a_time", Form.COUNT, "Lists that are made at the same time.",
+            "Too many: lists of large tables delay commits. Too few: dashboards are told 429."),
+    Setting("list_items", Form.COUNT, "Objects in one page of a list, at most.",
+            "Too many: one page takes long enough to delay others."),
+    Setting("watches", Form.COUNT, "Watches that are open at the same time.",
+            "Too many: each takes memory for what its reader has not read yet."),
+    Setting("timeout", Form.DURATION, "How long a request may take that does not say.",
+            "Too short: answers are lost while the store is slow, and clients ask again."),
+    Setting("timeout_most", Form.DURATION, "The longest deadline that a request may ask for.",
+            "Too long: requests of clients that are gone keep waiting."),
+    Setting("log_level", Form.TEXT, "From which importance on this server writes what happens.",
+            "At `error` one does not see why a server stepped down; at `debug` files grow fast.", LEVELS),
+    Setting("log_form", Form.TEXT, "Lines for people, or one JSON object a line.",
+            "A collector that expects the other form keeps lines without their fields.", FORMS),
+    Setting("ledger", Form.PAIRS, "Numbers that a new log judges by, such as `sessionLease=10s`; only when it begins.",
+            "An unsafe set is refused with every reason. For a log that has begun nothing changes: use `configure`."),
+    Setting("retention", Form.DURATION, "How long the log is kept behind its snapshots, to explain what happened.",
+            "Too short: readers that lag list again, and old decisions cannot be explained. Too long: the disk fills."),
+)  # fmt: skip
+
+BY_FIELD: dict[str, Setting] = {setting.field: setting for setting in SETTINGS}

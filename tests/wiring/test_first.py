@@ -1,0 +1,106 @@
+"""What a new platform is told first, and what is left alone afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from holdfast.api.client.objects import Applied, Listed
+from holdfast.api.client.problems import Problem
+from holdfast.api.client.sync import HoldfastSync
+from holdfast.core.model.secrets import matches, parse
+from holdfast.wiring import first
+from holdfast.wiring.tokens import token_in
+
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
+
+
+class Client:
+    """A platform that keeps documents, and refuses those named `bad`."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], dict[str, Any]] = {}
+        self.sent: list[str] = []
+
+    def list(self, kind: str) -> Listed:
+        return Listed(tuple(one for (known, _), one in self.kept.items() if f"{known.lower()}s" == kind), "")
+
+    def batch(self, documents: Iterable[dict[str, Any]]) -> tuple[Applied, ...]:
+        return tuple(map(self._put, documents))
+
+    def _put(self, document: dict[str, Any]) -> Applied:
+        key = document["kind"], document["metadata"]["name"]
+        self.sent.append(f"{key[0]} {key[1]}")
+        if key[1] == "bad":
+            return Applied("refused", problem=Problem(code="malformed", detail="it is bad"))
+        before, self.kept[key] = self.kept.get(key), document
+        return Applied("created" if before is None else "unchanged" if before == document else "configured")
+
+
+@pytest.fixture
+def platform() -> Client:
+    return Client()
+
+
+def introduced(platform: Client, file: Path, at: datetime = NOW) -> first.Told:
+    return first.introduce(cast("HoldfastSync", platform), {"eu": file}, at)
+
+
+def name_in(file: Path) -> str:
+    parts = parse(file.read_text(encoding="utf-8").strip())
+    assert parts is not None
+    return parts[0]
+
+
+def test_a_region_gets_its_object_its_principal_and_the_hash_of_its_token(platform: Client, tmp_path: Path) -> None:
+    assert introduced(platform, tmp_path / "token") == first.Told(created=3)
+    parts = parse((tmp_path / "token").read_text(encoding="utf-8").strip())
+    assert parts is not None
+    spec = platform.kept["Token", parts[0]]["spec"]
+    assert matches(parts[1], spec["hash"])
+    assert (spec["principal"], spec["expires"]) == ("region/eu", "2027-11-15T00:00:00.000Z")
+    assert parts[1] not in str(platform.kept)
+
+
+def test_told_again_it_leaves_the_token_and_what_people_wrote_into_the_region(platform: Client, tmp_path: Path) -> None:
+    introduced(platform, tmp_path / "token")
+    platform.kept["Region", "eu"]["spec"] = {"jurisdiction": "eu"}
+    assert introduced(platform, tmp_path / "token") == first.Told(unchanged=1)
+    assert platform.kept["Region", "eu"]["spec"] == {"jurisdiction": "eu"}
+
+
+def test_a_token_is_prolonged_before_it_ends(platform: Client, tmp_path: Path) -> None:
+    introduced(platform, tmp_path / "token")
+    name = name_in(tmp_path / "token")
+    assert introduced(platform, tmp_path / "token", NOW + timedelta(days=340)).configured == 1
+    assert name_in(tmp_path / "token") == name
+
+
+def test_a_revoked_token_stays_revoked_and_there_is_another(platform: Client, tmp_path: Path) -> None:
+    introduced(platform, tmp_path / "token")
+    first_name = name_in(tmp_path / "token")
+    platform.kept["Token", first_name]["spec"]["revoked"] = True
+    introduced(platform, tmp_path / "token")
+    assert name_in(tmp_path / "token") != first_name
+    assert ("Token", name_in(tmp_path / "token")) in platform.kept
+    assert platform.kept["Token", first_name]["spec"]["revoked"]
+
+
+def test_what_others_refer_to_is_told_first_and_every_refusal_is_named(platform: Client) -> None:
+    documents = [
+        first.document(kind, name, {}) for kind, name in (("Workload", "bad"), ("Tenant", "a"), ("Odd", "bad"))
+    ]
+    with pytest.raises(first.Refused, match=r"Workload bad: it is bad \(malformed\)\nOdd bad"):
+        first.tell(cast("HoldfastSync", platform), documents)
+    assert platform.sent == ["Tenant a", "Workload bad", "Odd bad"]
+
+
+def test_a_token_file_that_holds_no_token_is_written_anew(tmp_path: Path) -> None:
+    (tmp_path / "token").touch(0o600)
+    text = token_in("region-eu", tmp_path / "token")
+    assert parse(text) is not None
+    assert token_in("region-eu", tmp_path / "token") == text

@@ -1,0 +1,215 @@
+"""One server in this process: its exit codes, its ready file, and whose store it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import socket
+from collections.abc import Coroutine, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from msgspec.structs import replace
+
+from holdfast.api.carriers.plain import PlainTransport
+from holdfast.api.carriers.tls import Tls
+from holdfast.api.server import Limits
+from holdfast.host.clock import SystemClock
+from holdfast.host.transport import Request, TransportError
+from holdfast.wiring.contradictions import contradictions
+from holdfast.wiring.pieces import limits
+from holdfast.wiring.private import write_private
+from holdfast.wiring.server import Ending, serve
+from holdfast.wiring.settings import ServerSettings
+from holdfast.wiring.sources import gather
+
+pytestmark = pytest.mark.timeout(30)
+
+
+@pytest.fixture(autouse=True)
+def collector() -> Iterator[None]:
+    """What a leader asks of the collector is about its process, and this one goes on."""
+    thresholds = gc.get_threshold()
+    yield
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+
+
+def a_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def settings(folder: Path, **said: Any) -> ServerSettings:
+    flags = {"role": "platform", "data": str(folder), "listen": f"127.0.0.1:{a_port()}", **said}
+    found = gather("", {}, flags).settings
+    assert contradictions(found) == []
+    return found
+
+
+async def ready(folder: Path, serving: asyncio.Task[Ending]) -> dict[str, Any]:
+    while not (folder / "ready.json").exists():
+        assert not serving.done(), serving.result()
+        await asyncio.sleep(0.01)
+    found: dict[str, Any] = json.loads((folder / "ready.json").read_text(encoding="utf-8"))
+    return found
+
+
+def lived(one: ServerSettings, story: Coroutine[Any, Any, None] | None = None) -> tuple[Ending, dict[str, Any]]:
+    """A life of a server: until it is ready and the story is told, then it is asked to stop."""
+
+    async def run() -> tuple[Ending, dict[str, Any]]:
+        asked = asyncio.Event()
+        serving = asyncio.create_task(serve(one, SystemClock(), asked))
+        found = await ready(Path(one.data), serving)
+        if story is not None:
+            await story
+        asked.set()
+        return await serving, found
+
+    return asyncio.run(run())
+
+
+def ended(one: ServerSettings) -> Ending:
+    """How a server ends that nobody asks to."""
+
+    async def run() -> Ending:
+        return await serve(one, SystemClock(), asyncio.Event())
+
+    return asyncio.run(run())
+
+
+def refused(one: ServerSettings, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a server says that cannot start."""
+    assert ended(one) is Ending.CANNOT_START
+    return capsys.readouterr().err
+
+
+def test_asked_to_stop_it_ends_with_zero_and_takes_its_ready_file_away(tmp_path: Path) -> None:
+    one = settings(tmp_path)
+    ending, found = lived(one)
+    assert ending is Ending.ASKED
+    assert (found["pid"], found["address"], found["ledger"]) == (os.getpid(), one.advertise, "platform")
+    assert not (tmp_path / "ready.json").exists()
+
+
+def test_a_new_log_has_an_id_of_its_own_and_a_restart_goes_on_with_it(tmp_path: Path) -> None:
+    first, again = lived(settings(tmp_path / "a"))[1], lived(settings(tmp_path / "a"))[1]
+    other = lived(settings(tmp_path / "b"))[1]
+    assert first["logId"] == again["logId"] != other["logId"]
+
+
+def test_a_platform_has_its_operators_token_when_it_is_ready(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = settings(tmp_path)
+
+    async def story() -> None:
+        assert (Path(one.bootstrap_file).stat().st_mode & 0o777) == 0o600
+
+    lived(one, story())
+    secret = Path(one.bootstrap_file).read_text(encoding="utf-8").strip()[-43:]
+    said = capsys.readouterr()
+    assert secret not in said.err + said.out
+
+
+def test_a_port_that_is_taken_is_named_and_nothing_is_left_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = refused(settings(tmp_path, listen=listen), capsys)
+    assert f"listening on {listen}" in said
+    assert "hint:" in said
+    assert lived(settings(tmp_path))[0] is Ending.ASKED
+
+
+def test_a_store_that_is_in_use_is_named_with_who_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def second() -> None:
+        assert await serve(settings(tmp_path), SystemClock(), asyncio.Event()) is Ending.CANNOT_START
+        assert (tmp_path / "ready.json").exists(), "that of the first one"
+
+    lived(settings(tmp_path), second())
+    assert f"in use by process {os.getpid()}" in capsys.readouterr().err
+
+
+def test_a_store_with_the_log_of_another_ledger_is_not_touched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lived(settings(tmp_path))
+    write_private(tmp_path / "token", f"hf_region-eu_{'x' * 43}\n")
+    said = {"role": "region", "region": "eu", "platform": ["http://127.0.0.1:1"], "token_file": "token"}
+    text = refused(settings(tmp_path, **said), capsys)
+    assert "holds the log of platform, and this server is set up for region/eu" in text
+    assert lived(settings(tmp_path))[0] is Ending.ASKED
+
+
+def test_a_region_without_its_token_says_how_to_make_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = {"role": "region", "region": "eu", "platform": ["http://127.0.0.1:1"], "token_file": "token"}
+    assert "holdfast token create --principal region/eu" in refused(settings(tmp_path, **said), capsys)
+
+
+def test_a_region_serves_while_its_platform_is_not_there(tmp_path: Path) -> None:
+    write_private(tmp_path / "token", f"hf_region-eu_{'x' * 43}\n")
+    said = {"role": "region", "region": "eu", "platform": ["http://127.0.0.1:1"], "token_file": "token"}
+    ending, found = lived(settings(tmp_path, **said))
+    assert (ending, found["ledger"]) == (Ending.ASKED, "region/eu")
+
+
+def test_a_damaged_store_ends_the_server_with_three_and_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lived(settings(tmp_path))
+    log = tmp_path / "ledger" / "log.db"
+    log.write_bytes(b"no database " * 1_000)
+    assert ended(settings(tmp_path)) is Ending.STOPPED
+    assert str(tmp_path / "ledger") in capsys.readouterr().err
+
+
+def test_a_server_with_certificates_answers_those_who_trust_them_and_show_their_own(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "trust.pem")
+    own = authority.issue_cert("127.0.0.1")
+    own.private_key_pem.write_to_path(tmp_path / "key.pem")
+    own.cert_chain_pems[0].write_to_path(tmp_path / "certificate.pem")
+    files = {"tls_certificate": "certificate.pem", "tls_key": "key.pem", "tls_trust": "trust.pem"}
+    one = settings(tmp_path, **files, tls_require_clients=True)
+    trusting = Tls(authorities=one.tls_trust)
+    shown = replace(trusting, certificate=one.tls_certificate, key=one.tls_key)
+
+    def asked(tls: Tls) -> int:
+        with closing(PlainTransport(tls)) as transport:
+            return transport.ask(one.advertise, Request("GET", "/readyz"), 3_000).status
+
+    async def story() -> None:
+        assert await asyncio.to_thread(asked, shown) == 200
+        with pytest.raises(TransportError):
+            await asyncio.to_thread(asked, trusting)
+
+    assert one.advertise.startswith("https://")
+    assert lived(one, story())[0] is Ending.ASKED
+
+
+def test_a_certificate_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(settings(tmp_path, tls_certificate="none.pem", tls_key="none.key"), capsys)
+    assert f"{tmp_path}/none.pem cannot be read" in said
+
+
+def test_a_certificate_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "none.pem").write_text("no certificate", encoding="utf-8")
+    said = refused(settings(tmp_path, tls_certificate="none.pem", tls_key="none.pem"), capsys)
+    assert "the certificates are not good" in said
+
+
+def test_the_limits_of_the_settings_are_those_of_the_api(tmp_path: Path) -> None:
+    assert limits(settings(tmp_path)) == Limits()
+    assert limits(settings(tmp_path, watches="7", timeout="3s")) == replace(Limits(), watches=7, timeout_ms=3_000)
