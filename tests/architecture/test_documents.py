@@ -7,7 +7,16 @@ import pytest
 
 from tests.architecture.checkout import ROOT, Finding, name_of, none_of, project_files
 
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/design.md", "docs/benchmarks.md"]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/design.md",
+    "docs/benchmarks.md",
+    "docs/cli.md",
+    "docs/client.md",
+    "docs/operating.md",
+]
 RECORDS = ROOT / "docs" / "decisions"
 RECORD_NAME = re.compile(r"\d{4}-[a-z0-9]+(-[a-z0-9]+)*\.md")
 RECORD_HEADINGS = ["Context", "Decision", "Consequences", "What would change our mind"]
