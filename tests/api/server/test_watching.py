@@ -153,3 +153,24 @@ def test_watch_resumed_after_leader_change_misses_nothing() -> None:
         assert int(lines[0]["token"].split(":")[2]) < int(lines[1]["token"].split(":")[2])
 
     in_world(story)
+
+
+def test_watchers_who_ask_for_the_same_are_each_told_everything() -> None:
+    async def story(world: World) -> None:
+        await a_shop(world)
+        await world.ask("PUT", "/v1/workloads/shop/web", a_workload())
+        path = "/v1/workloads/shop/web?watch=true"
+        async with (
+            aclosing(world.watch(path)) as one,  # type: ignore[type-var]
+            aclosing(world.watch(path)) as other,  # type: ignore[type-var]
+        ):
+            for source in (one, other):
+                await anext(source)
+            for replicas in (3, 4):
+                await world.ask("PUT", "/v1/workloads/shop/web", a_workload(replicas=replicas))
+            await world.ask("DELETE", "/v1/workloads/shop/web")
+            told = [await heard(source, 3) for source in (one, other)]
+        assert told[0] == told[1]
+        assert [line["type"] for line in told[0]] == ["MODIFIED", "MODIFIED", "DELETED"]
+
+    in_world(story)

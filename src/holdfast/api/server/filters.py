@@ -39,6 +39,8 @@ class Filter:
         self.kind = kind
         self._call = call
         self._path = "/".join(call.rest)
+        #: Whoever asks for this sees the same, as far as it was shown the same before.
+        self.asked = (call.caller.actor, call.caller.principal.meta.revision, call.request.path, call.request.query)
         self._name = "/".join(call.rest[1:] if kind.tenanted else call.rest)
         self._terms: tuple[Term, ...] = read_selector(call.query("selector"))
         self._tenant = call.query("tenant") or (call.rest[0] if kind.tenanted and call.rest else "")
@@ -92,6 +94,10 @@ class Filter:
             and (not self._tenant or tenant_of(kind, state, key, found) == self._tenant)
             and (not self._name or name_of(kind, state, key, found) == self._name)
         )
+
+    def has(self, keys: tuple[Any, ...]) -> bool:
+        """Whether telling of these objects once more would change nothing that is kept here."""
+        return all(key in self._shown for key in keys) if not self._is_open else self.kind.name != "Replica"
 
     def gone(self, state: Any) -> list[Any]:
         """What was shown and is not there any more."""

@@ -5,6 +5,7 @@ The line of an object after a batch is the same for everybody who watches it, so
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from holdfast.api.documents.kinds import Kind
@@ -25,7 +26,18 @@ class Lines:
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, Any, Revision], bytes] = {}
+        #: By what watchers asked for: the objects that the batch tells them of, and their lines.
+        self._told: dict[Hashable, tuple[tuple[Any, ...], list[bytes]]] = {}
         self._of: Token | None = None
+
+    def told(self, asked: Hashable, state: Any, token: Token) -> tuple[tuple[Any, ...], list[bytes]] | None:
+        """What somebody who asked for the same was told of this batch, if it is the newest."""
+        return self._told.get(asked) if token == self._of and state.facts.seq == token.seq else None
+
+    def tell(self, asked: Hashable, state: Any, token: Token, keys: tuple[Any, ...], lines: list[bytes]) -> None:
+        """Keep it for the others who asked for the same."""
+        if token == self._of and state.facts.seq == token.seq:
+            self._told[asked] = (keys, lines)
 
     def of(self, kind: Kind, state: Any, key: Any, row: Any, token: Token, at: Revision) -> bytes:
         """The line of an object as it is now, for a change at a revision in the batch of the token."""
@@ -34,6 +46,7 @@ class Lines:
             return self._line(kind, state, key, row, token, at)
         if token != self._of or len(self._made) >= KEPT_MAX:
             self._made.clear()  # nobody is told of an older batch by the state of that batch any more
+            self._told.clear()
             self._of = token
         known = (kind.plural, key, at)
         line = self._made.get(known)

@@ -121,6 +121,9 @@ async def _lines(
 def _told(desk: Desk, chosen: Filter, changes: Changes, lines: Lines) -> list[bytes]:
     """The lines of one batch, each object once, at its last change; or a bookmark."""
     kind, state, token, book = chosen.kind, desk.state, changes.token, desk.ledger.book
+    known = lines.told(chosen.asked, state, token)
+    if known is not None and chosen.has(known[0]):
+        return known[1]
     by_key: dict[Any, list[Change]] = {}
     for change in changes.changes:
         for key in touched(kind, book, state, change):
@@ -137,6 +140,8 @@ def _told(desk: Desk, chosen: Filter, changes: Changes, lines: Lines) -> list[by
         name = chosen.loses(state, key, row_now, several)
         if name is not None:
             found.append(removed(kind, key, name, token))
+    if found and chosen.has(tuple(by_key)):
+        lines.tell(chosen.asked, state, token, tuple(by_key), found)
     return found or [bookmark(token)]
 
 
