@@ -50,6 +50,11 @@ class Sessions:
         self._heard[session] = self._clock.boot()
         return True
 
+    def quiet_ms(self, session: int) -> int | None:
+        """How long ago this session was heard of; None: it is not watched by this leader."""
+        at = self._heard.get(session)
+        return None if at is None else self._clock.boot() - at
+
     def silent(self, state: LedgerState) -> list[int]:
         """The sessions to be ended now, oldest first; from here on they are never renewed.
 

@@ -28,8 +28,11 @@ from holdfast.api.server import Api
 from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.core.ledger.house import StartLog
 from holdfast.core.platform.book import PLATFORM
+from holdfast.core.reconcilers.overrides import Overrides
+from holdfast.core.reconcilers.region_health import Regions
 from holdfast.core.region.book import REGION
 from holdfast.host.clock import Clock, SystemClock
+from holdfast.host.controllers import Controllers
 from holdfast.host.errors import Stopped
 from holdfast.host.journal import Journal
 from holdfast.host.ledger import Identity, Ledger, Role
@@ -116,12 +119,14 @@ class Server:
         if settings.role == "platform":
             self.bootstrap = Bootstrap(Path(settings.bootstrap_file), settings.operator, settings.bootstrap_life)
             ledger.beside["bootstrap"] = self.bootstrap.run
+            ledger.beside["controllers"] = Controllers(ledger, [Overrides(), Regions()]).run
         else:
             platform = Platform(
                 settings.platform, settings.region, settings.advertise, pieces.credentials(settings).headers
             )
             link = Link(ledger, transport, self.clock, platform)
             ledger.beside["link"] = link.run
+            ledger.beside["controllers"] = Controllers(ledger, [Overrides()]).run
         self.api = Api(ledger, transport, limits=pieces.limits(settings), link=link)
         transport.serve(self.api.serve)
         self.transport = transport

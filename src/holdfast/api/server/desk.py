@@ -13,6 +13,7 @@ from holdfast.api.server.call import Call
 from holdfast.api.server.identity import Callers
 from holdfast.api.server.limits import Limits, Paces, Places
 from holdfast.core.model.shapes import Instant
+from holdfast.core.model.topology import Region
 from holdfast.host.errors import show_token
 from holdfast.host.journal import Journal
 from holdfast.host.ledger import Ledger
@@ -87,6 +88,12 @@ class Desk:
     def age(self) -> int | None:
         """How many milliseconds ago this server's state was proven to be the newest; None: never."""
         return self.ledger.age()
+
+    def heard_at(self, region: Region) -> Instant:
+        """When a region was heard last: by its session where it is kept here, else by what it has logged; 0: never."""
+        leader = self.ledger.leader
+        quiet = leader.term.sessions.quiet_ms(region.status.session) if leader is not None else None
+        return region.status.heard_at if quiet is None else max(region.status.heard_at, self.now() - quiet)
 
     async def view(self, call: Call) -> View[Any]:
         """The state, as fresh as the caller asks for."""

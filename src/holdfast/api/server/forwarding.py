@@ -50,7 +50,8 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
     if region is None or not rest:
         raise Trouble(of_refusal(not_found("Region", name)))
     if not region.status.address:
-        raise Trouble(problem("region-unreachable", f"region {name} has never said where it is", facts=_facts(region)))
+        never = f"region {name} has never said where it is"
+        raise Trouble(problem("region-unreachable", never, facts=_facts(desk, region)))
     if call.request.proven and not call.header("authorization"):
         raise Trouble(problem("unauthenticated", f"certificates are not handed on: use a token, or ask {name} itself"))
     onward = replace(_onward(call.request), path="/v1/" + "/".join(rest))
@@ -63,7 +64,7 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
         return error.reply
     except TransportError as error:
         code = "outcome-unknown" if isinstance(error, NoAnswer) and onward.verb != "GET" else "region-unreachable"
-        raise Trouble(_dark(region, error, code)) from error
+        raise Trouble(_dark(desk, region, error, code)) from error
 
 
 async def _flow(desk: Desk, call: Call, region: Region, onward: Request) -> Flow:
@@ -86,7 +87,7 @@ async def _flow(desk: Desk, call: Call, region: Region, onward: Request) -> Flow
                     if refused is not None:
                         return
             except TransportError as error:
-                yield broken(_dark(region, error))
+                yield broken(_dark(desk, region, error))
 
     relayed = messages()
     await anext(relayed)
@@ -98,17 +99,17 @@ def _onward(request: Request) -> Request:
     return replace(request, headers=(*kept, (FORWARDED, "1")), proven="")
 
 
-def _facts(region: Region) -> dict[str, str]:
-    status = region.status
+def _facts(desk: Desk, region: Region) -> dict[str, str]:
+    status, heard_at = region.status, desk.heard_at(region)
     return {
         "region": region.meta.name,
         "health": status.health.value,
         "address": status.address,
-        "heardAt": show_instant(status.heard_at) if status.heard_at else "never",
+        "heardAt": show_instant(heard_at) if heard_at else "never",
     }
 
 
-def _dark(region: Region, error: TransportError, code: str = "region-unreachable") -> Problem:
-    heard = region.status.heard_at
+def _dark(desk: Desk, region: Region, error: TransportError, code: str = "region-unreachable") -> Problem:
+    heard = desk.heard_at(region)
     since = f"last heard at {show_instant(heard)}" if heard else "never heard"
-    return problem(code, f"region {region.meta.name} is unreachable, {since}: {error}", facts=_facts(region))
+    return problem(code, f"region {region.meta.name} is unreachable, {since}: {error}", facts=_facts(desk, region))

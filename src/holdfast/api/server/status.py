@@ -17,6 +17,7 @@ from holdfast.api.server.desk import Desk
 from holdfast.api.server.rights import sees, sees_everything
 from holdfast.core.ledger.registry import Lane
 from holdfast.core.model.meta import Condition, Truth
+from holdfast.core.model.shapes import Instant
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.host.errors import show_token
@@ -66,7 +67,7 @@ async def status(desk: Desk, call: Call) -> Reply:
             if sees(call.caller, tenant_of(kind, state, key, row))
         ]
     if hasattr(state, "regions"):
-        found["regions"] = [_region(region, now) for region in state.regions.values()]
+        found["regions"] = [_region(desk, region, now) for region in state.regions.values()]
     if desk.link is not None:
         found["platform"] = {"heardMsAgo": desk.link.age_ms(), "trouble": desk.link.trouble()}
     return answer(found)
@@ -107,13 +108,13 @@ def _lanes(desk: Desk) -> list[dict[str, Any]]:
     ] + [{"lane": Lane.READS.name.lower(), "sharePercent": 0, "waiting": desk.lists.taken}]
 
 
-def _region(region: Any, now: int) -> dict[str, Any]:
-    status = region.status
+def _region(desk: Desk, region: Region, now: Instant) -> dict[str, Any]:
+    status, heard_at = region.status, desk.heard_at(region)
     return {
         "name": region.meta.name,
         "health": status.health.value,
         "address": status.address,
-        "heardMsAgo": max(0, now - status.heard_at) if status.heard_at else None,
+        "heardMsAgo": max(0, now - heard_at) if heard_at else None,
         "joined": bool(status.log_id),
     }
 

@@ -1,4 +1,4 @@
-"""Controllers of the platform, in their plainest form: assignments and rights, grants, region health, failover."""
+"""Controllers of the platform, in their plainest form: assignments and rights, grants, failover."""
 
 from __future__ import annotations
 
@@ -172,34 +172,3 @@ class Granting:
 
 def _part(whole: Resources, parts: int) -> Resources:
     return Resources(whole.cpu // parts, whole.memory // parts, whole.disk // parts, whole.gpu // parts)
-
-
-class Watching:
-    """A region without a session is suspect, then lost; heard again, it is healthy."""
-
-    name = "region-health"
-    watches: tuple[str, ...] = ("region", "session")
-
-    def keys(self, state: PlatformState) -> Iterable[Key]:
-        return [name for name, _ in state.regions.items()]
-
-    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
-        return [touched[1]] if touched[0] == "region" else self.keys(state)
-
-    def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
-        region = state.regions.get(key)  # type: ignore[arg-type]
-        if region is None or not region.status.log_id:
-            return NOTHING
-        status, health = region.status, region.status.health
-        if status.session in state.sessions:
-            heard = health is RegionHealth.SUSPECT or (health is RegionHealth.LOST and status.heard_at > status.since)
-            judged = c.JudgeRegion(region.meta.name, RegionHealth.HEALTHY, "heard again")
-            return Outcome((Wanted(judged),)) if heard else NOTHING
-        if health is RegionHealth.HEALTHY:
-            return Outcome((Wanted(c.JudgeRegion(region.meta.name, RegionHealth.SUSPECT, "silent")),))
-        lost_at = status.since + state.facts.settings.lost_after
-        if health is not RegionHealth.SUSPECT:
-            return NOTHING
-        if now < lost_at:
-            return Outcome((), lost_at)
-        return Outcome((Wanted(c.JudgeRegion(region.meta.name, RegionHealth.LOST, "silent for long")),))

@@ -1,13 +1,11 @@
-"""Controllers of a region, in their plainest form: replicas, rollout, endpoints, node health, repair, overrides."""
+"""Controllers of a region, in their plainest form: replicas, rollout, endpoints, node health, repair."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.core.ledger.overrides import EndOverride
 from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
-from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
 from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import STOPPABLE, Phase
@@ -200,24 +198,3 @@ _FENCED = {
     Phase.SUCCEEDED: Phase.RELEASED,
     Phase.TERMINATING: Phase.RELEASED,
 }
-
-
-class Overrides:
-    """An override ends at its end, in either ledger."""
-
-    name = "override"
-    watches: tuple[str, ...] = ("override",)
-
-    def keys(self, state: LedgerState) -> Iterable[Key]:
-        return [uid for uid, _ in state.overrides.items()]
-
-    def wake(self, state: LedgerState, touched: WatchKey) -> Iterable[Key]:
-        return [touched[1]]
-
-    def reconcile(self, state: LedgerState, key: Key, now: Instant) -> Outcome:
-        override = state.overrides.get(key)  # type: ignore[arg-type]
-        if override is None:
-            return NOTHING
-        if now < override.ends:
-            return Outcome((), override.ends)
-        return Outcome((Wanted(EndOverride(override.uid, "its end has passed"), override.uid),))

@@ -16,6 +16,8 @@ from holdfast.core.ledger.reconciler import Reconciler
 from holdfast.core.ledger.state import LEVEL
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.platform.state import PlatformState
+from holdfast.core.reconcilers.overrides import Overrides
+from holdfast.core.reconcilers.region_health import Regions
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
@@ -32,9 +34,9 @@ from holdfast.sim.actors.agent import serve_beats
 from holdfast.sim.actors.ears import Ears
 from holdfast.sim.actors.link import Link, serve_polls
 from holdfast.sim.actors.paths import Paths
-from holdfast.sim.actors.planners import Assigning, Failing, Granting, Watching
+from holdfast.sim.actors.planners import Assigning, Failing, Granting
 from holdfast.sim.actors.remote import Heard
-from holdfast.sim.actors.replicas import Endpoints, Health, Overrides, Repair, Replicas, Rollout
+from holdfast.sim.actors.replicas import Endpoints, Health, Repair, Replicas, Rollout
 from holdfast.sim.world import Process, Program
 
 EXPIRE_MS = 2_000
@@ -88,7 +90,7 @@ class Servers:
                 Identity(process.name, start),
                 keeping=self.manner.keeping,
             )
-            planners: list[Reconciler[PlatformState]] = [Assigning(), Failing(), Granting(), Watching(), Overrides()]
+            planners: list[Reconciler[PlatformState]] = [Assigning(), Failing(), Granting(), Regions(), Overrides()]
             ledger.beside["controllers"] = Controllers(ledger, planners, care=self.manner.care).run
             paths = Paths()
             serve_polls(paths, ledger)
