@@ -87,6 +87,13 @@ def test_the_tenant_of_the_context_is_meant_where_none_is_named(holdfast: Comman
     assert "web.yaml:1: workload/web: which tenant's?" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["apply", "diff"])
+def test_a_region_is_not_named_for_what_the_platform_keeps(command: str, holdfast: CommandLine) -> None:
+    done = holdfast(command, "-f", holdfast.write("web.yaml", WEB), "--region", "eu")
+    assert (done.exit_code, holdfast.platform.asked) == (2, [])
+    assert "web.yaml:1: --region eu: workload/shop/web is kept by the platform" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -148,6 +155,21 @@ def test_a_file_that_is_not_there_is_wrong_usage(words: list[str], holdfast: Com
     (holdfast.folder / "empty").mkdir()
     done = holdfast("apply", *words)
     assert (done.exit_code, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("command", ["apply", "diff", "validate"])
+def test_nothing_at_all_is_no_success(command: str, holdfast: CommandLine) -> None:
+    """A pipe whose first half failed brings nothing."""
+    done = holdfast(command, "-f", "-", stdin="# only a remark\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", "error: there is no document in stdin\n")
+
+
+@pytest.mark.parametrize(("code", "said"), [("priority", "holdfast get tenants"), ("contradictory", "schema workload")])
+def test_a_refusal_names_the_next_command(code: str, said: str, holdfast: CommandLine) -> None:
+    holdfast.platform.answers["PUT", "/v1/workloads/shop/web"] = problem(422, code, "not so")
+    done = holdfast("apply", "-f", holdfast.write("web.yaml", WEB))
+    assert done.exit_code == 1
+    assert said in done.stderr.partition("hint: ")[2]
 
 
 def test_what_is_no_text_is_wrong_usage(holdfast: CommandLine) -> None:
@@ -265,6 +287,26 @@ def test_waiting_for_the_end_watches_until_it_is_gone(shop: CommandLine) -> None
     done = shop("delete", "workload", "shop/web", "--wait")
     assert done.exit_code == 0
     assert "workload/shop/web is gone" in done.stderr
+
+
+def test_what_was_not_removed_is_not_waited_for(shop: CommandLine) -> None:
+    shop.platform.answers["DELETE", "/v1/workloads/shop/web"] = problem(409, "in-use", "it is used")
+    done = shop("delete", "workloads", "shop/web", "shop/mail", "--yes", "--wait")
+    assert done.exit_code == 1
+    assert done.stdout == "workload/shop/mail deleted\n"
+    assert "workload/shop/mail is gone" in done.stderr
+    assert "within" not in done.stderr
+
+
+def test_folders_within_folders_are_removed_too(holdfast: CommandLine) -> None:
+    holdfast.write("folder/deeper/tenant.yaml", TENANT)
+    holdfast("apply", "-R", "-f", "folder")
+    assert holdfast("delete", "-R", "-f", "folder").stdout == "tenant/shop deleted\n"
+
+
+def test_a_region_that_does_not_fit_one_of_them_keeps_all(shop: CommandLine) -> None:
+    done = shop("delete", "workloads", "shop/web", "shop/mail", "--yes", "--region", "eu")
+    assert (done.exit_code, shop.platform.asked) == (2, [])
 
 
 @pytest.mark.parametrize("words", [[], ["workload"], ["workload", "web", "-f", "x.yaml"]])

@@ -43,6 +43,15 @@ def test_a_context_that_is_so_already_is_not_written_again(config: Path) -> None
     assert config.stat().st_mtime_ns == before
 
 
+def test_what_people_added_to_the_context_stays(config: Path) -> None:
+    dev.keep_context(URL, Path("/t"))
+    text = config.read_text(encoding="utf-8")
+    config.write_text(f"{text}    tenant: shop\n", encoding="utf-8")
+    dev.keep_context("http://127.0.0.1:7500", Path("/u"))
+    wanted = {"servers": ["http://127.0.0.1:7500"], "tokenFile": "/u", "tenant": "shop"}
+    assert read(str(config))["contexts"]["dev"] == wanted
+
+
 def test_a_configuration_that_cannot_be_read_is_left_alone_and_commands_say_it_all(config: Path) -> None:
     config.parent.mkdir()
     config.write_text("- no configuration\n", encoding="utf-8")

@@ -146,6 +146,13 @@ def test_only_workloads_are_scaled(shop: CommandLine) -> None:
     assert "tenant/shop has no replicas" in done.stderr
 
 
+@pytest.mark.parametrize("words", [["scale", "wl/shop/web", "--replicas", "9"], ["restart", "wl/shop/web"]])
+def test_a_workload_is_not_scaled_or_restarted_in_one_region(words: list[str], shop: CommandLine) -> None:
+    done = shop(*words, "--region", "eu")
+    assert (done.exit_code, shop.platform.asked) == (2, [])
+    assert "workloads are kept by the platform and not in regions" in done.stderr
+
+
 def test_a_restart_changes_the_template_and_nothing_else(shop: CommandLine) -> None:
     shop.platform.answers["PUT", "/v1/workloads/shop/web"] = shop.platform.objects["workloads", "shop/web"]
     done = shop("restart", "workload", "shop/web")

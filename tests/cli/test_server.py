@@ -96,6 +96,15 @@ def test_the_audit_says_who_did_what_when_and_how_it_ended(holdfast: CommandLine
     assert (named(query, "actor"), named(query, "command")) == ("person/oncall", "declare-lost")
 
 
+def test_the_audit_says_of_a_denial_whose_it_was_and_how_often_it_came(holdfast: CommandLine) -> None:
+    denial = {"at": stamp(-1), "actor": "person/risk", "command": "GET /v1/workloads", "outcome": "wrong-scope",
+              "revision": "44.0", "tenant": "bank", "count": 3}  # fmt: skip
+    holdfast.platform.answers["GET", "/v1/audit"] = {"items": [denial, {**denial, "tenant": "", "count": 1}]}
+    lines = holdfast("audit").stdout.splitlines()
+    assert lines[1].endswith("wrong-scope  tenant bank, 3 times")
+    assert lines[2].endswith("wrong-scope  -")
+
+
 @pytest.mark.parametrize("since", ["yesterday", "1 hour", "3x"])
 def test_since_is_a_time_or_how_long_ago(since: str, holdfast: CommandLine) -> None:
     assert holdfast("audit", "--since", since).exit_code == 2
@@ -180,10 +189,43 @@ def test_a_right_is_asked_for_as_one(holdfast: CommandLine) -> None:
     assert asked == {"right": "break-glass", "node": "n1", "region": "eu"}
 
 
+def test_a_command_of_regions_is_asked_of_a_region(holdfast: CommandLine) -> None:
+    holdfast.platform.answers["POST", "/v1/in/eu/can-i"] = {"allowed": True}
+    assert holdfast("can-i", "administer-node", "--region", "eu").stdout == "yes\n"
+    done = holdfast("can-i", "administer-node")
+    assert done.exit_code == 2
+    assert "--region NAME" in done.stderr
+
+
 def test_whoami_says_who_what_and_where(holdfast: CommandLine) -> None:
     found = {"principal": "person/oncall", "rights": ["read", "operate"], "scope": {"tenant": "", "region": "eu"}}
     holdfast.platform.answers["GET", "/v1/whoami"] = {**found, "expires": stamp(120)}
     same_as_golden("whoami", holdfast("whoami"))
+
+
+def test_whoami_and_version_ask_the_region_that_is_named(holdfast: CommandLine) -> None:
+    holdfast.platform.answers["GET", "/v1/in/eu/whoami"] = {"principal": "person/oncall"}
+    assert "person/oncall" in holdfast("whoami", "--region", "eu").stdout
+    holdfast.platform.answers["GET", "/v1/in/eu/status"] = {**STATUS, "version": "0.1.9"}
+    assert "server  0.1.9" in holdfast("version", "-r", "eu").stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["audit", "--tenant", "shop"], ["--region", "eu", "token", "list"], ["token", "revoke", "a", "-t", "shop"]],
+)
+def test_an_option_that_would_be_passed_over_is_refused(words: list[str], holdfast: CommandLine) -> None:
+    done = holdfast(*words)
+    assert (done.exit_code, holdfast.platform.asked) == (2, [])
+    assert "makes no difference here" in done.stderr
+
+
+def test_a_tenant_of_the_context_does_not_keep_from_the_audit(
+    holdfast: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_TENANT", "shop")
+    holdfast.platform.answers["GET", "/v1/audit"] = {"items": []}
+    assert holdfast("audit").exit_code == 0
 
 
 def test_whoami_without_a_token_ends_with_3(holdfast: CommandLine) -> None:

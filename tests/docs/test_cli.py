@@ -72,3 +72,12 @@ def test_every_exit_code_is_in_the_table(ending: Ending) -> None:
 @pytest.mark.parametrize("word", [*(f"--{name.replace('_', '-')}" for name in COMMON), *FIELDS])
 def test_every_common_option_and_field_of_a_context_is_in_the_table(word: str) -> None:
     assert f"`{word}`" in PAGE
+
+
+def test_every_benchmark_is_described_with_what_it_gave() -> None:
+    from holdfast.cli import bench
+
+    page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    wanted = [f"`holdfast bench {name}`" for name in getattr(get_command(bench.app), "commands", {})]
+    assert wanted
+    assert sorted(re.findall(r"^## (.+)$", page, re.MULTILINE)) == sorted(wanted)

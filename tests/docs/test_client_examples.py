@@ -1,18 +1,39 @@
-"""The examples of the client's guide are run, one after the other, against a server."""
+"""The examples of the client's guide are run, one after the other, against servers: two of a platform, and a region."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 from typing import Any
 
-from holdfast.host.local import LocalNetwork
-from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
-from tests.support.answers import Answers, BlockingAnswers
+from holdfast.core.model.secrets import spoken
+from holdfast.core.platform import commands as p
+from tests.support.loopback import serving
+from tests.support.platform import a_principal, a_region
+from tests.support.served import OPERATOR, a_class, a_tenant, secret_of
+from tests.support.wired import Wired
 
 GUIDE = Path(__file__).parents[2] / "docs" / "client.md"
-SERVER = "https://a.example:7400"
+
+
+async def a_platform(world: Wired) -> dict[str, str]:
+    """What the guide calls its servers and its tokens, and what those are here."""
+    first, second = await world.two()
+    client = await world.client(first)
+    assert [one.outcome for one in await client.batch([a_class(), a_tenant()])] == ["created"] * 2
+    for region in ("eu", "us"):
+        await first.submit(OPERATOR, p.Put(a_region(region)), key=region)
+        await first.submit(OPERATOR, p.Put(a_principal(f"region/{region}")), key=f"region/{region}")
+        token = world.token(f"region-{region}", f"region/{region}")
+        await first.submit(OPERATOR, p.Put(token), key=f"token of {region}")
+    eu = await world.region("eu", first, second)
+    await world.until(lambda: eu.state.tokens.get("operator") is not None)
+    return {
+        "https://a.example:7400": first.name,
+        "https://b.example:7400": second.name,
+        f"hf_ci_{'0' * 43}": spoken("operator", secret_of("operator")),
+        f"hf_us_{'0' * 43}": spoken("region-us", secret_of("region-us")),
+    }
 
 
 def examples() -> list[tuple[int, str]]:
@@ -25,20 +46,11 @@ def examples() -> list[tuple[int, str]]:
 def test_the_examples_of_the_guide_run() -> None:
     blocks = examples()
     assert len(blocks) > 8
-    names: dict[str, Any] = {"transport": BlockingAnswers(Answers())}
-    for above, block in blocks:
-        # Blank lines above, so that a failure names the line in the guide.
-        exec(compile("\n" * above + block, str(GUIDE), "exec"), names)
-    run_virtual(_follow(names["follow"]))
-
-
-async def _follow(example: Any) -> None:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop)
-    clock = VirtualClock(loop)
-    network = LocalNetwork(clock)
-    server, asker = network.join(SERVER), network.join("asker")
-    server.serve(Answers().serve)
-    await example(asker, clock)
-    await asker.close()
-    await server.close()
+    names: dict[str, Any] = {}
+    with serving(a_platform) as here:
+        for above, block in blocks:
+            for said, meant in here.items():
+                block = block.replace(said, meant)
+            # Blank lines above, so that a failure names the line in the guide.
+            exec(compile("\n" * above + block, str(GUIDE), "exec"), names)
+        names["transport"].close()

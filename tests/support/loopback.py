@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,6 +33,22 @@ LIMITS = Limits(writes_per_second=1_000_000, writes_burst=1_000_000, lists_at_a_
 @contextmanager
 def loopback() -> Iterator[dict[str, str]]:
     """The URLs of a `platform` and a `region` that run for as long as this is open, each with one of most things."""
+
+    async def both(world: Wired) -> dict[str, str]:
+        platform = await _platform(world)
+        region = await _region(world)
+        await _joined(platform, region)
+        for server in (platform, region):  # from now on, what waits for what never comes is told so soon
+            server.api.desk.limits = replace(LIMITS, timeout_ms=TIMEOUT_MS, timeout_most_ms=TIMEOUT_MS)
+        return {"platform": platform.name, "region": region.name}
+
+    with serving(both) as urls:
+        yield urls
+
+
+@contextmanager
+def serving(make: Callable[[Wired], Awaitable[dict[str, str]]]) -> Iterator[dict[str, str]]:
+    """What `make` tells of the servers that it starts, which run for as long as this is open."""
     ready: dict[str, str] = {}
     failed: list[BaseException] = []
     is_ready, loop = threading.Event(), asyncio.new_event_loop()
@@ -41,12 +57,7 @@ def loopback() -> Iterator[dict[str, str]]:
     async def serve() -> None:
         world = Wired(HttpWire(), LIMITS)
         try:
-            platform = await _platform(world)
-            region = await _region(world)
-            await _joined(platform, region)
-            for server in (platform, region):  # from now on, what waits for what never comes is told so soon
-                server.api.desk.limits = replace(LIMITS, timeout_ms=TIMEOUT_MS, timeout_most_ms=TIMEOUT_MS)
-            ready.update(platform=platform.name, region=region.name)
+            ready.update(await make(world))
             is_ready.set()
             await stop.wait()
         finally:

@@ -61,12 +61,19 @@ def with_tenant(source: Source, context: Context) -> Source:
 
 
 def by_region(sources: Sequence[Source], context: Context, asked: str) -> list[tuple[str, list[Source]]]:
-    """Which server gets what: what only a region keeps goes there, everything else to the platform."""
+    """Which server gets what: what only a region keeps goes there, everything else to the platform.
+
+    `asked` is what a flag said. Where nothing is for a region somebody meant something else by it, and is told.
+    """
     here: list[Source] = []
     there: list[Source] = []
     for source in sources:
         kind = find(source.document["kind"])
         (there if kind is not None and "platform" not in kind.ledger else here).append(source)
+    if asked and not there and here:
+        first = here[0]
+        said = f"--region {asked}: {named_in(first.document)} is kept by the platform and not in regions"
+        raise misused(f"{first.where()}: {said}", "leave --region out; where a workload may be, spec.placement says")
     return [(region, group) for region, group in (("", here), (asked or context.region, there)) if group]
 
 

@@ -25,7 +25,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="No more 
 SHOWN = 60
 
 
-@command(app)
+@command(app, without=("tenant",))
 def audit(
     options: Options,
     since: Since = "",
@@ -56,6 +56,10 @@ def _moment(text: str) -> str:
     return shown.later(-duration(text, "--since"))
 
 
+def _often(one: Mapping[str, Any]) -> bool:
+    return int(one.get("count") or 1) > 1
+
+
 def _what(one: Mapping[str, Any]) -> str:
     """What was asked, in few words; all of it is in JSON."""
     body = one.get("body")
@@ -66,5 +70,8 @@ def _what(one: Mapping[str, Any]) -> str:
             words = (inner.get("kind", ""), meta.get("tenant", ""), meta.get("name", ""))
             return "/".join(str(word) for word in words if word)
         body = {key: value for key, value in body.items() if value not in (None, "", [], {})}
+    if body is None:  # a denial: of whom it was asked, and how often
+        said = [f"tenant {one['tenant']}" if one.get("tenant") else "", f"{one['count']} times" if _often(one) else ""]
+        return ", ".join(filter(None, said)) or "-"
     text = shown.cell(body)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."

@@ -9,7 +9,7 @@ import typer
 from holdfast.cli import shown
 from holdfast.cli.commands import an_app, command
 from holdfast.cli.connect import as_trouble, connect
-from holdfast.cli.contexts import resolve
+from holdfast.cli.contexts import Context, resolve
 from holdfast.cli.options import Options, note
 from holdfast.cli.troubles import Ending, misused
 
@@ -26,7 +26,7 @@ Node = Annotated[str, typer.Option("--node", metavar="NAME", help="On this node.
 def can_i(options: Options, what: What, node: Node = "") -> int:
     """Ask whether you may send a command, or have a right, where --tenant, --region and --node say."""
     context = resolve(options)
-    client = connect(options, context)
+    client = connect(options, context, region=_whose(what, context))
     asked = {"right": what} if what in RIGHTS else {"command": what}
     try:
         answer = client.can_i(**asked, tenant=context.tenant, region=context.region, node=node)
@@ -39,3 +39,14 @@ def can_i(options: Options, what: What, node: Node = "") -> int:
     if answer.why:
         note(answer.why)
     return Ending.DONE if answer.allowed else Ending.REFUSED
+
+
+def _whose(what: str, context: Context) -> str:
+    """The region that knows this command; empty: the platform does, or nobody here can tell."""
+    from holdfast.api.documents.commands import tags
+
+    if what in RIGHTS or what in tags("platform") or what not in tags("region"):
+        return ""
+    if not context.region:
+        raise misused(f"{what} is sent to regions: to which?", f"`holdfast can-i {what} --region NAME`")
+    return context.region

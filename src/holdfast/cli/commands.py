@@ -7,13 +7,14 @@ command's name or after it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from holdfast.cli.options import Options, ended
 from holdfast.cli.shown import Data
+from holdfast.cli.troubles import misused
 
 #: The variable by which a shell asks for completions.
 COMPLETE = "_HOLDFAST_COMPLETE"
@@ -109,13 +110,23 @@ def an_app(help: str = "", **settings: Any) -> typer.Typer:
 Body = Callable[..., int | None]
 
 
-def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Callable[[Body], Body]:
-    """Make the function a command of the application. Its first argument is the `Options`."""
+def command(
+    app: typer.Typer, name: str | None = None, without: Sequence[str] = (), **settings: Any
+) -> Callable[[Body], Body]:
+    """Make the function a command of the application. Its first argument is the `Options`.
+
+    Those that it is `without` are refused: whoever says one means less than what the answer would tell of.
+    """
 
     def wrap(function: Body) -> Body:
         def run(ctx: typer.Context, **given: Any) -> None:
             options = _merged(ctx, {one: given.pop(one) for one in COMMON})
-            raise typer.Exit(ended(lambda: function(options, **given), options.verbose))
+
+            def act() -> int | None:
+                _refuse(options, without)
+                return function(options, **given)
+
+            raise typer.Exit(ended(act, options.verbose))
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         named = inspect.Parameter.KEYWORD_ONLY
@@ -134,6 +145,13 @@ def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Calla
         return function
 
     return wrap
+
+
+def _refuse(options: Options, without: Sequence[str]) -> None:
+    """Raise `Trouble` when an option was said that makes no difference here."""
+    for one in without:
+        if getattr(options, one):
+            raise misused(f"--{one} makes no difference here", "leave it out")
 
 
 def _merged(ctx: typer.Context, given: dict[str, Any]) -> Options:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import shown
-from holdfast.cli.commands import an_app, command, known_words
+from holdfast.cli.commands import Recursive, an_app, command, known_words
 from holdfast.cli.connect import Client, as_trouble, connect, is_missing
 from holdfast.cli.contexts import resolve
 from holdfast.cli.nouns import Named, region_for, the_kind, the_objects
@@ -36,6 +36,7 @@ def delete(
     options: Options,
     words: Words = None,
     filename: Files = None,
+    recursive: Recursive = False,
     yes: Yes = False,
     wait: Wait = False,
     ignore_not_found: IgnoreNotFound = False,
@@ -53,19 +54,18 @@ def delete(
         from holdfast.cli.files import read_all
 
         # The other way round: what refers to others goes before them.
-        sources = [with_tenant(source, context) for source in reversed(read_all(filename or []))]
+        sources = [with_tenant(source, context) for source in reversed(read_all(filename or [], recursive=recursive))]
         metas = [(the_kind(source.document["kind"]), source.document["metadata"]) for source in sources]
         objects = [Named(kind, meta.get("tenant") or "", meta["name"]) for kind, meta in metas]
+    # Before anything is removed: a region that does not fit one of them is wrong usage, and nothing was sent.
+    meant = [(one, region_for(one.kind, context, options.region)) for one in objects]
     if not _agreed(objects, yes):
         return Ending.REFUSED
-    ending = Ending.DONE
-    for one in objects:
-        client = connect(options, context, region=region_for(one.kind, context, options.region))
-        ending = max(ending, _removed(client, one, ignore_not_found))
-    for one in objects if wait else ():
-        client = connect(options, context, region=region_for(one.kind, context, options.region))
-        _gone(client, one, options)
-    return ending
+    endings = [_removed(connect(options, context, region=region), one, ignore_not_found) for one, region in meant]
+    for (one, region), ending in zip(meant, endings, strict=True):
+        if wait and ending is Ending.DONE:  # what was refused does not end, however long one waits
+            _gone(connect(options, context, region=region), one, options)
+    return max(endings)
 
 
 def _agreed(objects: Sequence[Named], yes: bool) -> bool:

@@ -64,12 +64,12 @@ def keep_context(server: str, token_file: Path) -> str:
 
 
 def _kept(server: str, token_file: Path) -> bool:
-    """Write the context; whether it is the current one."""
+    """Write the context; whether it is the current one. What people added to it, such as a tenant, stays."""
     path = Path(path_of(os.environ))
     kept = read(str(path))
     contexts = dict(kept.get("contexts") or {})
     current = kept.get("current") or CONTEXT
-    wanted = {"servers": [server], "tokenFile": str(token_file)}
+    wanted = {**(contexts.get(CONTEXT) or {}), "servers": [server], "tokenFile": str(token_file)}
     if contexts.get(CONTEXT) != wanted or kept.get("current") != current:
         config = {**kept, "current": current, "contexts": {**contexts, CONTEXT: wanted}}
         write_private(path, written(checked(config, str(path))))

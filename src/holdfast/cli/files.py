@@ -44,6 +44,8 @@ def read_all(paths: Sequence[str], *, recursive: bool = False) -> list[Source]:
             faults.append(str(unreadable))
     faults += [fault for source in found for fault in _faults(source)]
     faults += _doubles(found) if not faults else []
+    if not found and not faults:
+        raise misused(f"there is no document in {', '.join('stdin' if path == '-' else path for path in paths)}")
     if faults:
         raise misused(f"nothing was sent: {len(faults)} mistake{'s' if len(faults) > 1 else ''}", lines=faults)
     return sorted(found, key=lambda source: _place(source.document["kind"]))

@@ -8,7 +8,7 @@ from holdfast.cli import shown
 from holdfast.cli.commands import an_app, command
 from holdfast.cli.connect import as_trouble, connect
 from holdfast.cli.contexts import resolve
-from holdfast.cli.nouns import the_object
+from holdfast.cli.nouns import region_for, the_object
 from holdfast.cli.options import Options
 from holdfast.cli.scale import Words, the_workload
 
@@ -23,6 +23,7 @@ def restart(options: Options, words: Words) -> None:
     """
     context = resolve(options)
     workload = the_workload(the_object(words, context))
+    client = connect(options, context, region=region_for(workload.kind, context, options.region))
     now = shown.later(0)
 
     def change(found: dict[str, Any]) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def restart(options: Options, words: Words) -> None:
         return {**found, "spec": {**spec, "template": {**spec["template"], "restarted": now}}}
 
     try:
-        connect(options, context).edit("workloads", workload.name, change, tenant=workload.tenant)
+        client.edit("workloads", workload.name, change, tenant=workload.tenant)
     except Exception as error:
         raise as_trouble(error, options.verbose, what=str(workload)) from None
     shown.say(f"{workload} restarting since {now}")

@@ -10,7 +10,7 @@ from holdfast.cli import shown
 from holdfast.cli.commands import an_app, command, known_words
 from holdfast.cli.connect import as_trouble, connect
 from holdfast.cli.contexts import resolve
-from holdfast.cli.nouns import Named, the_object
+from holdfast.cli.nouns import Named, region_for, the_object
 from holdfast.cli.options import Options
 from holdfast.cli.troubles import misused
 
@@ -27,6 +27,7 @@ def scale(options: Options, words: Words, replicas: Replicas) -> None:
     """Change how many replicas a workload has. Everything else of it stays as it is."""
     context = resolve(options)
     workload = the_workload(the_object(words, context))
+    client = connect(options, context, region=region_for(workload.kind, context, options.region))
     before: list[int] = []
 
     def change(found: dict[str, Any]) -> dict[str, Any] | None:
@@ -36,7 +37,7 @@ def scale(options: Options, words: Words, replicas: Replicas) -> None:
         return {**found, "spec": {**found["spec"], "replicas": replicas}}
 
     try:
-        connect(options, context).edit("workloads", workload.name, change, tenant=workload.tenant)
+        client.edit("workloads", workload.name, change, tenant=workload.tenant)
     except Exception as error:
         raise as_trouble(error, options.verbose, what=str(workload)) from None
     same = before[-1] == replicas

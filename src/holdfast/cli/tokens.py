@@ -29,7 +29,7 @@ Replaces = Annotated[
 Overlap = Annotated[str, typer.Option("--overlap", metavar="TIME", help="How long the replaced one is still good.")]
 
 
-@command(app)
+@command(app, without=("tenant", "region"))
 def create(
     options: Options, principal: Principal = "", ttl: Ttl = "", name: Name = "", replaces: Replaces = "",
     overlap: Overlap = "1h",
@@ -81,7 +81,7 @@ def _retire(client: Client, name: str, overlap_ms: int) -> None:
     note(f"token/{name} is good until {done.object['spec']['expires']}; `holdfast token revoke {name}` ends it now")
 
 
-@command(app, "list")
+@command(app, "list", without=("tenant", "region"))
 def list_tokens(options: Options, principal: Principal = "", output: Printed = Data.TEXT) -> None:
     """List tokens: whose they are and until when. Secrets are known to nobody but their holders."""
     found = [
@@ -104,7 +104,7 @@ def _state(spec: dict[str, Any]) -> str:
     return "expired" if str(spec["expires"]) <= shown.later(0) else "good"
 
 
-@command(app)
+@command(app, without=("tenant", "region"))
 def revoke(options: Options, name: Annotated[str, typer.Argument(metavar="NAME", help="Which token.")]) -> None:
     """End a token now. It cannot be taken back."""
 

@@ -122,4 +122,11 @@ NEXT = {
     "outcome-unknown": "look whether it was done with `holdfast get`, or send the same again: apply may be repeated",
     "region-unreachable": "`holdfast status` shows when each region was last heard",
     "invalid": "`holdfast schema KIND` explains the fields",
+    "malformed": "`holdfast schema KIND` explains the fields",
+    "contradictory": "`holdfast schema KIND` explains the fields",
+    "priority": "`holdfast get tenants` shows which classes each may use",
+    "residency": "`holdfast get regions` shows where each is",
+    "rate-limited": "wait a moment; a tenant's rate is `submitsPerMinute` of its spec: `holdfast get tenants -o yaml`",
+    "read-only": "`holdfast status` shows why nothing can be written",
+    "expired": "give a time that is still to come",
 }

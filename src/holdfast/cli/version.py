@@ -25,7 +25,7 @@ def version(
     client: Annotated[bool, typer.Option("--client", help="Only this program's; ask no server.")] = False,
     output: Printed = Data.TEXT,
 ) -> None:
-    """Show the versions of this program and of the server, and whether they fit together."""
+    """Show the versions of this program and of the server, or with --region of that region's, and whether they fit."""
     found = {"client": holdfast.__version__}
     if not client:
         found |= _served(options)
@@ -40,7 +40,8 @@ def _served(options: Options) -> dict[str, Any]:
     from holdfast.cli.connect import as_trouble, connect
 
     try:
-        status = connect(options._replace(timeout=options.timeout or SHORT), resolve(options)).status()
+        hasty = options._replace(timeout=options.timeout or SHORT)
+        status = connect(hasty, resolve(options), region=options.region).status()
     except Exception as error:
         note(f"no server answered: {as_trouble(error, options.verbose)}")
         return {}

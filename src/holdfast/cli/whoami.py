@@ -14,8 +14,8 @@ app = an_app()
 
 @command(app)
 def whoami(options: Options, output: Printed = Data.TEXT) -> None:
-    """Show whom the server takes you for, what you may do and where."""
-    found = connect(options, resolve(options)).whoami()
+    """Show whom the server takes you for, what you may do and where; with --region, whom that region does."""
+    found = connect(options, resolve(options), region=options.region).whoami()
     if shown.printed(found, output):
         return
     scope = {key: value for key, value in (found.get("scope") or {}).items() if value}

@@ -144,7 +144,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Too large: a few clients fill the memory. Too small: large documents are refused with 413."),
     Setting("batch_items", Form.COUNT, "Documents in one batch, at most.",
             "Too many: one request keeps the leader's lane for people busy for long."),
-    Setting("writes_per_second", Form.COUNT, "How many commands a second one person or tenant may send, lastingly.",
+    Setting("writes_per_second", Form.COUNT, "Commands a second of one person; of a tenant: its `submitsPerMinute`.",
             "Too many: one script's loop takes the share of everybody else. Too few: rollouts of CI are told 429."),
     Setting("writes_burst", Form.COUNT, "How many of them may come at once before the rate counts.",
             "Smaller than a file that people apply: its last documents are told to come again."),

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.api.client import commands, objects
-from holdfast.api.client.objects import EDITS, LIST_STARTS, SLICE
+from holdfast.api.client.objects import EDITS, LIST_STARTS, SLICE, SLICE_BYTES
 from holdfast.api.client.problems import Conflict, Gone, NotFound, OutcomeUnknown, Problem, Unavailable
+from holdfast.host.transport import Reply
 from tests.support.scripted import SILENCE, UNREACHABLE, Script, ok, page, says, thing
 
 TENANT = thing("shop")
@@ -256,6 +257,15 @@ def test_a_batch_goes_in_slices_and_its_results_are_joined() -> None:
     assert sent == documents
 
 
+def test_large_documents_go_in_slices_that_a_server_takes() -> None:
+    large = [{**thing(f"t{number}"), "spec": {"note": "x" * 200_000}} for number in range(5)]
+    one = {"outcome": "created", "object": TENANT}
+    script = Script(ok({"items": [one, one]}), ok({"items": [one, one]}), ok({"items": [one]}))
+    assert len(script.play(objects.batch(script.caller(), large))) == 5
+    assert [json.loads(request.body)["items"] for request in script.requests] == [large[:2], large[2:4], large[4:]]
+    assert max(len(request.body) for request in script.requests) < SLICE_BYTES + 100
+
+
 def test_a_batch_of_one_slice_has_the_key_itself_and_an_empty_one_is_not_sent() -> None:
     script = Script(ok({"items": [{"outcome": "created", "object": TENANT}]}))
     caller = script.caller(tenant="shop")
@@ -370,6 +380,21 @@ def test_questions_go_where_they_belong() -> None:
     ]  # fmt: skip
     assert json.loads(script.requests[1].body) == {"command": "put-workload", "tenant": "shop"}
     assert script.requests[2].query == (("actor", "ci"), ("limit", "5"))
+
+
+def test_an_audit_goes_on_until_it_has_as_many_as_were_asked_for_or_the_log_is_at_its_end() -> None:
+    def told(*at: str, going_on: str = "") -> Reply:
+        return ok({"items": [{"at": one} for one in at], "metadata": {"continue": going_on} if going_on else {}})
+
+    script = Script(told("e", "d", going_on="9.2"), told(going_on="5.0"), told("c", "b", going_on="2.0"))
+    assert [one["at"] for one in script.play(commands.audit(script.caller(), limit=4))] == ["e", "d", "c", "b"]
+    assert [request.query for request in script.requests] == [
+        (("limit", "4"),),
+        (("limit", "2"), ("continue", "9.2")),
+        (("limit", "2"), ("continue", "5.0")),
+    ]
+    script = Script(told("b", going_on="9.0"), told())
+    assert len(script.play(commands.audit(script.caller(), limit=4))) == 1
 
 
 def test_an_audit_that_is_no_list_cannot_be_read() -> None:

@@ -311,6 +311,14 @@ def test_every_request_says_who_asks_and_how_long_they_wait() -> None:
     assert "secret" not in repr(caller.access)
 
 
+def test_what_a_server_said_is_told_rather_than_that_there_was_no_time_for_another_answer() -> None:
+    script = Script(says(504, "deadline"), SILENCE, took_ms=900)
+    with pytest.raises(Unavailable) as raised:
+        script.play(objects.get(script.caller(patience_ms=1_200, timeout_ms=1_000), "Tenant", "shop"))
+    assert len(script.sent) == 2
+    assert raised.value.problem.code == "deadline"
+
+
 def test_the_last_attempt_of_a_read_is_cut_short_and_that_of_a_write_is_not() -> None:
     def limits(write: bool) -> list[int]:
         script = Script(SILENCE)

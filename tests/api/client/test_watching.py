@@ -266,6 +266,7 @@ def test_a_wait_in_silence_ends_in_time_and_tells_what_was_seen_last(timeout_ms:
         script.play(wait_for(script.caller(), "Tenant", "a", is_ready, timeout_ms))
     assert raised.value.last == thing("a")
     assert timeout_ms <= script.now - START <= timeout_ms + 250
+    assert min(script.pauses, default=0) >= 0, "nobody can sleep for less than no time"
     assert len(script.opened) < 30
 
 

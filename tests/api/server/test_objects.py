@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.served import World, a_class, a_shop, a_tenant, a_workload, in_world
+from holdfast.api.documents.scalars import format_instant
+from tests.support.served import OPERATOR, World, a_class, a_shop, a_tenant, a_workload, in_world
 
 
 def test_an_object_is_created_then_unchanged_then_configured() -> None:
@@ -307,6 +308,15 @@ def test_an_operator_opens_and_ends_an_override_by_name() -> None:
         faulty = await world.ask("POST", "/v1/commands/open-override", body | {"action": "pause-autoscalar"})
         assert faulty.status == 422
         assert "pause-autoscaler" in faulty.json["errors"][0]["hint"]
+        soon = body | {"ends": format_instant(world.clock.wall() + 60_000)}
+        opened = await world.ask("POST", "/v1/commands/open-override", soon)
+        assert opened.status == 200, opened
+        in_force = (await world.ask("GET", "/v1/status")).json["overrides"]
+        assert [(one["spec"]["action"], one["status"]["owner"]) for one in in_force] == [("pause-autoscaler", OPERATOR)]
+        uid = opened.json["revision"]
+        ended = await world.ask("POST", "/v1/commands/end-override", {"uid": uid, "reason": "done"})
+        assert ended.status == 200, ended
+        assert (await world.ask("GET", "/v1/overrides")).json["items"] == []
 
     in_world(story)
 

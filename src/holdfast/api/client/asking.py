@@ -83,7 +83,7 @@ class Caller:
             try:
                 reply: Reply = yield Send(tries.server, request, limit)
             except TransportError as error:
-                tries.failed(error)
+                tries.failed(error, was_hurried=limit < self.access.timeout_ms)
             else:
                 if reply.status < 300:
                     tries.worked()

@@ -26,8 +26,13 @@ class Allowed(Struct, frozen=True):
     why: str = ""
 
 
+class _AuditMeta(Struct, frozen=True, rename={"going_on": "continue"}):
+    going_on: str = ""
+
+
 class _Audit(Struct):
     items: list[dict[str, Any]]
+    metadata: _AuditMeta = _AuditMeta()
 
 
 def command(caller: Caller, tag: str, fields: Document, *, idempotency_key: str = "") -> Call[Landed]:
@@ -67,10 +72,20 @@ def can_i(
 def audit(
     caller: Caller, *, since: str = "", actor: str = "", command: str = "", limit: int = 100
 ) -> Call[tuple[Document, ...]]:
-    """What was done lately and by whom, newest first."""
-    asked = (("since", since), ("actor", actor), ("command", command), ("limit", str(limit)))
-    query = tuple((name, value) for name, value in asked if value)
-    return tuple(decoded((yield from caller.read("GET", "/v1/audit", query)), _Audit).items)
+    """What was done lately and by whom, newest first: the newest `limit`, in as many pages as the server makes of them.
+
+    A server looks at a part of its log for each page, so a page may be empty and yet not be the last.
+    """
+    found: list[Document] = []
+    going_on = ""
+    while True:
+        asked = (("since", since), ("actor", actor), ("command", command), ("limit", str(limit - len(found))))
+        query = tuple((name, value) for name, value in (*asked, ("continue", going_on)) if value)
+        page = decoded((yield from caller.read("GET", "/v1/audit", query)), _Audit)
+        found += page.items
+        going_on = page.metadata.going_on
+        if not going_on or len(found) >= limit:
+            return tuple(found[:limit])
 
 
 def schema(caller: Caller, kind: str) -> Call[Document]:

@@ -97,9 +97,11 @@ class Tries:
         """What failed before is long ago: pauses begin anew."""
         self._pauses = 0
 
-    def failed(self, error: TransportError) -> None:
-        """The server could not be talked to."""
-        self._problem = problem_of(self.server, error)
+    def failed(self, error: TransportError, *, was_hurried: bool = False) -> None:
+        """The server could not be talked to. That it did not answer an attempt `was_hurried` by the end of our patience
+        says less than what a server said before."""
+        if not (was_hurried and self._problem.status):
+            self._problem = problem_of(self.server, error)
         self.may_be_done |= not isinstance(error, Unreachable)
         self._go(self._servers.after(self.server))
 

@@ -152,9 +152,8 @@ class Watching:
             yield Emit(Event(BOOKMARK, {}, self._token))
 
     def _pause(self, wait_ms: int) -> Call[None]:
-        left = self._left_ms()
-        if wait_ms:
-            yield Pause(int(min(wait_ms, left)))
+        if wait_ms and self._left_ms() > 0:  # a stream may have lasted a little longer than the wait
+            yield Pause(int(min(wait_ms, self._left_ms())))
         if self._left_ms() <= 0:
             raise TimeIsUp
 
