@@ -68,7 +68,7 @@ def described(ledger: str) -> dict[str, Operation]:
     """By verb and path: the operations of a server."""
     schema = schemathesis.openapi.from_dict(description(ledger))
     schema.config.generation.update(with_security_parameters=False, allow_extra_parameters=False)
-    statuses = [400, 403, 404, 405, 406, 409, 410, 412, 413, 415, 422, 428, 429, 502, 503, 504]
+    statuses = [400, 403, 404, 405, 406, 409, 410, 412, 413, 415, 422, 428, 429]
     schema.config.checks.negative_data_rejection.expected_statuses = [str(status) for status in statuses]
     found = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
     assert len(found) == sum(len(verbs) for verbs in description(ledger)["paths"].values())
@@ -167,6 +167,15 @@ def is_complete_with_its_path(case: Asked) -> bool:
     return jsonschema_rs.is_valid(kind_schema(kind.name), tree)
 
 
+def is_meant(response: Any) -> bool:
+    """A region that has no server here; a place in the log that is never reached, or not in so short a time."""
+    asked = response.request
+    if response.status_code == 502:
+        return "/v1/in/" in asked.path_url
+    said = f"{asked.path_url} {asked.headers}"
+    return response.status_code in (503, 504) and ("at-least" in said or "Holdfast-Timeout-Ms" in said)
+
+
 CHECKS = [
     checks.status_code_conformance,
     checks.content_type_conformance,
@@ -190,7 +199,7 @@ def fuzz(url: str, session: requests.Session, operation: Operation, mode: Genera
     def ask(case: Asked, known: bool) -> None:
         case = possible(case, known)
         response = case.call(url, session, {"Authorization": bearer("operator")})
-        assert response.status_code < 500 or response.status_code in (502, 503, 504), response.text
+        assert response.status_code < 500 or is_meant(response), response.text
         case.validate_response(response, CHECKS)
 
     ask()

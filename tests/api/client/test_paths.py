@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.api.client.access import Access, random_key, random_part
+from holdfast.api.client.access import Access, made_at, new_key, random_part
 from holdfast.api.client.paths import collection, plural, single, through
 from tests.support.scripted import Script
 
@@ -52,7 +52,9 @@ def test_a_client_needs_a_server() -> None:
 
 
 def test_keys_are_long_and_never_the_same_and_chance_is_a_part_of_one() -> None:
-    keys = {random_key() for _ in range(1_000)}
+    keys = {new_key(1_700_000_000_000) for _ in range(1_000)}
     assert len(keys) == 1_000
-    assert {len(key) for key in keys} == {32}
+    assert {len(key) for key in keys} == {38}
+    assert {made_at(key) for key in keys} == {1_700_000_000_000}
+    assert made_at("a-key-of-somebody-else") == 0
     assert all(0 <= random_part() < 1 for _ in range(1_000))

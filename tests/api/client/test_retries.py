@@ -7,6 +7,7 @@ import json
 import pytest
 
 from holdfast.api.client import objects
+from holdfast.api.client.access import new_key
 from holdfast.api.client.problems import (
     Conflict,
     Denied,
@@ -21,7 +22,7 @@ from holdfast.api.client.problems import (
 )
 from holdfast.api.client.tries import MOST_PAUSE_MS, NOT_DONE, RETRY_AFTER_MOST_MS
 from holdfast.host import errors
-from holdfast.host.transport import Reply
+from holdfast.host.transport import Reply, named
 from tests.support.scripted import SILENCE, UNREACHABLE, Outcome, Script, ok, says, thing
 
 TENANT = thing("shop")
@@ -330,3 +331,19 @@ def test_the_last_attempt_of_a_read_is_cut_short_and_that_of_a_write_is_not() ->
 
     assert limits(write=True) == [10_000, 10_000, 10_000]
     assert limits(write=False) == [10_000, 10_000, 4_700]
+
+
+def test_a_key_of_an_earlier_day_says_when_it_was_made() -> None:
+    """Beyond its window the server has forgotten it, and must not take the repeat for a new command."""
+    old = f"{1_700_000_000_000:013d}-{'a' * 24}"
+    script = Script(DONE)
+    script.now = 1_700_000_000_000 + 86_400_000
+    script.play(objects.put(script.caller(), TENANT, idempotency_key=old))
+    assert named(script.sent[-1].request.headers, "holdfast-sent") == "2023-11-14T22:13:20.000Z"
+
+
+def test_a_key_that_was_just_made_says_nothing_of_our_clock() -> None:
+    script = Script(DONE)
+    script.now = 1_700_000_000_000
+    script.play(objects.put(script.caller(), TENANT, idempotency_key=new_key(script.now - 1_000)))
+    assert named(script.sent[-1].request.headers, "holdfast-sent") == ""

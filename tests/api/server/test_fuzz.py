@@ -146,8 +146,17 @@ def test_no_request_is_answered_with_a_fault_of_ours(asked: list[Request]) -> No
     in_world(story)
 
 
+def _is_meant(request: Request, status: int) -> bool:
+    """A region that has no server here; a place in the log that is never reached, or not in so short a time."""
+    if status == 502:
+        return request.path.startswith("/v1/in/")
+    waits = any("at-least" in value for _, value in (*request.query, *request.headers))
+    hurries = any(name == "holdfast-timeout-ms" for name, _ in request.headers)
+    return status in (503, 504) and (waits or hurries)
+
+
 def _must_be_plain(request: Request, reply: Reply) -> None:
-    assert reply.status < 500 or reply.status in (502, 503, 504), (request, reply)
+    assert reply.status < 500 or _is_meant(request, reply.status), (request, reply)
     assert b"Traceback" not in reply.body
     if reply.status >= 400 and request.verb != "HEAD":
         problem = msgspec.json.decode(reply.body)

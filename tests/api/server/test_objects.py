@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.api.documents.scalars import format_instant
+from holdfast.host.transport import NoAnswer
 from tests.support.served import OPERATOR, World, a_class, a_shop, a_tenant, a_workload, in_world
 
 
@@ -348,5 +349,47 @@ def test_the_audit_comes_in_pages_without_gap_or_repeat() -> None:
         since = whole[3]["at"]
         newer = (await world.ask("GET", f"/v1/audit?limit=100&since={since}")).json["items"]
         assert newer == [item for item in whole if item["at"] >= since]
+
+    in_world(story)
+
+
+@pytest.mark.parametrize(
+    ("verb", "path"),
+    [("GET", "/v1/workloads?selectr=a"), ("DELETE", "/v1/workloads/shop/web?dryrun=All"), ("GET", "/v1/audit?actr=x")],
+)
+def test_a_parameter_that_nobody_would_look_at_is_refused_with_a_suggestion(verb: str, path: str) -> None:
+    async def story(world: World) -> None:
+        part = await a_shop(world)
+        await world.ask("PUT", "/v1/workloads/shop/web", a_workload())
+        answer = await world.ask(verb, path)
+        assert answer.status == 400
+        assert "did you mean" in answer.json["detail"]
+        assert len(part.state.workloads) == 1
+
+    in_world(story)
+
+
+def test_over_quota_is_queued_and_not_refused() -> None:
+    async def story(world: World) -> None:
+        await a_shop(world)
+        quota = {"kind": "Quota", "metadata": {"name": "shop"}, "spec": {"hard": {"cpu": 1}}}
+        assert (await world.ask("PUT", "/v1/quotas/shop", quota)).status == 201
+        assert (await world.ask("PUT", "/v1/workloads/shop/web", a_workload(replicas=100))).status == 201
+
+    in_world(story)
+
+
+def test_a_lost_answer_and_a_repeat_after_its_timeout_do_the_work_once() -> None:
+    async def story(world: World) -> None:
+        part = await a_shop(world)
+        request = world.request("PUT", "/v1/workloads/shop/web", a_workload(), key="lost")
+        with pytest.raises(NoAnswer):
+            await world.caller.ask("p1", request, 0)
+        await world.clock.sleep(1_000)
+        assert len(part.state.workloads) == 1
+        seq = part.state.facts.seq
+        again = await world.caller.ask("p1", request, 1_000)
+        assert (again.status, dict(again.headers)["holdfast-repeated"]) == (201, "true")
+        assert part.state.facts.seq == seq
 
     in_world(story)

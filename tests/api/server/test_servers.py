@@ -8,6 +8,7 @@ from holdfast.core.ledger.house import OpenSession, StartLog
 from holdfast.core.model.allotment import Purpose, Share, Stage
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
+from holdfast.host.transport import Reply, Request
 from holdfast.stores.memory import MemoryStore
 from tests.support.served import OPERATOR, Part, World, a_class, a_shop, a_tenant, a_workload, in_world
 
@@ -172,5 +173,31 @@ def test_status_tells_who_leads_how_old_it_is_and_what_waits() -> None:
         assert leading["degraded"] == []
         ready = await world.ask("GET", "/readyz", token="")
         assert ready.status == 200
+
+    in_world(story)
+
+
+def test_a_region_that_hangs_is_told_as_unreachable_since_when() -> None:
+    async def story(world: World) -> None:
+        platform = await a_shop(world)
+        spec = {"kind": "Region", "metadata": {"name": "eu"}, "spec": {"jurisdiction": "eu"}}
+        await world.ask("PUT", "/v1/regions/eu", spec)
+        await world.principal(platform, "region/eu")
+        await platform.submit("region/eu", OpenSession())
+        session = platform.state.session_of["region/eu"]
+        await platform.submit("region/eu", p.JoinRegion("eu", "log-eu", "hanging"), session=session, sequence=1)
+        hanging = world.network.join("hanging")
+
+        async def never(_request: Request) -> Reply:
+            await world.clock.sleep(3_600_000)
+            raise AssertionError
+
+        hanging.serve(never)
+        read = await world.ask("GET", "/v1/in/eu/nodes", holdfast_timeout_ms="2000")
+        assert (read.status, read.json["code"]) == (502, "region-unreachable")
+        assert "last heard at" in read.json["detail"]
+        write = await world.ask("PUT", "/v1/in/eu/nodes/n1", {}, holdfast_timeout_ms="2000")
+        assert (write.status, write.json["code"]) == (503, "outcome-unknown")
+        await hanging.close()
 
     in_world(story)

@@ -41,9 +41,16 @@ class Access(Struct, frozen=True, kw_only=True):
 # os.urandom rather than `secrets` and `random`: the same bytes, without modules that a command's start would pay for.
 
 
-def random_key() -> str:
-    """A new idempotency key: what `secrets.token_hex` gives."""
-    return os.urandom(16).hex()
+def new_key(at: int) -> str:
+    """A new idempotency key. It says when it was made, so that a repeat much later can be told from a first attempt."""
+    return f"{at:013d}-{os.urandom(12).hex()}"
+
+
+def made_at(key: str) -> int:
+    """When a key of ours was made, in milliseconds since 1970; 0 for a key that somebody else made."""
+    at, dash, rest = key.partition("-")
+    is_ours = dash and len(at) == 13 and at.isascii() and at.isdigit() and len(rest) == 24
+    return int(at) if is_ours else 0
 
 
 def random_part() -> float:
@@ -58,5 +65,6 @@ class Means(Struct, frozen=True):
     now: Callable[[], int]
     #: The calendar clock, for what machines say about when they first sent a command.
     wall: Callable[[], int]
-    keys: Callable[[], str] = random_key
+    #: Keys of one's own; None: new ones, which say when they were made.
+    keys: Callable[[], str] | None = None
     jitter: Callable[[], float] = random_part

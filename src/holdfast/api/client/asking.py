@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from holdfast.api.client.access import Access, Means
+from holdfast.api.client.access import Access, Means, made_at, new_key
 from holdfast.api.client.paths import through
 from holdfast.api.client.problems import SHOWN, Gone, OutcomeUnknown, Problem, Unavailable
 from holdfast.api.client.servers import Servers, Tokens
@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 LINEAR = "linear"
 KEY = "idempotency-key"
+SENT = "holdfast-sent"
+#: A key that is older than this is one of an earlier call.
+LATER_MS = 600_000
 
 
 class Caller:
@@ -49,7 +52,8 @@ class Caller:
 
     def key(self, given: str) -> str:
         """The idempotency key of a write: made once, and repeated with it."""
-        return given or self.means.keys()
+        keys = self.means.keys
+        return given or (keys() if keys is not None else new_key(self.means.wall()))
 
     def request(self, verb: str, path: str, query: Pairs = (), headers: Pairs = (), body: bytes = b"") -> Request:
         """A request of this client, with an end in time."""
@@ -95,11 +99,22 @@ class Caller:
 
     def write(self, request: Request, key: str, *, changes: bool = True) -> Call[Reply]:
         """A write under this key. From its answer on, reads see what it did; a dry run `changes` nothing."""
-        keyed = msgspec.structs.replace(request, headers=(*request.headers, (KEY, key)))
+        keyed = msgspec.structs.replace(request, headers=(*request.headers, (KEY, key), *self._first_sent(key)))
         reply = yield from self.ask(keyed, writes=changes, key=key)
         if changes:
             self.tokens.wrote(self.region, reply)
         return reply
+
+    def _first_sent(self, key: str) -> Pairs:
+        """When a write that is repeated much later was first sent: beyond their window keys are forgotten, and the
+        server must not take it for a new one. Of a key that was just made nothing is said: our clock may be wrong."""
+        at = made_at(key)
+        if not at or self.means.wall() - at < LATER_MS:
+            return ()
+        from datetime import UTC, datetime
+
+        said = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
+        return ((SENT, said.replace("+00:00", "Z")),)
 
     def read(self, verb: str, path: str, query: Pairs = (), *, level: str = "", body: bytes = b"") -> Call[Reply]:
         """A read that sees this client's own writes, or whatever the level says that the caller names.

@@ -16,7 +16,7 @@ from copy import copy
 from typing import Any, Protocol, TypeVar
 
 from holdfast.api.client import commands, objects, speaker, waiting
-from holdfast.api.client.access import Access, Means, random_key, random_part
+from holdfast.api.client.access import Access, Means, random_part
 from holdfast.api.client.asking import Caller
 from holdfast.api.client.commands import Allowed, Landed
 from holdfast.api.client.objects import PAGE, Applied, Listed, Written
@@ -60,7 +60,7 @@ class HoldfastSync:
         now: Callable[[], int] = even_ms,
         wall: Callable[[], int] = wall_ms,
         sleep: Callable[[float], None] = time.sleep,
-        keys: Callable[[], str] = random_key,
+        keys: Callable[[], str] | None = None,
         jitter: Callable[[], float] = random_part,
     ) -> None:
         self._transport = transport

@@ -163,14 +163,14 @@ def _writes(kind: Kind, where: list[Schema], shown: Schema, schemas: Schemas) ->
         "200": answer(f"The {kind.name} as it is now.", {JSON: or_gone}, "ETag", "Holdfast-Outcome"),
         "201": answer(f"The {kind.name} that was created.", {JSON: shown}, "ETag", "Holdfast-Outcome"),
     }
-    asked = [*where, *parameters("ifMatch", "ifNoneMatch", "key", "dryRun")]
+    asked = [*where, *parameters("ifMatch", "ifNoneMatch", "key", "sent", "dryRun")]
     put = _operation(
         f"put{kind.name}", f"Create or change a {kind.name}; {_LEFT_OUT}.", asked, done, body({JSON: written})
     )
     if not kind.deletable:
         return {"put": put}
     gone = {"200": answer(f"The {kind.name}: gone, or being deleted.", {JSON: or_gone}, "Holdfast-Outcome")}
-    asked = [*where, *parameters("ifMatch", "key", "dryRun")]
+    asked = [*where, *parameters("ifMatch", "key", "sent", "dryRun")]
     return {"put": put, "delete": _operation(f"delete{kind.name}", f"End a {kind.name}.", asked, gone)}
 
 
@@ -191,10 +191,9 @@ def _batch(ledger: str, schemas: Schemas) -> Schema:
     }
     result = {"type": "object", "properties": {"items": {"type": "array", "items": item}}, "required": ["items"]}
     done = {"200": answer("What became of each, in order.", {JSON: result})}
+    asked = parameters("key", "sent", "dryRun")
     summary = "Write many documents, each judged by itself, in order: one that is wrong does not keep the others."
-    return {
-        "/v1/batch": {"post": _operation("batch", summary, parameters("key", "dryRun"), done, body({JSON: request}))}
-    }
+    return {"/v1/batch": {"post": _operation("batch", summary, asked, done, body({JSON: request}))}}
 
 
 def _commands(ledger: str, schemas: Schemas) -> Schema:
@@ -204,7 +203,7 @@ def _commands(ledger: str, schemas: Schemas) -> Schema:
         schema = schemas.of(fields_of(command))
         done = {"200": answer(f"Done: {rule.side_effect}.", {JSON: ref("Done")})}
         summary = f"{' '.join((command.__doc__ or '').split())} Undone by: {rule.undone}."
-        asked = parameters("key", "dryRun")
+        asked = parameters("key", "sent", "dryRun")
         fields = body({JSON: schema}, required=any(field.required for field in fields_of(command).fields.values()))
         operation = _operation(f"command{command.__name__}", summary, asked, done, fields)
         paths[f"/v1/commands/{tag}"] = {"post": operation}

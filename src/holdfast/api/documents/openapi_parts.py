@@ -120,6 +120,7 @@ PARAMETERS: dict[str, Schema] = {
         like(KEY_PATTERN),
         required=True,
     ),
+    "sent": _header("Holdfast-Sent", "When a write that is repeated later was first sent.", INSTANT),
     "dryRun": _query("dryRun", "`All`: judge it, and write nothing.", {"type": "string", "enum": ["All"]}),
     "limit": _query("limit", "At most so many, and no more than the server gives at once.", _NUMBER),
     "continue": _query("continue", "Where the page before ended.", TEXT),

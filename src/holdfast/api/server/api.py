@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from holdfast.api.documents.faults import did_you_mean
 from holdfast.api.documents.kinds import KINDS, Kind
 from holdfast.api.problems import Problem, of_error, problem
 from holdfast.api.problems import reply as problem_reply
@@ -36,9 +37,14 @@ class Route(Struct, frozen=True):
     is_led: bool = False
     least: int = 0
     most: int = 0
+    #: Query parameters that it knows; None: whatever there is, for somebody else to judge.
+    asks: tuple[str, ...] | None = ("read",)
 
 
 _ANY = 64
+_DRY = ("dryRun", "read")
+_LISTED = ("limit", "continue", "selector", "tenant", "watch", "since", "initial", "read")
+_AUDITED = ("since", "actor", "command", "outcome", "limit", "continue", "read")
 #: Asked for thousands of times a second.
 _BRIEF = (ENVELOPES, RENEWALS)
 _VERBS = ("GET", "HEAD", "PUT", "POST", "DELETE")
@@ -52,16 +58,16 @@ _FIXED: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "status"): {"GET": Route(status.status)},
     ("v1", "whoami"): {"GET": Route(status.whoami)},
     ("v1", "can-i"): {"POST": Route(status.can_i)},
-    ("v1", "audit"): {"GET": Route(audit.audit)},
-    ("v1", "batch"): {"POST": Route(batches.batch, is_led=True)},
-    ("v1", "commands"): {"POST": Route(writing.command, is_led=True, least=1, most=1)},
+    ("v1", "audit"): {"GET": Route(audit.audit, asks=_AUDITED)},
+    ("v1", "batch"): {"POST": Route(batches.batch, is_led=True, asks=_DRY)},
+    ("v1", "commands"): {"POST": Route(writing.command, is_led=True, least=1, most=1, asks=_DRY)},
     ("v1", "envelopes"): {"POST": Route(machines.envelope, is_led=True)},
     ("v1", "envelopes", "batch"): {"POST": Route(machines.envelopes, is_led=True)},
     ("v1", "renewals"): {"POST": Route(machines.renewal, is_led=True)},
 }
 _ON_PLATFORM: dict[tuple[str, ...], dict[str, Route]] = {
-    ("v1", "shipments"): {"GET": Route(machines.shipped)},
-    ("v1", "in"): {verb: Route(to_region, least=2, most=_ANY) for verb in ("GET", "PUT", "POST", "DELETE")},
+    ("v1", "shipments"): {"GET": Route(machines.shipped, asks=None)},
+    ("v1", "in"): {verb: Route(to_region, least=2, most=_ANY, asks=None) for verb in ("GET", "PUT", "POST", "DELETE")},
 }
 
 
@@ -102,11 +108,11 @@ class Api:
         async def delete(desk: Desk, call: Call) -> Reply:
             return await writing.delete(desk, call, kind)
 
-        routes = {"GET": Route(read, most=_ANY)}
+        routes = {"GET": Route(read, most=_ANY, asks=_LISTED)}
         if ledger in kind.written_on:
-            routes["PUT"] = Route(put, is_led=True, least=1 + kind.tenanted, most=_ANY)
+            routes["PUT"] = Route(put, is_led=True, least=1 + kind.tenanted, most=_ANY, asks=_DRY)
         if ledger in kind.written_on and kind.deletable:
-            routes["DELETE"] = Route(delete, is_led=True, least=1 + kind.tenanted, most=_ANY)
+            routes["DELETE"] = Route(delete, is_led=True, least=1 + kind.tenanted, most=_ANY, asks=_DRY)
         return routes
 
     async def serve(self, request: Request) -> Reply | Flow:
@@ -117,7 +123,7 @@ class Api:
         except Trouble as error:
             found = problem_reply(error.problem, error.headers)
         except (Unavailable, ListAgain) as error:
-            found = problem_reply(of_error(error))
+            found = problem_reply(of_error(error, lane="reads" if request.verb in ("GET", "HEAD") else "operators"))
         except TimeoutError:
             found = problem_reply(problem("deadline", "not answered in time; a write may have been done"))
         except Exception as error:
@@ -144,6 +150,7 @@ class Api:
             raise Trouble(problem("not-reached", f"{desk.ledger.identity.server} is loading its state"))
         caller = None if route.is_open else self._caller(request, rest)
         call = Call(request, rest, caller, desk.limits)
+        _must_know(route, request)
         if len(request.body) > desk.limits.body_bytes:
             raise Trouble(_too_large(len(request.body), desk.limits.body_bytes))
         async with asyncio.timeout(call.timeout_ms / 1000):
@@ -177,6 +184,14 @@ class Api:
             desk.denials.note("nobody", f"{request.verb} /{'/'.join(endpoint)}", found.code)
             raise Trouble(found)
         return found
+
+
+def _must_know(route: Route, request: Request) -> None:
+    """Refuse a parameter that nobody would look at: a misspelt `dryRun` would do what was only to be tried."""
+    for name, _ in request.query:
+        if route.asks is not None and name not in route.asks:
+            hint = did_you_mean(name, route.asks)
+            raise Trouble(problem("unreadable", f"there is no parameter {name[:80]!r} here{hint and '; ' + hint}"))
 
 
 def _too_large(size: int, most: int) -> Problem:

@@ -73,7 +73,7 @@ async def _newest(desk: Desk, call: Call, asked: Asked) -> Reply:
             skip = 0
         last = max(stop, last - STEP)
         await asyncio.sleep(0)
-    more = {"continue": f"{last - 1}.0"} if last > 1 and len(items) < asked.limit else {}
+    more = {"continue": f"{last - 1}.0"} if last > 1 else {}
     return answer({"kind": "AuditList", "items": items, "metadata": more})
 
 

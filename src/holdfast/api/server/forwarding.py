@@ -36,7 +36,7 @@ async def to_leader(desk: Desk, call: Call) -> Reply:
         raise Trouble(problem("not-leading", f"{leader} leads: with a certificate, ask it directly"))
     desk.meters.count("api_forwarded")
     try:
-        return await desk.transport.ask(leader, _onward(call.request), call.timeout_ms)
+        return await desk.transport.ask(leader, _onward(call.request), _part(call.timeout_ms))
     except Unreachable as error:
         raise Trouble(problem("not-leading", f"{leader} leads and cannot be reached: {error}")) from error
     except TransportError as error:
@@ -59,7 +59,7 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
     try:
         if named(onward.query, "watch") in ("true", "1"):
             return await _flow(desk, call, region, onward)
-        return await desk.transport.ask(region.status.address, onward, call.timeout_ms)
+        return await desk.transport.ask(region.status.address, onward, _part(call.timeout_ms))
     except Declined as error:
         return error.reply
     except TransportError as error:
@@ -92,6 +92,11 @@ async def _flow(desk: Desk, call: Call, region: Region, onward: Request) -> Flow
     relayed = messages()
     await anext(relayed)
     return Flow(relayed, headers=((LEDGER, f"region/{region.meta.name}"),))
+
+
+def _part(timeout_ms: int) -> int:
+    """Less than the whole time: that the other did not answer in it is an answer too, and has to be given in time."""
+    return max(1, timeout_ms * 4 // 5)
 
 
 def _onward(request: Request) -> Request:
