@@ -92,6 +92,7 @@ def differences(model: Model, state: RegionState) -> list[str]:
             (model.platform_log, model.platform_term, model.cursor, model.jurisdiction),
             (state.place.platform_log, state.place.platform_term, state.place.cursor, state.place.jurisdiction),
         ),
+        "list": ((model.listing, model.swept, model.listed), _ledger_list(state)),
         "overrides": (set(model.overrides), {uid for uid, _ in state.overrides.items()}),
     }  # fmt: skip
     return [_told(name, mine, theirs) for name, (mine, theirs) in pairs.items() if mine != theirs]
@@ -127,6 +128,14 @@ def _ledger_room(state: RegionState, uid: int) -> tuple[Amounts, Amounts, Amount
         devices = {f"device/{i}": getattr(d, name) for i, d in enumerate(room.devices) if getattr(d, name)}
         parts.append({**amounts(getattr(room, name)), **devices})
     return parts[0], parts[1], parts[2], sorted(room.ports)
+
+
+def _ledger_list(state: RegionState) -> tuple[Any, ...]:
+    listing = state.place.listing
+    if listing is None:
+        return None, None, ()
+    names = tuple(frozenset(state.listed[part]) for part in range(listing.parts))
+    return (listing.log_id, listing.term, listing.to), listing.swept, names
 
 
 def _charges(model: Model) -> dict[str, Amounts]:

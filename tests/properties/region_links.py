@@ -20,6 +20,7 @@ from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.tenancy import Token, TokenSpec
 from holdfast.core.region import commands as c
+from holdfast.host.link.parts import in_parts
 from tests.properties.region_program import Program
 from tests.properties.region_world import (
     ACCOUNTS,
@@ -182,7 +183,7 @@ def gone(p: Program) -> Envelope[Any] | None:
 
 
 def full_list(p: Program) -> Envelope[Any] | None:
-    """Everything that is known, but for a thing or two; from this log or from another."""
+    """Everything that is known, but for a thing or two, or many; from this log or from another. Its first part."""
     model, chance = p.model, p.chance
     grants = [
         c.GrantShipped(account, grant.version + chance.below(2), Resources(**_core(grant.target)), p.at + DAY)
@@ -206,8 +207,26 @@ def full_list(p: Program) -> Envelope[Any] | None:
     ]
     if chance.one_in(2):
         puts.pop(chance.below(len(puts)))
+    if chance.one_in(4):
+        first = chance.below(len(puts))
+        del puts[first : first + 8]
     log_id = model.platform_log if chance.one_in(2) else model.platform_log + "'"
-    return step(p, *puts, full=True, log_id=log_id[:32], to=model.cursor + chance.below(3))
+    meant = step(p, *puts, full=True, log_id=log_id[:32], to=model.cursor + chance.below(3))
+    parts = tuple(in_parts(meant.command, chance.pick((3, 8, len(puts))), 1 << 20))
+    p.lists = {**p.lists, list_of(meant.command): parts}
+    return replace(meant, command=parts[0])
+
+
+def list_of(command: c.Ship) -> tuple[str, int, int]:
+    """What a list is told apart by."""
+    return command.log_id, command.term, command.to
+
+
+def next_part(p: Program) -> Envelope[Any] | None:
+    """The next part of the list under way; its last part again while there is more to take away."""
+    parts = p.lists.get(p.model.listing) if p.model.listing is not None else None
+    number = len(p.model.listed) - (p.model.swept is not None)
+    return p.envelope(LINK, parts[number]) if parts is not None and number < len(parts) else None
 
 
 def _core(target: dict[str, int]) -> dict[str, Any]:

@@ -311,8 +311,27 @@ def broken_stream(p: Program) -> Envelope[Any] | None:
         replace(command, gone=(c.Gone("moon", "1"),)),
         replace(command, gone=(c.Gone("assignment", "first"),)),
         replace(command, term=model.platform_term + 1),
+        replace(command, part=1),
+        replace(command, last=False),
+        replace(command, full=True, part=-1),
+        replace(command, full=True, gone=(c.Gone("token", "never-was"),)),
+        replace(command, full=True, part=1, log_id=chance.pick((model.platform_log, "log-other"))),
+        replace(command, full=True, part=1, to=model.cursor),
     )
+    if model.listing is not None and chance.one_in(2):
+        return replace(meant, command=stray_part(p, command))
     return replace(meant, command=chance.pick(wrong))
+
+
+def stray_part(p: Program, command: c.Ship) -> c.Ship:
+    """Parts of the list under way that came already, or are not next; of another one; of an older term."""
+    assert p.model.listing is not None
+    log_id, term, to = p.model.listing
+    number = p.chance.below(len(p.model.listed) + 3)
+    stray = replace(command, log_id=log_id, term=term, to=to, full=True, part=number, last=p.chance.one_in(2))
+    return p.chance.pick(
+        (stray, stray, replace(stray, to=to + 1), replace(stray, term=term - 1), replace(stray, log_id="log-other"))
+    )
 
 
 def few_keys(p: Program) -> Envelope[Any]:

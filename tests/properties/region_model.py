@@ -58,6 +58,10 @@ class Model:
     platform_log: str = ""
     platform_term: int = 0
     cursor: int = 0
+    #: The full list under way, by its log, term and position; what each part named; what was last told to be gone.
+    listing: tuple[str, int, int] | None = None
+    listed: tuple[frozenset[tuple[str, str]], ...] = ()
+    swept: tuple[str, str] | None = None
     principals: dict[str, Principal] = field(default_factory=dict)
     sessions: dict[int, Session] = field(default_factory=dict)
     keys: dict[tuple[str, str], Key] = field(default_factory=dict)

@@ -17,6 +17,8 @@ from tests.properties.region_model_senders import Sender
 from tests.properties.region_model_things import Grant, Node, amounts, larger, plus
 
 STEPS_MAX = 10_000
+#: So many objects are gone at once with the last part of a list: few here, so that it takes its time.
+GONE_MAX = 4
 Overshoots = dict[tuple[str, str], int]
 #: By kind: whether its key is a number.
 KINDS = {
@@ -65,34 +67,77 @@ def ship(model: Model, command: c.Ship, sender: Sender) -> Code | None:
     refused = _refuse_cursor(model, command) or _refuse_contents(model, command)
     if refused is not None:
         return refused
-    missing = _missing(model, command) if command.full else []
+    puts = () if _goes_on(model, command) else command.puts
+    missing, ended = _list(model, command) if command.full else ([], True)
     moved = model.jurisdiction
-    for put in command.puts:
+    for put in puts:
         _put(model, put, anew=command.log_id != model.platform_log)
     for gone in (*command.gone, *missing):
         _gone(model, gone, sender.at)
-    told = {put.assignment.uid for put in command.puts if isinstance(put, c.AssignmentShipped)}
+    told = {put.assignment.uid for put in puts if isinstance(put, c.AssignmentShipped)}
     told |= {int(gone.key) for gone in (*command.gone, *missing) if gone.kind == "assignment"}
     for uid, assignment in model.assignments.items():
         if uid in told or model.jurisdiction != moved:
             open_breaches(model, overshoots_of_assignment(model, assignment))
-    model.platform_log, model.platform_term, model.cursor = command.log_id, command.term, command.to
+    if ended:
+        model.platform_log, model.platform_term, model.cursor = command.log_id, command.term, command.to
+        model.listing, model.listed, model.swept = None, (), None
     return None
+
+
+def _list(model: Model, command: c.Ship) -> tuple[list[c.Gone], bool]:
+    """What this part takes away, and whether the list ends with it."""
+    if not _goes_on(model, command):
+        before = model.listed if command.part else ()
+        model.listing, model.swept = (command.log_id, command.term, command.to), None
+        model.listed = (*before, frozenset(map(name_of, command.puts)))
+    if not command.last:
+        return [], False
+    missing = _missing(model)
+    if len(missing) <= GONE_MAX:
+        return missing, True
+    last = missing[GONE_MAX - 1]
+    model.swept = last.kind, last.key
+    return missing[:GONE_MAX], False
+
+
+def _goes_on(model: Model, command: c.Ship) -> bool:
+    """Whether all of this list was named, and this last part only goes on to take away the rest."""
+    is_last = command.full and command.last and command.part == len(model.listed) - 1
+    return is_last and model.swept is not None and model.listing == (command.log_id, command.term, command.to)
 
 
 def _refuse_cursor(model: Model, command: c.Ship) -> Code | None:
     if len(command.puts) + len(command.gone) > STEPS_MAX:
         return Code.TOO_LARGE
+    if command.full and (command.gone or command.part < 0):
+        return Code.MALFORMED
+    if not command.full and (command.part or not command.last):
+        return Code.MALFORMED
     same_log = command.log_id == model.platform_log
     if same_log and command.term < model.platform_term:
         return Code.STALE
+    if model.listing is not None and model.listing[0] == command.log_id and command.term < model.listing[1]:
+        return Code.STALE
     if command.full:
-        return Code.ALREADY if same_log and command.to < model.cursor else None
+        return _refuse_part(model, command)
     if not same_log:
         return Code.DIVERGED
     if command.to <= model.cursor:
         return Code.ALREADY
-    return None if command.after == model.cursor else Code.GAP
+    return None if command.after == model.cursor and model.listing is None else Code.GAP
+
+
+def _refuse_part(model: Model, command: c.Ship) -> Code | None:
+    here = len(model.listed)
+    if model.listing == (command.log_id, command.term, command.to):
+        if _goes_on(model, command) or (command.part == here and model.swept is None):
+            return None
+        return Code.ALREADY if command.part < here else Code.GAP
+    behind = model.cursor - command.to if command.log_id == model.platform_log else -1
+    if behind > 0 or (behind == 0 and command.part > 0):
+        return Code.ALREADY
+    return Code.DIVERGED if command.part > 0 else None
 
 
 def _refuse_contents(model: Model, command: c.Ship) -> Code | None:
@@ -119,12 +164,16 @@ def _refuse_contents(model: Model, command: c.Ship) -> Code | None:
     return Code.MALFORMED if odd else None
 
 
-def _missing(model: Model, command: c.Ship) -> list[c.Gone]:
-    """What a full list does not name is gone; the operator that this log began with is not the platform's to take."""
-    named = set(map(name_of, command.puts))
+def _missing(model: Model) -> list[c.Gone]:
+    """What a full list does not name is gone, templates last; the operator that this log began with is not the
+    platform's to take."""
+    named = {name for part in model.listed for name in part}
     own = {("principal", p.meta.name) for p in model.principals.values() if p.meta.created_by == "ledger"}
     known = [(kind, str(key)) for kind in KINDS for key in table_of(model, kind)]
-    return [c.Gone(kind, key) for kind, key in known if (kind, key) not in named | own]
+    ordered = sorted((kind == "template", (kind, key)) for kind, key in known)
+    if model.swept is not None:
+        ordered = [one for one in ordered if one > (model.swept[0] == "template", model.swept)]
+    return [c.Gone(*name) for _, name in ordered if name not in named | own]
 
 
 def _put(model: Model, put: c.Shipped, *, anew: bool) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+from unittest import mock
 
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from holdfast.core.ledger.house import OpenSession
 from holdfast.core.ledger.table import TableSpec
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.region import commands as c
+from holdfast.core.region import listing
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from tests.properties.region_compare import (
@@ -29,6 +31,7 @@ from tests.properties.region_compare import (
 )
 from tests.properties.region_judge import Verdict, judge, remember
 from tests.properties.region_model import Model
+from tests.properties.region_model_shipping import GONE_MAX
 from tests.properties.region_world import Chance
 from tests.support.region import CLASSES, ROOT, RegionBench, a_principal
 from tests.support.snapshots import restored
@@ -50,6 +53,8 @@ class Tally:
     codes: Counter[Code] = field(default_factory=Counter)
     part_codes: Counter[Code] = field(default_factory=Counter)
     edges: Counter[tuple[Phase, Phase, str]] = field(default_factory=Counter)
+    #: What became of full lists that came in more than one part, or took away more than one record holds.
+    lists: Counter[str] = field(default_factory=Counter)
     programs: int = 0
 
     def count(self, command: Any, verdict: Verdict, before: Model, after: Model) -> None:
@@ -60,9 +65,23 @@ class Tally:
             self.accepted[name] += 1
             self.part_codes.update(verdict.parts.values())
             self.edges.update(edges_taken(command, verdict, before, after))
+            if isinstance(command, c.Ship) and command.full:
+                self.lists.update(becoming_of_lists(before, after))
         else:
             self.refused[name] += 1
             self.codes[verdict.code] += 1
+
+
+def becoming_of_lists(before: Model, after: Model) -> Iterator[str]:
+    """What a part of a full list has done, in a word or two."""
+    if after.listing is None:
+        yield from ["ended"] if before.listing is not None else []
+    elif before.listing not in (None, after.listing):
+        yield "replaced"
+    elif after.swept is not None:
+        yield "swept"
+    else:
+        yield "went on" if before.listing is not None else "begun"
 
 
 def edges_taken(command: Any, verdict: Verdict, before: Model, after: Model) -> Iterator[tuple[Phase, Phase, str]]:
@@ -113,6 +132,8 @@ class Program:
         self.keys = 0
         self.accepted: list[Envelope[Any]] = []
         self.story: list[str] = []
+        #: The parts of every full list that was thought of.
+        self.lists: dict[tuple[str, int, int], tuple[c.Ship, ...]] = {}
 
     @property
     def at(self) -> int:
@@ -147,7 +168,8 @@ class Program:
         """Let both judge it, and compare everything."""
         verdict, after = judge(self.model, envelope, self.at)
         self.story.append(f"at {self.at}: {envelope}\n    {verdict}")
-        answer = self.bench.give(envelope)
+        with mock.patch.object(listing, "GONE_MAX", GONE_MAX):
+            answer = self.bench.give(envelope)
         compare_answers(answer, verdict)
         if isinstance(answer, Landed):
             adopt_epochs(after, self.bench.state)
@@ -162,6 +184,14 @@ class Program:
 
     def send(self, actor: str, command: Any, **fields: Any) -> Verdict:
         return self.give(self.envelope(actor, command, **fields))
+
+    def crash(self) -> None:
+        """Another server leads from now on, and knows what is logged: nothing else was in memory."""
+        before = self.bench.state
+        self.bench.state = restored(before.fork(), SmallState())
+        same_rows(before, self.bench.state, "crash")
+        self.tally.lists["crashed"] += 1
+        self.story.append("a crash")
 
     def finish(self) -> None:
         """A replay of the log, and a snapshot taken and restored, give this very state."""

@@ -36,7 +36,7 @@ GOOD: tuple[tuple[int, intents.Intent], ...] = (
     (6, intents.forget_assignment), (4, intents.close_breach), (4, intents.override), (3, intents.keep_house),
     (10, intents.open_session), (3, intents.end_session), (12, intents.register_node), (5, intents.administer_node),
     (2, intents.judge_node), (2, intents.remove_node), (11, links.change), (4, links.renewal), (2, links.gone),
-    (2, links.full_list), (4, links.other_accounts),
+    (4, links.full_list), (4, links.other_accounts),
 )  # fmt: skip
 #: How many intents are thought of, and how often each, before one is sent that the model refuses.
 INTENTS, TRIES = 3, 3
@@ -74,7 +74,9 @@ def next_envelope(p: Program) -> Envelope[Any] | None:
         return chance.pick(p.accepted)
     if roll >= 15:
         return chance.weighed(MISCHIEF)(p)
-    found, refused = links.machines_back(p) if chance.one_in(2) else None, None
+    found, refused = links.machines_back(p) if chance.one_in(2) and p.model.listing is None else None, None
+    if p.model.listing is not None and chance.one_in(2):
+        found = links.full_list(p) if chance.one_in(8) else links.next_part(p) or links.full_list(p)
     for intent in [chance.weighed(GOOD) for _ in range(INTENTS)]:
         for _ in range(TRIES):
             found = found or intent(p)
@@ -97,6 +99,8 @@ def walk(p: Program, steps: Sequence[int]) -> None:
             if seed:
                 p.chance = Chance(random.Random(seed))
                 p.bench.at += p.chance.weighed(WAITS)
+                if p.model.listing is not None and p.chance.one_in(6):
+                    p.crash()
                 envelope = next_envelope(p)
                 if envelope is not None:
                     p.give(envelope)

@@ -81,6 +81,11 @@ def test_repeats_of_machines_and_of_people_occur(tally: Tally) -> None:
     assert tally.repeated["AdministerNode"]
 
 
+def test_lists_in_parts_go_on_end_and_are_given_up_across_crashes(tally: Tally) -> None:
+    assert set(tally.lists) == {"begun", "went on", "swept", "ended", "replaced", "crashed"}
+    assert min(tally.lists.values()) >= 20
+
+
 def test_most_edges_of_the_table_are_taken_and_no_others(tally: Tally) -> None:
     assert set(tally.edges) <= set(EDGE_BY_KEY)
     assert len(tally.edges) >= EDGES_TAKEN_LEAST
@@ -97,5 +102,5 @@ def tables(tally: Tally) -> str:
     lines += [f"{'all':<20}{sums[0]:>9}{sums[1]:>9}{sums[2]:>9}", "", f"{'code':<22}{'commands':>9}{'parts':>9}"]
     codes = sorted({*tally.codes, *tally.part_codes})
     lines += [f"{code:<22}{tally.codes[code]:>9}{tally.part_codes[code]:>9}" for code in codes]
-    lines += ["", f"{len(tally.edges)} of {len(EDGE_BY_KEY)} edges were taken"]
+    lines += ["", f"{len(tally.edges)} of {len(EDGE_BY_KEY)} edges were taken", f"lists: {dict(tally.lists)}"]
     return "\n".join(lines)

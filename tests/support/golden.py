@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 from msgspec.structs import replace
@@ -25,10 +26,11 @@ from holdfast.core.model.tenancy import Token, TokenSpec
 from holdfast.core.model.workload import Apart, Spread
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
+from holdfast.core.region import listing
 from holdfast.core.region.book import REGION
 from tests.support.golden_defaults import keep_defaults
 from tests.support.golden_platform import platform_story
-from tests.support.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template
+from tests.support.region import LINK, REPLICA, ROOT, SCHEDULER, RegionBench, a_template
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 BOOKS: dict[str, Book[Any]] = {"region": REGION, "platform": PLATFORM}
@@ -70,6 +72,7 @@ def region_story() -> RegionBench:
     _recovery(bench, second)
     _steering(bench)
     _endings(bench, first)
+    _list(bench)
     bench.accept("ledger", RecordDigest(bench.state.facts.seq, state_digest(bench.state)))
     return bench
 
@@ -135,6 +138,25 @@ def _endings(bench: RegionBench, first: int) -> None:
     bench.ship(gone=(c.Gone("token", "ci"), c.Gone("override", "9")))
     denial = Denial("person/clerk", "GET /v1/nodes Node", "no-right", "", 2, bench.at, bench.at)
     bench.accept("ledger", RecordDenials((denial,)))
+
+
+def _list(bench: RegionBench) -> None:
+    """Everything again, in three parts, but for a policy and its validity; and the first part of another list."""
+    state = bench.state
+    things: tuple[c.Shipped, ...] = (
+        c.RegionShipped("eu", "eu"),
+        *(c.TemplateShipped(digest, one) for digest, one in state.templates.items()),
+        *(c.ClassShipped(one) for one in state.classes.values()),
+    )
+    people = tuple(c.PrincipalShipped(one) for name, one in state.principals.items() if name != ROOT)
+    work = (
+        *(c.GrantShipped(one.account, one.version, one.target, one.ends) for one in state.allowances.values()),
+        *(c.AssignmentShipped(one) for one in state.assignments.values()),
+    )
+    with mock.patch.object(listing, "GONE_MAX", 1):
+        bench.ship_list(things, people, work)
+    cursor = state.place.cursor
+    bench.accept(LINK, c.Ship("log-restored", 1, 0, cursor + 1, things, full=True, last=False))
 
 
 def main() -> None:

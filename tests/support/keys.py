@@ -58,6 +58,7 @@ REGION_TOLD: dict[str, Told] = {
     "breaches": _of_breach,
     "platform_overrides": lambda uid, _row, _: [("platform-override", uid)],
     "leaving": lambda digest, _row, _: [("template", digest)],
+    "listed": lambda _part, _row, state: [("cursor", state.place.listing.log_id)],
 }
 
 
@@ -146,6 +147,9 @@ def _only_heir(old: Any, new: Any) -> bool:
 
 
 def _goes_unsaid(table: str, old: Any, new: Any, keys: tuple[Key, ...]) -> bool:
-    """A template that was leaving goes with its last use, which is told under whatever used it."""
+    """A template that was leaving goes with its last use, which is told under whatever used it. What a list has named
+    goes with its end, or with the beginning of another one, which may be of another log."""
+    if table == "listed" and old is not None:
+        return bool({kind for kind, _ in keys} & {"cursor"})
     with_last_use = table in ("templates", "leaving") and old is not None and new is None
     return with_last_use and any(kind == "workload" for kind, _ in keys)

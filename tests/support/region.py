@@ -133,6 +133,16 @@ class RegionBench:
         self._cursor += 1
         return self.accept(LINK, c.Ship("log-platform", 1, after, self._cursor, puts, gone, full))
 
+    def ship_list(self, *parts: tuple[Any, ...]) -> None:
+        """A full list in these parts, to its end."""
+        self._cursor += 1
+        for number, puts in enumerate(parts):
+            last = number == len(parts) - 1
+            part = c.Ship("log-platform", 1, 0, self._cursor, puts, full=True, part=number, last=last)
+            self.accept(LINK, part)
+            while last and self.state.place.listing is not None:
+                self.accept(LINK, part)
+
     def open_session(self, actor: str) -> int:
         revision = self.accept(actor, OpenSession()).revision
         session = self.state.session_of.get(actor)

@@ -16,7 +16,7 @@ from holdfast.core.model.topology import Effect, Taint
 from holdfast.core.model.workload import Spread
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
-from holdfast.core.region.state import RegionState
+from holdfast.core.region.state import Listing, RegionState
 from tests.core.plants import Wrong, found_both_ways, names, told
 from tests.support.region import REPLICA, SCHEDULER, RegionBench, a_template, an_assignment
 
@@ -103,6 +103,14 @@ def share_more_of_a_device_than_there_is(state: RegionState) -> None:
 
 def give_a_port_twice(state: RegionState) -> None:
     change(state, "slots", SECOND, ports=state.slots[FIRST].ports)
+
+
+def forget_what_a_list_named(state: RegionState) -> None:
+    state.place = replace(state.place, listing=Listing("log-platform", 1, 99, 1))
+
+
+def keep_names_of_no_list(state: RegionState) -> None:
+    state.listed.put(0, ())
 
 
 def charge_nobody(state: RegionState) -> None:
@@ -257,6 +265,8 @@ PLANTS: list[tuple[str, Wrong]] = [
     ("region.references", lose_an_heir),
     ("region.pending", hold_while_waiting),
     ("region.pending", rest_in_released),
+    ("region.lists", forget_what_a_list_named),
+    ("region.lists", keep_names_of_no_list),
     *(("region.counts", miscount(table)) for table in COUNTS),
     ("region.counts", forget_a_sum),
     ("region.counts", owe_protected_tenants_nothing),

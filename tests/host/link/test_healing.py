@@ -6,6 +6,7 @@ side that are killed and replaced, and a platform that snapshots and trims its l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -23,12 +24,14 @@ from holdfast.core.model.control import Action, PolicyDocument
 from holdfast.core.model.tenancy import Right
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import ASSIGNMENT, GRANT
+from holdfast.core.region import listing
 from holdfast.core.region.book import REGION
 from holdfast.host.errors import Unavailable
 from holdfast.host.ledger import Role
 from holdfast.host.link import shipping
 from holdfast.host.link.wire import Beat, read_message
 from holdfast.host.snapshots import Keeping
+from holdfast.host.transport import NoAnswer
 from tests.support.host import until
 from tests.support.link import LinkWorld, PlatformServer, RegionServer, differences, linked
 from tests.support.platform import (
@@ -51,7 +54,7 @@ CHANGES = (
     "principal", "drop-principal", "token", "class", "place", "override", "end-override", "policy", "workload",
     "assign", "assign", "assign", "end-assignment", "drop-workload", "grant",
 )  # fmt: skip
-FAULTS = ("cut", "heal", "lose", "twice", "drop", "kill-platform", "kill-region", "wait")
+FAULTS = ("cut", "heal", "lose", "twice", "drop", "break", "kill-platform", "kill-region", "wait")
 
 
 class Play:
@@ -155,6 +158,8 @@ class Play:
             region.line.fate = lambda message: [message, message]
         elif what == "drop":
             region.line.fate = lambda message: [message] if isinstance(read_message(message), Beat) else []
+        elif what == "break":
+            region.line.fate = _breaking_after(a + b)
         elif what == "kill-platform":
             await self._replace(self.platforms, await self.leader())
         elif what == "kill-region":
@@ -184,6 +189,19 @@ class Play:
         await until(lambda: platform.state.regions["eu"].status.cursor == region.state.place.cursor, self.world.clock)
 
 
+def _breaking_after(messages: int) -> Callable[[bytes], list[bytes]]:
+    """A stream that breaks after so many messages, once."""
+    left = [messages]
+
+    def fate(message: bytes) -> list[bytes]:
+        left[0] -= 1
+        if left[0] == 0:
+            raise NoAnswer("the stream broke")
+        return [message]
+
+    return fate
+
+
 steps = st.one_of(
     st.tuples(st.just("change"), st.sampled_from(CHANGES), numbers, numbers),
     st.tuples(st.just("fault"), st.sampled_from(FAULTS), numbers, numbers),
@@ -202,5 +220,9 @@ def test_after_any_changes_and_faults_the_region_has_what_the_platform_has_for_i
             await (play.change if kind == "change" else play.fault)(what, a, b)
         await play.end()
 
-    with mock.patch.object(shipping, "STEP_OBJECTS", step_objects):
+    with (
+        mock.patch.object(shipping, "STEP_OBJECTS", step_objects),
+        mock.patch.object(shipping, "PART_OBJECTS", 2),  # every list comes in parts
+        mock.patch.object(listing, "GONE_MAX", 1),
+    ):
         linked(story)

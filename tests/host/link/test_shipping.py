@@ -146,6 +146,45 @@ def test_without_a_cursor_a_full_list_comes_first() -> None:
     linked(story)
 
 
+def test_a_full_list_comes_in_parts_of_one_moment_and_then_what_changed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shipping, "PART_OBJECTS", 2)
+
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        for number in range(3):
+            await platform.put(a_principal(f"person/{number}"))
+        session, position = await joined(platform), head(platform)
+        messages = stream(platform, session)
+        found = [await anext(messages)]
+        await platform.put(a_principal("person/meanwhile"))
+        found += await first_of(messages, 3)
+        ships = [message.ship for message in found if isinstance(message, Shipment)]
+        assert [(ship.full, ship.part, ship.last) for ship in ships] == [
+            (True, 0, False), (True, 1, False), (True, 2, True), (False, 0, True),
+        ]  # fmt: skip
+        assert [ship.to for ship in ships[:3]] == [position] * 3
+        assert [message.whole for message in found] == [False, False, True, True]
+        assert objects(found[3]) == [("principal", "person/meanwhile")]
+        assert ships[3].after == position
+
+    linked(story)
+
+
+def test_a_list_ends_where_the_session_that_asked_for_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipping, "PART_OBJECTS", 1)
+
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        messages = stream(platform, await joined(platform))
+        assert isinstance(await anext(messages), Shipment)
+        await joined(platform)
+        assert [message async for message in messages] == []
+
+    linked(story)
+
+
 def test_from_a_cursor_comes_only_what_changed_after_it_in_one_step_to_the_head() -> None:
     async def story(world: LinkWorld) -> None:
         platform = await world.a_platform()

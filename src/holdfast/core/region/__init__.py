@@ -21,6 +21,7 @@
 - `nodes`       what agents, operators and node health say of nodes
 - `breaches`    promises that the world has broken: open, with an owner and a deadline
 - `shipping`    what the platform ships, applied with its cursor in one step
+- `listing`     the parts of a full list, and what is gone with the last
 - `shipped`     what those events do
 - `releasing`   the end of a binding epoch
 - `sessions`    what the end of an agent's session means for its node

@@ -277,7 +277,8 @@ class Gone(Row, frozen=True):
 class Ship(Row, frozen=True, tag="ship"):
     """A step of the platform's log, filtered for this region: what changed between two cursors.
 
-    A full list starts from nothing: what it does not name is gone.
+    A full list starts from nothing: what it does not name is gone. It comes in parts, counted from 0, all with the
+    position of the whole; what a later object needs is in the same part or an earlier one.
     """
 
     log_id: str
@@ -287,6 +288,8 @@ class Ship(Row, frozen=True, tag="ship"):
     puts: tuple[Shipped, ...] = ()
     gone: tuple[Gone, ...] = ()
     full: bool = False
+    part: int = 0
+    last: bool = True
 
 
 RegionCommand = (

@@ -152,11 +152,28 @@ class BreachClosed(Row, frozen=True, tag="breach-closed"):
 
 
 class CursorMoved(Row, frozen=True, tag="cursor-moved"):
-    """Everything up to this point of the platform's log is applied: the region's acknowledgement."""
+    """Everything up to this point of the platform's log is applied: the region's acknowledgement. It ends a list."""
 
     log_id: str
     term: int
     cursor: Revision
+
+
+class ListTaken(Row, frozen=True, tag="list-taken"):
+    """A part of a full list is applied: what it named. Part 0 begins a list, in place of any other."""
+
+    log_id: str
+    term: int
+    to: Revision
+    part: int
+    names: tuple[tuple[str, str], ...]
+
+
+class ListSwept(Row, frozen=True, tag="list-swept"):
+    """All parts of the list are applied, and what it does not name is gone up to this object."""
+
+    log_id: str
+    last: Gone
 
 
 class PlaceStored(Row, frozen=True, tag="place-stored"):
@@ -216,7 +233,7 @@ RegionEvent = (
     HouseEvent | OverrideOpened | OverrideEnded
     | NodeStored | NodeRemoved | SlotsOpened | SlotsRetargeted | SlotsPlaced | SlotsBound | SlotsMoved | SlotsStopping
     | SlotsReleased | SlotsAdopted | AssignmentForgotten | PendingReported | HoldStored | HoldEnded
-    | BreachOpened | BreachClosed | CursorMoved | PlaceStored | TemplateStored | TemplateLeaving | AssignmentStored
-    | AllowanceStored
+    | BreachOpened | BreachClosed | CursorMoved | ListTaken | ListSwept | PlaceStored | TemplateStored | TemplateLeaving
+    | AssignmentStored | AllowanceStored
     | ClassStored | PrincipalStored | TokenStored | PolicyStored | ValidityStored | OverrideStored | ShippedGone
 )  # fmt: skip

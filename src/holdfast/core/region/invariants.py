@@ -116,6 +116,13 @@ def pending_holds_nothing(at: Places) -> Iterator[str]:
             yield f"slot {key} rests in released"
 
 
+def lists_kept(at: Places) -> Iterator[str]:
+    listing = at.state.place.listing
+    kept = sorted(part for part, _ in at.state.listed.unordered())
+    if kept != list(range(listing.parts if listing is not None else 0)):
+        yield f"names of parts {kept} are kept, and of the list under way is known: {listing}"
+
+
 def counts_agree(at: Places) -> Iterator[str]:
     return at.miscounts()
 
@@ -188,6 +195,7 @@ INVARIANTS: tuple[Invariant[RegionState], ...] = (
     _promise("region.epochs", "Uids and epochs are revisions of this log and only grow.", ALWAYS, Class.LEDGER, epochs_grow),
     _promise("region.references", "What a slot or hold refers to exists.", ALWAYS, Class.LEDGER, references_hold),
     _promise("region.pending", "What waits holds nothing but its charge, and nothing rests in released.", ALWAYS, Class.LEDGER, pending_holds_nothing),
+    _promise("region.lists", "What each part of a full list has named is known until the list ends, and no longer.", ALWAYS, Class.LEDGER, lists_kept),
     _promise("region.counts", "Every count and index is what its rows add up to.", ALWAYS, Class.MERGEABLE, counts_agree),
     _promise(CAPACITY, "What stands on a node is no more than the node has.", AT_COMMIT, Class.LEDGER, within_capacity),
     _promise(ALLOWED, "Nothing stands where a taint evicts it or the node is kept for others.", AT_COMMIT, Class.LEDGER, where_allowed),

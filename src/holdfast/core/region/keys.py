@@ -33,7 +33,7 @@ KINDS: dict[str, str] = {
     VALIDITY: "Which policy is valid, by scope: a tenant, or empty for everywhere.",
     PLATFORM_OVERRIDE: "An override of the platform, by its uid there.",
     REGION: "This region by name: where it lies.",
-    CURSOR: "How far the platform's log is applied, by that log's id.",
+    CURSOR: "How far the platform's log, or a full list of it, is applied, by that log's id.",
 }
 
 #: What the platform calls them when they are gone, and the kind they are here, with whether their ids are numbers.
@@ -104,6 +104,8 @@ KEYS: Mapping[type, KeysOf] = {
     e.BreachOpened: lambda event, _: _breached(event.breach.invariant, event.breach.key),
     e.BreachClosed: lambda event, _: _breached(event.invariant, event.key),
     e.CursorMoved: lambda event, _: ((CURSOR, event.log_id),),
+    e.ListTaken: lambda event, _: ((CURSOR, event.log_id),),
+    e.ListSwept: lambda event, _: ((CURSOR, event.log_id),),
     e.PlaceStored: lambda event, _: ((REGION, event.place.name),),
     e.TemplateStored: lambda event, _: ((TEMPLATE, event.digest),),
     e.TemplateLeaving: lambda event, _: ((TEMPLATE, event.digest),),

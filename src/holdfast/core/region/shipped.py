@@ -11,12 +11,35 @@ from holdfast.core.model.placement import Use
 from holdfast.core.model.resources import NOTHING, above_zero, subtract
 from holdfast.core.region import events as e
 from holdfast.core.region.index import count_template, owed, shift_shield
-from holdfast.core.region.state import RegionState
+from holdfast.core.region.state import Listing, RegionState
 
 
 def cursor_moved(state: RegionState, event: e.CursorMoved, stamp: Stamp) -> None:
+    _forget_list(state)
     place = state.place
     state.place = replace(place, platform_log=event.log_id, platform_term=event.term, cursor=event.cursor)
+
+
+def list_taken(state: RegionState, event: e.ListTaken, stamp: Stamp) -> None:
+    if event.part == 0:
+        _forget_list(state)
+    state.listed.put(event.part, event.names)
+    listing = Listing(event.log_id, event.term, event.to, event.part + 1)
+    state.place = replace(state.place, listing=listing)
+
+
+def list_swept(state: RegionState, event: e.ListSwept, stamp: Stamp) -> None:
+    listing = state.place.listing
+    assert listing is not None, "only a list is swept"
+    state.place = replace(state.place, listing=replace(listing, swept=(event.last.kind, event.last.key)))
+
+
+def _forget_list(state: RegionState) -> None:
+    listing = state.place.listing
+    if listing is not None:
+        for part in range(listing.parts):
+            state.listed.drop(part)
+        state.place = replace(state.place, listing=None)
 
 
 def place_stored(state: RegionState, event: e.PlaceStored, stamp: Stamp) -> None:
@@ -99,6 +122,8 @@ GONE_FROM = {
 
 APPLY_SHIPPED: dict[type, Any] = {
     e.CursorMoved: cursor_moved,
+    e.ListTaken: list_taken,
+    e.ListSwept: list_swept,
     e.PlaceStored: place_stored,
     e.TemplateStored: template_stored,
     e.TemplateLeaving: template_leaving,

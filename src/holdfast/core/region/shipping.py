@@ -1,7 +1,8 @@
 """Ship: a step of the platform's log, applied with its cursor in one record (RULES 14).
 
 At or before the cursor it is dropped; a gap stops the stream; another log needs a full list, in which what is missing
-is gone. The region settles each grant itself, from what it has charged: `limit = max(target, charged)` (RULES 7).
+is gone (see `listing`). The region settles each grant itself, from what it has charged: `limit = max(target, charged)`
+(RULES 7).
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from holdfast.core.region import commands as c
 from holdfast.core.region import events as e
 from holdfast.core.region.breaches import assignment_overshoots, opened
 from holdfast.core.region.charging import charged
+from holdfast.core.region.listing import is_own, is_swept_on, refuse_part, taken
 from holdfast.core.region.shipped import GONE_FROM
-from holdfast.core.region.state import RegionState
+from holdfast.core.region.state import Place, RegionState
 
 STEPS_MAX = 10_000
 
@@ -32,14 +34,15 @@ def ship(state: RegionState, command: c.Ship, case: Case) -> Accepted | Refused:
         return refused
     events: list[Any] = []
     anew = command.log_id != state.place.platform_log
-    for put in command.puts:
+    for put in () if is_swept_on(state.place, command) else command.puts:
         events.extend(_put(state, put, anew=anew))
-    gone = (*command.gone, *_missing(state, command)) if command.full else command.gone
+    gone, ending = list(command.gone), [e.CursorMoved(command.log_id, command.term, command.to)]
+    if command.full:
+        gone, ending = taken(state, command, tuple(map(name_of, command.puts)))
     for one in sorted(gone, key=lambda one: one.kind == "template"):  # a template goes after those who used it
         events.extend(_gone(state, one, case))
     events.extend(_breached(state, events, case))
-    events.append(e.CursorMoved(command.log_id, command.term, command.to))
-    return Accepted(tuple(events))
+    return Accepted((*events, *ending))
 
 
 def _refuse_cursor(state: RegionState, command: c.Ship) -> Refused | None:
@@ -47,20 +50,30 @@ def _refuse_cursor(state: RegionState, command: c.Ship) -> Refused | None:
     facts = {"log_id": place.platform_log, "term": place.platform_term, "cursor": place.cursor}
     if len(command.puts) + len(command.gone) > STEPS_MAX:
         return Refused(Code.TOO_LARGE, f"a step has at most {STEPS_MAX} objects", facts)
+    if command.part < 0 or (command.gone if command.full else command.part or not command.last):
+        return Refused(Code.MALFORMED, "only a list has parts, and it says what there is", facts)
     same_log = command.log_id == place.platform_log
-    if same_log and command.term < place.platform_term:
-        return Refused(Code.STALE, f"term {place.platform_term} was seen; {command.term} is over", facts)
+    seen = _term_seen(place, command.log_id)
+    if command.term < seen:
+        return Refused(Code.STALE, f"term {seen} was seen; {command.term} is over", facts)
     if command.full:
-        if same_log and command.to < place.cursor:
-            return Refused(Code.ALREADY, "the cursor is past this list", facts)
-        return None
+        return refuse_part(place, command, facts)
     if not same_log and place.platform_log:
         return Refused(Code.DIVERGED, f"this region follows log {place.platform_log}: a full list is needed", facts)
     if command.to <= place.cursor:
         return Refused(Code.ALREADY, "the cursor is past this step", facts)
+    if place.listing is not None:
+        return Refused(Code.GAP, f"a full list is under way: part {place.listing.parts} is the next", facts)
     if command.after != place.cursor:
         return Refused(Code.GAP, f"the next step begins after {place.cursor}, this one after {command.after}", facts)
     return None
+
+
+def _term_seen(place: Place, log_id: str) -> int:
+    """The latest term of a log from which anything was applied here."""
+    seen = place.platform_term if log_id == place.platform_log else 0
+    begun = place.listing.term if place.listing is not None and log_id == place.listing.log_id else 0
+    return max(seen, begun)
 
 
 def _refuse_puts(state: RegionState, command: c.Ship) -> Refused | None:
@@ -139,7 +152,7 @@ def _gone(state: RegionState, one: c.Gone, case: Case) -> list[Any]:
     table, numeric = GONE_FROM[one.kind]
     key: Any = int(one.key) if numeric else one.key
     stored = state.table(table).get(key)
-    if stored is None or _is_own(one.kind, stored):
+    if stored is None or is_own(one.kind, stored):
         return []
     if one.kind == "grant" and charged(state, key) != NOTHING:
         known = state.allowances[key]
@@ -152,23 +165,6 @@ def _gone(state: RegionState, one: c.Gone, case: Case) -> list[Any]:
             return [e.AssignmentStored(replace(assignment, stage=Stage.ENDED, shares=(), ordinals=()))]
         return [e.AssignmentForgotten(assignment.uid, assignment.workload)]
     return [e.ShippedGone(one)]
-
-
-def _missing(state: RegionState, command: c.Ship) -> list[c.Gone]:
-    """What a full list does not name. A principal that this region's own log began with stays."""
-    named = {(kind, key) for kind, key in map(name_of, command.puts)}
-    found = []
-    for kind in sorted((*GONE_FROM, "template")):
-        table = GONE_FROM[kind][0] if kind in GONE_FROM else "templates"
-        for key, value in state.table(table).items():
-            if not _is_own(kind, value) and (kind, str(key)) not in named:
-                found.append(c.Gone(kind, str(key)))
-    return found
-
-
-def _is_own(kind: str, stored: Any) -> bool:
-    """The operator that this region's own log began with is not the platform's to take away."""
-    return kind == "principal" and bool(stored.meta.created_by == "ledger")
 
 
 def name_of(put: c.Shipped) -> tuple[str, str]:

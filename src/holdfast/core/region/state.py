@@ -14,15 +14,35 @@ from holdfast.core.model.tenancy import PriorityClass, Token
 from holdfast.core.model.topology import Node
 from holdfast.core.model.workload import Template
 
+#: What a shipped object is told apart by: the tag of its kind, and its key as text.
+Name = tuple[str, str]
+
+
+class Listing(Row, frozen=True):
+    """A full list under way: of which log, term and position, and how many of its parts are here.
+
+    `swept`: all are, and of what they do not name everything up to this name is gone; None: more parts are to come.
+    """
+
+    log_id: str
+    term: int
+    to: Revision
+    parts: int
+    swept: Name | None = None
+
 
 class Place(Row, frozen=True):
-    """Which region this is, where it lies, and how far it has applied the platform's log."""
+    """Which region this is, where it lies, and how far it has applied the platform's log.
+
+    While a full list is under way that is not the place of any one moment: the cursor is where it was before.
+    """
 
     name: str = ""
     jurisdiction: str = ""
     platform_log: str = ""
     platform_term: int = 0
     cursor: Revision = 0
+    listing: Listing | None = None
 
 
 class RegionState(LedgerState):
@@ -45,6 +65,7 @@ class RegionState(LedgerState):
         TableSpec("breaches", tuple[str, str], Breach),
         TableSpec("platform_overrides", int, Override),
         TableSpec("leaving", str, bool),
+        TableSpec("listed", int, tuple[Name, ...]),
         TableSpec("node_names", str, int, derived=True),
         TableSpec("ordinals", int, tuple[int, ...], SOME, derived=True),
         TableSpec("tallies", int, tuple[int, ...], SOME, derived=True),
@@ -76,6 +97,8 @@ class RegionState(LedgerState):
     platform_overrides: Table[Revision, Override]
     #: Templates that the platform no longer ships and that are still in use here.
     leaving: Table[str, bool]
+    #: By part of the full list under way: what it named.
+    listed: Table[int, tuple[Name, ...]]
     node_names: Table[str, Revision]
     #: What stands on each node. Stored, though it is a sum, for its revision: by it a stale proposal is told apart.
     rooms: Table[Revision, Room]

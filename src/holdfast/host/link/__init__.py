@@ -8,6 +8,7 @@
 - `wire`       what is sent: `Shipment`, `Beat`
 - `content`    which objects of the platform a region has a copy of, and what a change means for it
 - `gathered`   what a stream has heard of and not told yet
+- `parts`      a full list, cut
 - `shipping`   the platform's side: one stream for each region
 - `speaker`    the region's voice at the platform: a session, numbered commands, heartbeats, whoever leads
 - `offset`     how far two ledger times are apart, and what ends when in ours

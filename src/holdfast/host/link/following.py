@@ -1,7 +1,8 @@
 """The region's end of the stream: each step becomes part of the region's own log, with its cursor, in one commit.
 
 Nothing here has to be remembered: where to go on from is in the region's state, moved by the commit that applies a
-step (RULES 14). Whatever breaks, the next stream begins there; a step that comes twice is dropped by the ledger.
+step (RULES 14). Whatever breaks, the next stream begins there; a step that comes twice is dropped by the ledger. So is
+how far a full list has come: one that was begun and did not end is asked for again.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import Token, show
 from holdfast.core.model.shapes import Instant
+from holdfast.core.region.commands import Ship
 from holdfast.core.region.state import RegionState
 from holdfast.host.errors import Unavailable
+from holdfast.host.group_commit import Answered
 from holdfast.host.journal import Journal
 from holdfast.host.leader import Leader
 from holdfast.host.link.speaker import SessionOver, Speaker, ToldToStop
@@ -114,7 +118,7 @@ class Following:
             ("region", self._speaker.region),
             ("log", place.platform_log),
             ("term", str(place.platform_term)),
-            ("cursor", show(0 if self._wants_list else place.cursor)),
+            ("cursor", show(0 if self._wants_list or place.listing is not None else place.cursor)),
             ("session", show(self._speaker.session)),
         )
         return Request("GET", SHIPMENTS, query, self._speaker.headers())
@@ -142,23 +146,34 @@ class Following:
         self._speaker.offset.heard(message.at, self._leader.term.now())
         if isinstance(message, Shipment):
             await self._apply(server, message)
+        elif message.whole and self._is_listing():
+            raise _Broken("list-unfinished")  # its sender believes that it has told everything
         self._outlook.hear(message, server, self._leader.term.clock.boot())
 
     async def _apply(self, server: str, shipment: Shipment) -> None:
         """Make a step part of the region's log, with its cursor; or break, and begin again where that is."""
         ship, offset = shipment.ship, self._speaker.offset
         step = replace(ship, puts=tuple([offset.in_our_time(put) for put in ship.puts]))
-        try:
-            answer = await self._leader.submit(Envelope(ACTOR, step, self._leader.term.now()))
-        except Unavailable as error:
-            self._outlook.trouble = f"this region cannot apply what was shipped: {error}"
-            raise _Broken(error.code) from error
-        if isinstance(answer, Refused) and answer.code is not Code.ALREADY:
+        answer = await self._submit(step)
+        while isinstance(answer, Landed) and step.full and step.last and self._is_listing():
+            answer = await self._submit(step)  # more was gone than one record holds
+        if not isinstance(answer, Refused):
+            self._wants_list = False
+        elif answer.code is not Code.ALREADY:
             self._refused(server, answer, shipment)
         self._meters.count("link_steps", kind="list" if ship.full else "step")
         self._meters.count("link_objects", len(ship.puts) + len(ship.gone))
-        self._wants_list = False
         self._outlook.applied.set()
+
+    async def _submit(self, step: Ship) -> Answered:
+        try:
+            return await self._leader.submit(Envelope(ACTOR, step, self._leader.term.now()))
+        except Unavailable as error:
+            self._outlook.trouble = f"this region cannot apply what was shipped: {error}"
+            raise _Broken(error.code) from error
+
+    def _is_listing(self) -> bool:
+        return self._leader.term.durable.state.place.listing is not None
 
     def _refused(self, server: str, answer: Refused, shipment: Shipment) -> None:
         """A later term was heard of: somebody else leads there. All else is mended by a full list, if by anything."""

@@ -2,6 +2,7 @@
 
     cursor in this log ──▶ watch from there ──▶ steps ──▶ ...        nothing for a second ──▶ a beat
     any other place    ──▶ a full list, then watch from its token    trimmed past it ──▶ a full list again
+                           (in parts, all of one moment)
 
 A step goes from one cursor to the next and holds the objects that changed between them. A stream that keeps up, or
 that has caught up, makes each step when it has heard of everything there is: then the state is exactly that of the
@@ -12,7 +13,7 @@ Only a leader that can show that it leads ships: a region takes what it hears fo
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 
 from msgspec import Struct
@@ -30,6 +31,7 @@ from holdfast.host.leader import Leader
 from holdfast.host.ledger import Ledger
 from holdfast.host.link.content import changed, everything, interest_of
 from holdfast.host.link.gathered import Gathered
+from holdfast.host.link.parts import in_parts
 from holdfast.host.link.wire import Beat, Message, Shipment, encode_message
 from holdfast.host.store import StoreError, Trimmed
 from holdfast.host.subscription import Subscription
@@ -39,10 +41,10 @@ from holdfast.host.wire import DIGITS_MAX, problem, read_revision
 
 #: A region hears at least this often that nothing has changed.
 BEAT_MS = 1_000
-#: A step names at most so many objects, and has so many bytes: the record that it becomes has a most of 1 MiB, and the
-#: region does nothing else while it judges it. Only one event's objects are never parted.
-STEP_OBJECTS = 500
-STEP_BYTES = 256 << 10
+#: A step, or a part of a list, names at most so many objects, and has so many bytes: the record that it becomes has a
+#: most of 1 MiB, and the region does nothing else while it judges it. Only one event's objects are never parted.
+STEP_OBJECTS = PART_OBJECTS = 500
+STEP_BYTES = PART_BYTES = 256 << 10
 #: After so many batches without anything for it a region's cursor is moved on all the same, so that it does not fall
 #: behind the trimmed log. Each such step costs a batch here, too, by its acknowledgement: far more than there are
 #: regions, or they would keep one another going.
@@ -163,7 +165,10 @@ class _Stream:
         try:
             while _refuse(self._ledger, self._region, self._session) is None:
                 if self._since is None:
-                    yield self._full_list()
+                    for part in self._full_list():
+                        yield part
+                        if _refuse(self._ledger, self._region, self._session) is not None:
+                            return
                 assert self._since is not None
                 try:
                     with await self._ledger.watch(interest_of(self._region), self._since) as subscription:
@@ -217,13 +222,15 @@ class _Stream:
                 return self._shipment(ship, whole=whole)
             objects = len(cut.names) // 2
 
-    def _full_list(self) -> Shipment:
+    def _full_list(self) -> Iterator[Shipment]:
         state, head = self._ledger.durable.state, self._ledger.durable.token()
         self._gathered, self._since = Gathered(self._region), head
         puts = everything(state, self._region)
         self._ledger.meters.count("shipping_lists")
         self._journal.info("full-list", objects=len(puts), seq=head.seq, cursor=show(self._cursor))
-        return self._shipment(Ship(head.log_id, head.term, 0, revision(head.seq, INDEX_MAX), puts, full=True))
+        whole = Ship(head.log_id, head.term, 0, revision(head.seq, INDEX_MAX), puts, full=True)
+        for part in in_parts(whole, PART_OBJECTS, PART_BYTES):
+            yield self._shipment(part, whole=part.last)
 
     def _shipment(self, ship: Ship, *, whole: bool = True) -> Shipment:
         self._cursor = ship.to

@@ -1,7 +1,7 @@
 """What the platform sends on a region's stream: steps of its log, and beats while there are none. Frames of msgpack.
 
 `GET /v1/shipments?region=NAME&log=LOG_ID&term=TERM&cursor=41.1048575&session=7.0`, with the cursor that the region has
-logged: the stream goes on from there. No log, or a cursor of `0.0`, asks for a full list.
+logged: the stream goes on from there. No log, or a cursor of `0.0`, asks for a full list, which comes in parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHIPMENTS = "/v1/shipments"
 
 
 class Shipment(Row, frozen=True, tag="shipment"):
-    """A step to be applied; the platform's ledger time and place when it was made.
+    """A step, or a part of a full list, to be applied; the platform's ledger time and place when it was made.
 
     `whole`: with it the region has everything there is for it at that time. Otherwise more is being read.
     """

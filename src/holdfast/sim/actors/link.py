@@ -1,7 +1,7 @@
 """A region's link to the platform, in its plainest form: it polls, ships what changed, and says what the region has.
 
 poll (a heartbeat of the region's session) ──▶ what this region is to have, and what the platform waits for
-     ──▶ Ship: one full list in each life of the link, then what differs from the list before
+     ──▶ Ship: one full list, in parts, in each life of the link, then what differs from the list before
      ──▶ acknowledged grants, positions, removed assignments, released rights and finalizers
 """
 
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import Stage
@@ -26,6 +26,7 @@ from holdfast.core.region.state import RegionState
 from holdfast.host.errors import Unavailable
 from holdfast.host.leader import Leader
 from holdfast.host.ledger import Ledger
+from holdfast.host.link.parts import in_parts
 from holdfast.sim.actors.desk import encode
 from holdfast.sim.actors.paths import Paths
 from holdfast.sim.actors.remote import Heard, Remote, Speaker
@@ -33,6 +34,8 @@ from holdfast.sim.world import Process
 
 POLL_MS = 2_000
 PATIENCE_MS = 2_000
+#: Objects in a part of a full list: few, so that lists are under way when something breaks.
+PART_OBJECTS, PART_BYTES = 5, 1 << 16
 
 
 class Told(Struct, frozen=True, array_like=True):
@@ -146,15 +149,24 @@ class Link:
         puts = tuple(_in_our_time(put, asked_at - told.at) for put in changed)
         step = c.Ship(told.log_id, told.term, place.cursor, to, puts, tuple(gone), full=before is None)
         if to > place.cursor and (changed or gone or before is None):
-            try:
-                answer = await leader.submit(Envelope("controller/link", step, leader.term.now()))
-            except Unavailable:
-                return False
-            if isinstance(answer, Refused):
-                self._shipped = None  # whatever went wrong, a full list mends it
-                return False
+            for part in in_parts(step, PART_OBJECTS, PART_BYTES) if step.full else (step,):
+                if not await self._applied(leader, part):
+                    self._shipped = None  # whatever went wrong, a full list mends it
+                    return False
         self._shipped = named
         return True
+
+    async def _applied(self, leader: Leader[RegionState], step: c.Ship) -> bool:
+        """Whether the region's ledger took it, to the end of what a list's last part takes away."""
+        try:
+            while True:
+                answer = await leader.submit(Envelope("controller/link", step, leader.term.now()))
+                if isinstance(answer, Refused):
+                    return answer.code is Code.ALREADY and step.full
+                if not (step.full and step.last) or leader.term.durable.state.place.listing is None:
+                    return True
+        except Unavailable:
+            return False
 
     async def _report(self, told: Told) -> None:
         state = self._ledger.durable.state
