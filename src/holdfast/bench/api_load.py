@@ -131,6 +131,7 @@ class Watcher(asyncio.Protocol):
         self._task = task
         self._count = count
         self._lines = 0
+        self._is_open = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -139,11 +140,13 @@ class Watcher(asyncio.Protocol):
         transport.write(head.encode())
 
     def data_received(self, data: bytes) -> None:
-        self._lines += data.count(b'"type":"MODIFIED"')
-        if b'"type":"BOOKMARK"' in data and not self._lines:
+        came = data.count(b'"type":"MODIFIED"')
+        self._lines += came
+        if b'"type":"BOOKMARK"' in data and not self._is_open:
+            self._is_open = True
             self._count.opened += 1
             self._count.look()
-        if self._lines:
+        if came:  # a bookmark comes now and then, and tells of nothing
             self._count.hear(self._lines)
 
 
