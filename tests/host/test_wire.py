@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.revision import INDEX_MAX, revision, show
+from holdfast.core.ledger.revision import INDEX_MAX, parse, revision, show
 from holdfast.host.transport import Reply
 from holdfast.host.wire import (
     JSON,
@@ -19,7 +19,6 @@ from holdfast.host.wire import (
     read_answered,
     read_problem,
     read_renewed,
-    read_revision,
 )
 
 
@@ -54,9 +53,9 @@ def test_a_reply_that_is_no_problem_of_ours_is_named_by_its_status() -> None:
 
 @pytest.mark.parametrize("packed", [0, 1, revision(41, 3), revision(41, INDEX_MAX)])
 def test_a_revision_reads_back_as_it_is_shown(packed: int) -> None:
-    assert read_revision(show(packed)) == packed
+    assert parse(show(packed)) == packed
 
 
 @pytest.mark.parametrize("text", ["", "41", "41.", ".3", "41.3.1", "-1.0", "41.x", "1.1048576", "٤.1"])
 def test_what_is_no_revision_is_none(text: str) -> None:
-    assert read_revision(text) is None
+    assert parse(text) is None

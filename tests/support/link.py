@@ -14,7 +14,7 @@ from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.draft import Book, Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import StartLog
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, parse, revision
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
@@ -39,7 +39,6 @@ from holdfast.host.wire import (
     Renewed,
     Said,
     problem,
-    read_revision,
 )
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.memory import MemoryStore
@@ -175,7 +174,7 @@ class PlatformServer(Server[PlatformState]):
         return Answered(Said.LANDED, "", "", answer.revision, session, answer.answer, at)
 
     def _renew(self, actor: str, body: bytes) -> Reply:
-        session = read_revision(msgspec.json.decode(body, type=Renew).session)
+        session = parse(msgspec.json.decode(body, type=Renew).session)
         try:
             renewal = self.ledger.renew(actor, session or 0)
         except Unavailable as error:

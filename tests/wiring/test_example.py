@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from holdfast.api.documents.kinds import place_in_order
 from holdfast.api.documents.objects import read_object
 from holdfast.core.model.resources import exceeded, times, total
 from holdfast.core.model.tenancy import PriorityClass, Right
@@ -13,7 +14,6 @@ from holdfast.core.model.workload import Failover, Workload
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.state import PlatformState
 from holdfast.wiring.dev_folder import REGIONS, documents_in
-from holdfast.wiring.first import ORDER
 from tests.support.platform import ROOT, PlatformBench
 
 FILE = Path(__file__).parents[2] / "examples" / "platform.yaml"
@@ -47,7 +47,7 @@ def test_the_file_is_in_an_order_in_which_everything_that_is_named_is_there() ->
 def test_what_dev_sorts_first_is_in_such_an_order_too() -> None:
     trees = documents_in(FILE)
     trees.reverse()
-    trees.sort(key=lambda tree: ORDER.index(tree["kind"]))
+    trees.sort(key=lambda tree: place_in_order(tree["kind"]))
     sorted_by_kind = applied([read_object(tree) for tree in trees])
     assert len(list(sorted_by_kind.workloads.items())) == 5
 

@@ -24,7 +24,6 @@ _OWN: dict[str, tuple[int, str]] = {
     "unauthenticated": (401, "Who are you?"),
     "no-such-route": (404, "There is nothing at this path"),
     "wrong-verb": (405, "This path does not know that verb"),
-    "not-acceptable": (406, "None of the accepted forms can be given"),
     "wrong-media-type": (415, "The body is in a form that is not read here"),
     "unreadable": (400, "The body or a parameter cannot be read"),
     "invalid": (422, "The document is not what its kind asks for"),
@@ -186,9 +185,3 @@ def reply(found: Problem, headers: Pairs = ()) -> Reply:
     if found.status == 401:
         own.append(("www-authenticate", "Bearer"))
     return Reply(found.status, tuple(own), _encode(found))
-
-
-def codes() -> dict[str, int]:
-    """Every code and its status, for the documents."""
-    refusals = {code.value: 429 if code.value in _LATER else _STATUS.get(code, 409) for code in Code}
-    return refusals | {code: status for code, (status, _) in _OWN.items()}

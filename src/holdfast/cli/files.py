@@ -7,12 +7,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from holdfast.api.documents.kinds import place_in_order
 from holdfast.api.documents.yaml_files import Loaded, Unreadable, load
 from holdfast.cli.nouns import named_in
 from holdfast.cli.troubles import fault_line, misused
 
-#: What others refer to comes first.
-ORDER = ("PriorityClass", "Tenant", "Quota", "Region", "NodePool", "RecoveryBudget", "Principal", "Token", "Workload")
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -48,11 +47,7 @@ def read_all(paths: Sequence[str], *, recursive: bool = False) -> list[Source]:
         raise misused(f"there is no document in {', '.join('stdin' if path == '-' else path for path in paths)}")
     if faults:
         raise misused(f"nothing was sent: {len(faults)} mistake{'s' if len(faults) > 1 else ''}", lines=faults)
-    return sorted(found, key=lambda source: _place(source.document["kind"]))
-
-
-def _place(kind: str) -> int:
-    return ORDER.index(kind) if kind in ORDER else len(ORDER)
+    return sorted(found, key=lambda source: place_in_order(source.document["kind"]))
 
 
 def _texts(paths: Sequence[str], recursive: bool) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import DIGITS_MAX
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.host.transport import Reply, named
 
@@ -84,9 +84,6 @@ class Problem(Struct, frozen=True):
     type: str = ""
 
 
-#: A number with more digits than this is none of ours.
-DIGITS_MAX = 20
-
 _REFUSALS = frozenset(code.value for code in Code)
 _answered = msgspec.msgpack.Decoder(Answered)
 _renewed = msgspec.json.Decoder(Renewed)
@@ -130,11 +127,3 @@ def read_renewed(reply: Reply) -> Renewed | Problem:
     except _unreadable:
         pass
     return read_problem(reply)
-
-
-def read_revision(text: str) -> Revision | None:
-    """The revision that is written so: `41.3`; None when nothing is."""
-    seq, dot, index = text.partition(".")
-    if not dot or not all(part.isascii() and part.isdecimal() and len(part) < DIGITS_MAX for part in (seq, index)):
-        return None
-    return revision(int(seq), int(index)) if int(index) <= INDEX_MAX else None

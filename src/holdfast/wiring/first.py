@@ -17,14 +17,12 @@ from msgspec import Struct
 from holdfast.api.carriers.plain import PlainTransport
 from holdfast.api.client.access import Access
 from holdfast.api.client.sync import HoldfastSync
-from holdfast.api.documents.kinds import API_VERSION
+from holdfast.api.documents.kinds import API_VERSION, place_in_order
 from holdfast.core.model.secrets import hashed, parse
 from holdfast.wiring.tokens import new_token, token_in
 
 Document = dict[str, Any]
 
-#: What others refer to comes first.
-ORDER = ("PriorityClass", "Tenant", "Quota", "Region", "NodePool", "RecoveryBudget", "Principal", "Token", "Workload")
 #: A region's token is prolonged when less than this is left of it.
 TOKEN_LIFE, TOKEN_LEFT = timedelta(days=365), timedelta(days=30)
 #: Long enough for a platform that is killed meanwhile to come back, and no longer than people wait for a Ctrl-C.
@@ -80,7 +78,7 @@ def _token(region: str, file: Path, known: Mapping[str, Document], now: datetime
 
 def tell(client: HoldfastSync, documents: Iterable[Document]) -> Told:
     """Put these documents, those first that others refer to. `Refused` with every one that was not taken."""
-    ordered = sorted(documents, key=_place)
+    ordered = sorted(documents, key=lambda one: place_in_order(one.get("kind")))
     outcomes = client.batch(ordered)
     wrong = [
         f"{one['kind']} {one['metadata']['name']}: {applied.problem.shown()}"
@@ -95,11 +93,6 @@ def tell(client: HoldfastSync, documents: Iterable[Document]) -> Told:
 def document(kind: str, name: str, spec: Document) -> Document:
     """A document as people write it."""
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
-def _place(one: Document) -> int:
-    kind = one.get("kind")
-    return ORDER.index(kind) if kind in ORDER else len(ORDER)
 
 
 def _lasts(token: Document | None, now: datetime) -> bool:

@@ -12,9 +12,10 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from holdfast.api.carriers.connection import CONNECTION, Connection
-from holdfast.api.carriers.wire import FRAMED, HOP, MEDIA, problem
+from holdfast.api.carriers.wire import FRAMED, HOP, MEDIA
 from holdfast.host.journal import Journal
 from holdfast.host.transport import Flow, Pairs, Reply, Request, Serving, serve_nothing
+from holdfast.host.wire import problem
 
 Headers = list[tuple[bytes, bytes]]
 

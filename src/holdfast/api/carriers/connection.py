@@ -19,7 +19,7 @@ from uvicorn.server import ServerState
 
 from holdfast.api.carriers.gathering import Gathering
 from holdfast.api.carriers.tls import principal_of
-from holdfast.api.carriers.wire import problem
+from holdfast.host.wire import problem
 
 #: Under which name a request's scope holds its connection.
 CONNECTION = "holdfast.connection"

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from urllib.parse import quote, urlencode
 
-import msgspec
-
-from holdfast.host.transport import Framing, Pairs, Reply, Request
+from holdfast.host.transport import Framing, Pairs, Request
 
 MEDIA = {Framing.LINES: "application/x-ndjson", Framing.FRAMES: "application/vnd.holdfast.frames"}
 FRAMING_OF = {media: framing for framing, media in MEDIA.items()}
@@ -53,12 +51,6 @@ def framing_of(headers: Pairs) -> Framing | None:
         if name == "content-type":
             return FRAMING_OF.get(value.partition(";")[0].strip().lower())
     return None
-
-
-def problem(status: int, code: str, detail: str) -> Reply:
-    """What a carrier answers by itself, where the request never came to those who serve, or they failed it."""
-    about = {"type": f"urn:holdfast:problem:{code}", "title": detail, "status": status, "detail": detail, "code": code}
-    return Reply(status, (("content-type", "application/problem+json"),), msgspec.json.encode(about))
 
 
 def _line(message: bytes) -> bytes:

@@ -18,7 +18,7 @@ from holdfast.api.client.commands import Landed, landed
 from holdfast.api.client.problems import NoSession, Problem
 from holdfast.api.client.steps import Call
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import revision, show
+from holdfast.core.ledger.revision import parse, show
 from holdfast.host.transport import Reply
 from holdfast.host.wire import Answered
 
@@ -93,7 +93,8 @@ class Speaker:
 
     def envelope(self, command: Any, **fields: Any) -> bytes:
         """A command under the next number, for an owner who sends it, and repeats it, by `send(envelope)`."""
-        session = number_of(self._alive())
+        session = parse(self._alive())
+        assert session is not None, f"no session of a ledger: {self.session!r}"
         self._sequence += 1
         sent = self._caller.means.wall()
         return encode(Envelope(self.actor, command, sent, session=session, sequence=self._sequence, **fields))
@@ -125,12 +126,6 @@ class Speaker:
         """Forget a life that has ended, unless another has begun meanwhile."""
         if self.session == session:
             self.session = ""
-
-
-def number_of(shown: str) -> int:
-    """A revision as envelopes carry it, from how people read it: `41.3`."""
-    seq, _, index = shown.partition(".")
-    return revision(int(seq), int(index or 0))
 
 
 def _answer(reply: Reply) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from holdfast.api.documents.rows import (
     ledger_of,
     table_of,
 )
-from holdfast.api.documents.scalars import parse_revision
+from holdfast.core.ledger.revision import parse as parse_revision
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import BUILT_IN_POLICY

@@ -132,6 +132,25 @@ _BY_WORD: dict[str, Kind] = {
 _BY_WORD.update(policy=KINDS["policies"], request=KINDS["requests"])
 
 
+#: What others refer to comes first: in this order a set of documents is applied.
+_APPLIED = (
+    "PriorityClass",
+    "Tenant",
+    "Quota",
+    "Region",
+    "NodePool",
+    "RecoveryBudget",
+    "Principal",
+    "Token",
+    "Workload",
+)
+
+
+def place_in_order(kind: object) -> int:
+    """Where documents of this kind come when many are applied; what is unknown comes last."""
+    return _APPLIED.index(kind) if kind in _APPLIED else len(_APPLIED)
+
+
 def find(word: str) -> Kind | None:
     """The kind that people call so: by name, plural, singular or short."""
     return _BY_WORD.get(word) or _BY_WORD.get(word.lower())

@@ -43,7 +43,6 @@ _INSTANT = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})"
     r"(?:\.([0-9]{1,9}))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
 )
-_REVISION = re.compile(REVISION_PATTERN)
 
 
 class Bad:
@@ -189,7 +188,7 @@ class Revision:
     def read(self, tree: object, at: str, faults: Faults) -> Any:
         if tree is None and self.unset:
             return 0
-        found = parse_revision(tree) if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS else None
+        found = revisions.parse(tree) if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS else None
         if found is None:
             faults.expected(at, 'a revision such as "41.3"', tree, "write it in quotes" if type(tree) is float else "")
             return BAD
@@ -197,17 +196,6 @@ class Revision:
 
     def show(self, value: Any, _secrets: bool = False, /) -> Any:
         return None if self.unset and value == 0 else revisions.show(value)
-
-
-def parse_revision(text: str) -> int | None:
-    """The packed revision, or None if the text is none."""
-    match = _REVISION.fullmatch(text)
-    if match is None:
-        return None
-    seq, index = int(match.group(1)), int(match.group(2))
-    if index > revisions.INDEX_MAX or seq > INT_MAX >> revisions.INDEX_BITS:
-        return None
-    return revisions.revision(seq, index)
 
 
 def parse_instant(text: str) -> int | None:

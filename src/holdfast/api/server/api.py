@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.api.documents.faults import did_you_mean
 from holdfast.api.documents.kinds import KINDS, Kind
-from holdfast.api.problems import Problem, of_error, problem
+from holdfast.api.problems import Problem, of_error, of_refusal, problem
 from holdfast.api.problems import reply as problem_reply
 from holdfast.api.server import audit, batches, machines, published, reading, status, watching, writing
 from holdfast.api.server.call import Call, Trouble
@@ -21,6 +21,7 @@ from holdfast.api.server.identity import Caller
 from holdfast.api.server.limits import Limits
 from holdfast.api.server.lines import Lines
 from holdfast.api.server.pages import Pages
+from holdfast.core.ledger.answers import Code, Refused
 from holdfast.host.errors import ListAgain, Unavailable
 from holdfast.host.ledger import Ledger, Role
 from holdfast.host.transport import Flow, Reply, Request, Transport
@@ -195,7 +196,4 @@ def _must_know(route: Route, request: Request) -> None:
 
 
 def _too_large(size: int, most: int) -> Problem:
-    from holdfast.api.problems import of_refusal
-    from holdfast.core.ledger.answers import Code, Refused
-
     return of_refusal(Refused(Code.TOO_LARGE, f"{size} bytes; a request has at most {most}", {"most": most}))

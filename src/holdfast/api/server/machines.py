@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from holdfast.api.documents.scalars import parse_revision
 from holdfast.api.problems import of_refusal, problem
 from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk
@@ -18,6 +17,7 @@ from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.judge import PEOPLE
+from holdfast.core.ledger.revision import parse as parse_revision
 from holdfast.core.model.shapes import Revision
 from holdfast.host.errors import Unavailable
 from holdfast.host.link.shipping import serve_shipments

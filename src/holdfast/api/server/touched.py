@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.rows import FROM_PLATFORM, table_of
 from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.revision import parse as parse_revision
 from holdfast.core.ledger.revision import show as show_revision
 from holdfast.core.model.control import BUILT_IN_POLICY
 from holdfast.core.model.shapes import SlotKey
@@ -93,8 +94,7 @@ def row_at(kind: Kind, state: Any, key: Any) -> Any:
         uid, template = key
         return next((one for one in state.requests.get(uid) or () if one.template == template), None)
     if isinstance(key, str) and key.startswith(FROM_PLATFORM) and kind.name == "Override":
-        seq, _, index = key.removeprefix(FROM_PLATFORM).partition(".")
-        return state.platform_overrides.get((int(seq) << 20) | int(index))
+        return state.platform_overrides.get(parse_revision(key.removeprefix(FROM_PLATFORM)))
     return table_of(kind, state).get(key)
 
 

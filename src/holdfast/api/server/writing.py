@@ -15,7 +15,7 @@ from holdfast.api.documents.faults import Fault, Faulty
 from holdfast.api.documents.finding import row
 from holdfast.api.documents.kinds import API_VERSION, Kind
 from holdfast.api.documents.objects import read_object
-from holdfast.api.documents.scalars import KEY_PATTERN, parse_instant, parse_revision
+from holdfast.api.documents.scalars import KEY_PATTERN, parse_instant
 from holdfast.api.documents.views import view as show
 from holdfast.api.problems import Detail, Problem, of_refusal, problem
 from holdfast.api.server.call import Call, Trouble, answer
@@ -25,6 +25,7 @@ from holdfast.core.ledger.answers import Code, Refused, Repeated, stale
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.repeats import is_kept
+from holdfast.core.ledger.revision import parse as parse_revision
 from holdfast.core.ledger.revision import show as show_revision
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform.commands import ABSENT, PRESENT

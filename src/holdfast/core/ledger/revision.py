@@ -10,6 +10,9 @@ from holdfast.core.model.shapes import Revision, Row
 
 INDEX_BITS = 20
 INDEX_MAX = (1 << INDEX_BITS) - 1
+SEQ_MAX = (1 << 63 - INDEX_BITS) - 1
+#: No number of ours has as many digits: longer ones are not even read.
+DIGITS_MAX = 20
 
 
 def revision(seq: int, index: int = 0) -> Revision:
@@ -31,6 +34,16 @@ def index_of(packed: Revision) -> int:
 def show(packed: Revision) -> str:
     """The revision as people read it: `41.3`."""
     return f"{seq_of(packed)}.{index_of(packed)}"
+
+
+def parse(text: str) -> Revision | None:
+    """The revision that is shown so; None when nothing is. What does not fit into 63 bits is none."""
+    seq, dot, index = text.partition(".")
+    if not dot or not all(part.isascii() and part.isdecimal() and len(part) < DIGITS_MAX for part in (seq, index)):
+        return None
+    if int(index) > INDEX_MAX or int(seq) > SEQ_MAX:
+        return None
+    return revision(int(seq), int(index))
 
 
 class Token(Row, frozen=True):

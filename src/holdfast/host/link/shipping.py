@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.revision import INDEX_MAX, Token, revision, seq_of, show, token
+from holdfast.core.ledger.revision import DIGITS_MAX, INDEX_MAX, Token, parse, revision, seq_of, show, token
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform.state import PlatformState
@@ -37,7 +37,7 @@ from holdfast.host.store import StoreError, Trimmed
 from holdfast.host.subscription import Subscription
 from holdfast.host.transport import Flow, Framing, Reply, Request, named
 from holdfast.host.waiting import DeadlinePassed, within
-from holdfast.host.wire import DIGITS_MAX, problem, read_revision
+from holdfast.host.wire import problem
 
 #: A region hears at least this often that nothing has changed.
 BEAT_MS = 1_000
@@ -77,7 +77,7 @@ async def serve_shipments(ledger: Ledger[PlatformState], request: Request, regio
 
 def _read(request: Request, region: str) -> Asked | Reply:
     query = request.query
-    cursor, session = (read_revision(named(query, name, "0.0")) for name in ("cursor", "session"))
+    cursor, session = (parse(named(query, name, "0.0")) for name in ("cursor", "session"))
     term = named(query, "term", "0")
     if cursor is None or session is None or not (term.isascii() and term.isdecimal() and len(term) < DIGITS_MAX):
         return problem(400, Code.MALFORMED, "cursor and session are revisions (`41.3`), term is a number")
