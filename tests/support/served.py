@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -21,12 +21,14 @@ from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
+from holdfast.host.clock import Clock
 from holdfast.host.ledger import Identity, Ledger, Role
-from holdfast.host.local import LocalNetwork, LocalTransport
+from holdfast.host.local import LocalNetwork
 from holdfast.host.store import Store
 from holdfast.host.transport import Reply, Request
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.memory import MemoryStore
+from tests.support.wires import Peer
 
 T = TypeVar("T")
 
@@ -62,15 +64,26 @@ class Answer:
         return f"{self.status} {self.body[:400]!r}"
 
 
+class Around(Protocol):
+    """What a server of a test lives in."""
+
+    clock: Clock
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds."""
+
+
 class Part:
     """One server with its API, by the name that others know it by."""
 
-    def __init__(self, world: World, name: str, book: Book[Any], store: Store, start: StartLog, limits: Limits) -> None:
+    def __init__(
+        self, world: Around, name: str, peer: Peer, book: Book[Any], store: Store, start: StartLog, limits: Limits
+    ) -> None:
         self.name = name
-        self.transport: LocalTransport = world.network.join(name)
+        self.peer = peer
         self.ledger: Ledger[Any] = Ledger(book, store, world.clock, Identity(name, start))
-        self.api = Api(self.ledger, self.transport, limits=limits)
-        self.transport.serve(self.api.serve)
+        self.api = Api(self.ledger, peer, limits=limits)
+        peer.serve(self.api.serve)
         self._world = world
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -78,15 +91,15 @@ class Part:
     def state(self) -> Any:
         return self.ledger.durable.state
 
-    def start(self) -> Part:
+    def start(self) -> Self:
         self._tasks = [asyncio.create_task(self.ledger.run()), asyncio.create_task(self.api.run())]
         return self
 
-    async def leads(self) -> Part:
+    async def leads(self) -> Self:
         await self._world.until(lambda: self.ledger.role is Role.LEADING)
         return self
 
-    async def follows(self) -> Part:
+    async def follows(self) -> Self:
         await self._world.until(lambda: self.ledger.role is Role.FOLLOWING and self.state.facts.seq > 0)
         return self
 
@@ -96,7 +109,7 @@ class Part:
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._tasks = []
-        await self.transport.close()
+        await self.peer.close()
 
     async def submit(self, actor: str, command: Any, **fields: Any) -> Landed:
         """A command past the API, as controllers beside the leader send theirs."""
@@ -111,7 +124,7 @@ class World:
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
-        self.clock = VirtualClock(loop)
+        self.clock: Clock = VirtualClock(loop)
         self.network = LocalNetwork(self.clock)
         self.caller = self.network.join("caller")
         self.parts: list[Part] = []
@@ -128,7 +141,7 @@ class World:
         self, name: str, book: Book[Any], store: Store | None, start: StartLog, limits: Limits | None = None
     ) -> Part:
         """A server that was not started yet."""
-        part = Part(self, name, book, store or MemoryStore(name), start, limits or Limits())
+        part = Part(self, name, self.network.join(name), book, store or MemoryStore(name), start, limits or Limits())
         self.parts.append(part)
         return part
 

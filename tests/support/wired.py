@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.api.client.access import Access
 from holdfast.api.client.aio import Holdfast
-from holdfast.api.server import Api, Limits
-from holdfast.core.ledger.draft import Book, Draft, Landed
+from holdfast.api.server import Limits
+from holdfast.core.ledger.draft import Book, Draft
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import StartLog, StartTerm
 from holdfast.core.model.meta import Meta
@@ -23,12 +23,11 @@ from holdfast.core.model.tenancy import Token, TokenSpec
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region.book import REGION
-from holdfast.host.ledger import Identity, Ledger, Role
 from holdfast.host.link.link import Link
 from holdfast.host.link.speaker import Platform
 from holdfast.host.store import Head, Stored
 from holdfast.stores.memory import MemoryStore
-from tests.support.served import OPERATOR, TOKEN_LIFE, bearer, secret_of
+from tests.support.served import OPERATOR, TOKEN_LIFE, Part, bearer, secret_of
 from tests.support.wires import WIRES, Peer, Wire
 
 T = TypeVar("T")
@@ -50,51 +49,15 @@ async def begun(book: Book[Any], start: StartLog, at: Instant) -> MemoryStore:
     return store
 
 
-class Server:
-    """One server of one ledger. `name` is what others call it: over HTTP, its URL."""
+class Server(Part):
+    """One server of one ledger, over any wire. `name` is what others call it: over HTTP, its URL."""
 
     def __init__(
         self, world: Wired, name: str, peer: Peer, book: Book[Any], store: MemoryStore, start: StartLog, limits: Limits
     ) -> None:
-        self.name = name
-        self.peer = peer
+        super().__init__(world, name, peer, book, store, start, limits)
         self.store = store
-        self.ledger: Ledger[Any] = Ledger(book, store, world.clock, Identity(name, start))
         self.link: Link | None = None
-        self.api = Api(self.ledger, peer, limits=limits)
-        peer.serve(self.api.serve)
-        self._world = world
-        self._tasks: list[asyncio.Task[None]] = []
-
-    @property
-    def state(self) -> Any:
-        return self.ledger.durable.state
-
-    def start(self) -> Server:
-        self._tasks = [asyncio.create_task(self.ledger.run()), asyncio.create_task(self.api.run())]
-        return self
-
-    async def leads(self) -> Server:
-        await self._world.until(lambda: self.ledger.role is Role.LEADING)
-        return self
-
-    async def follows(self) -> Server:
-        await self._world.until(lambda: self.ledger.role is Role.FOLLOWING and self.state.facts.seq > 0)
-        return self
-
-    async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        self._tasks = []
-        await self.peer.close()
-
-    async def submit(self, actor: str, command: Any, **fields: Any) -> Landed:
-        """A command past the API, as controllers beside the leader send theirs."""
-        answer = await self.ledger.submit(Envelope(actor, command, self._world.clock.wall(), **fields))
-        assert isinstance(answer, Landed), answer
-        return answer
 
 
 class Wired:
