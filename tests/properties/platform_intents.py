@@ -19,7 +19,7 @@ from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.resources import Resources, greatest
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import RegionHealth
-from holdfast.core.model.workload import Placement
+from holdfast.core.model.workload import Latency, Placement
 from holdfast.core.platform import commands as c
 from tests.properties.platform_model_objects import may_hold
 from tests.properties.platform_program import Program
@@ -178,8 +178,8 @@ def put_object(p: Program) -> None:
     thing: Any = pick(p, (
         a_tenant(tenant, *CLASSES[: p.chance.randrange(1, 3)], most=p.chance.randrange(2, 8), **limits(p)),
         a_quota(tenant, hard, pick(p, (cpu(1_000), amount(p)), cpu(0))),
-        a_quota(tenant, hard),
-        a_class(pick(p, (*CLASSES, "low"), ""), p.chance.choice((10, 50, 2_000_000))),
+        a_quota(tenant, hard, reclaimable=p.chance.choice((0, 15, 50, 101, -1))),
+        a_class(pick(p, (*CLASSES, "low"), ""), p.chance.choice((10, 50, 2_000_000)), reclaimable=one_in(p, 2)),
         a_principal(HELPER, *p.chance.sample(list(Right), 2)),
         replace(token, spec=replace(token.spec, revoked=one_in(p, 2), hash=pick(p, HASHES, ""))),
         a_region(where, pick(p, (REGIONS[where], "EU", "US"), ""), home=p.chance.randrange(-1, 9)),
@@ -258,6 +258,10 @@ def put_workload(p: Program) -> None:
     placement = pick(p, (Placement(), Placement(), Placement(jurisdictions=("US",)), Placement(regions=("us",))), None)
     if can("weights") and one_in(p, 4):
         placement = Placement(weights=(("us2", 2),))
+    if one_in(p, 6):
+        near = Latency(client="home", limit=p.chance.choice((0, 3, 6)), target=p.chance.choice((0, 2, 5)))
+        primary = pick(p, ("", "us", "nowhere"), "")
+        placement = Placement(primary=primary, regions=pick(p, ((), ("us",)), ()), latency=(near,))
     fields: dict[str, Any] = {
         "tenant": tenant, "replicas": p.chance.randrange(2, 6), "disruption_max": p.chance.randrange(4),
         "template": replace(a_template(p.chance.choice((500, 1_000))), restarted=p.chance.choice((0, 0, 0, p.at, -1))),
@@ -298,7 +302,6 @@ def finalise(p: Program) -> None:
         for assignment in p.world.assigned(uid):
             if assignment.region == where and not one_in(p, 6):
                 speak(p, where, c.RemoveAssignment(assignment.uid))
-    speak(p, where, c.ReleaseFinalizer(uid, where))
 
 
 def report(p: Program) -> None:

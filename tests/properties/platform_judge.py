@@ -22,6 +22,7 @@ from tests.properties import platform_model as model
 from tests.properties import platform_model_lending as lending
 from tests.properties import platform_model_objects as objects
 from tests.properties import platform_model_regions as regions
+from tests.properties import platform_model_reports as reports
 from tests.properties.platform_model import Case, Denied, Lent, World
 
 PLANNERS = ("controller/assignment", "controller/rollout", "controller/failover")
@@ -45,12 +46,12 @@ COMMANDS: dict[type, tuple[Callable[[World, Any, Case], None], tuple[str, ...], 
     c.Delete: (objects.delete, ("person",), Right.OPERATE),
     c.PutWorkload: (objects.put_workload, PEOPLE, Right.WRITE),
     c.DeleteWorkload: (objects.delete_workload, PEOPLE, Right.WRITE),
-    c.ReleaseFinalizer: (objects.release_finalizer, ("region",), Right.OPERATE),
     c.ReportStatus: (objects.report_status, ("controller/status",), Right.OPERATE),
     c.Assign: (lending.assign, PLANNERS, Right.OPERATE),
     c.Activate: (lending.activate, ("controller/failover",), Right.OPERATE),
     c.EndAssignment: (lending.end_assignment, PLANNERS, Right.OPERATE),
     c.RemoveAssignment: (lending.remove_assignment, ("region",), Right.OPERATE),
+    c.OfferBack: (reports.offer_back, ("region",), Right.OPERATE),
     c.Adopt: (lending.adopt, ("controller/failover",), Right.OPERATE),
     c.OfferGrant: (lending.offer_grant, ("controller/grant",), Right.OPERATE),
     c.AcknowledgeGrant: (lending.acknowledge_grant, ("region",), Right.OPERATE),
@@ -59,6 +60,7 @@ COMMANDS: dict[type, tuple[Callable[[World, Any, Case], None], tuple[str, ...], 
     c.AttestRight: (regions.attest_right, ("person",), Right.BREAK_GLASS),
     c.JoinRegion: (regions.join_region, ("region",), Right.OPERATE),
     c.Acknowledge: (regions.acknowledge, ("region",), Right.OPERATE),
+    c.Report: (reports.report, ("region",), Right.OPERATE),
     c.JudgeRegion: (regions.judge_region, ("controller/region-health",), Right.OPERATE),
     c.DeclareLost: (regions.declare_lost, ("person",), Right.OVERRIDE),
     c.RetireRegion: (regions.retire_region, ("person",), Right.BREAK_GLASS),
@@ -126,8 +128,15 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
     yield "workloads", steady(world.workloads), steady(dict(state.workloads.items()))
     yield "templates", set().union(*world.named.values()), {digest for digest, _ in state.templates.items()}
     yield "templates of", world.named, {uid: set(names) for uid, names in state.templates_of.items()}
-    mine = {uid: replace(a, revision=0) for uid, a in state.assignments.items()}
+    mine = {uid: replace(a, revision=a.revision >> 20 << 20) for uid, a in state.assignments.items()}
     yield "assignments", world.assignments, mine
+    yield (
+        "observed",
+        world.observed,
+        {(uid, one.region): (one.position, one.seen) for uid, many in state.observed.items() for one in many},
+    )
+    yield "summaries", world.summaries, {n: (s.position, s.at, s.summary) for n, s in state.summaries.items()}
+    yield "overflows", world.overflows, dict(state.overflows.items())
     yield "grants", {k: grant_of(g) for k, g in world.grants.items()}, {
         (g.region, g.account): (
             g.uid, g.version, g.target, g.offered, g.ends, g.protected, g.acknowledged, g.settled, len(g.offers)

@@ -19,6 +19,7 @@ from holdfast.core.model.control import Action, Override, PolicyStage
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING, Resources, greatest, total
 from holdfast.core.model.settings import DEFAULTS, Settings, unsafe
+from holdfast.core.model.summary import Overflow, Seen, Summary
 from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right, Scope
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Workload
@@ -131,6 +132,12 @@ class World:
     rights: dict[tuple[int, int], str] = field(default_factory=dict)
     #: By workload and ordinal: the latest end of a lease that the holder was ever told.
     told: dict[tuple[int, int], int] = field(default_factory=dict)
+    #: By workload and region: from which position it was said, and what.
+    observed: dict[tuple[int, str], tuple[int, Seen]] = field(default_factory=dict)
+    #: By region: from which position it was said, when it was heard, and what.
+    summaries: dict[str, tuple[int, int, Summary]] = field(default_factory=dict)
+    #: By assignment.
+    overflows: dict[int, Overflow] = field(default_factory=dict)
     policies: dict[int, PolicyStage] = field(default_factory=dict)
     validities: dict[tuple[str, str], int] = field(default_factory=dict)
     overrides: dict[int, Override] = field(default_factory=dict)
@@ -163,12 +170,20 @@ class World:
         )
 
     def charged(self, account: str, region: str) -> Resources:
-        """What is charged to a limit: over all regions, but for recovery in one."""
-        alone = account.startswith("recovery/")
+        """What is charged to a limit: over all regions, but for recovery and shares of room in one."""
+        alone = account.split("/")[0] in ("recovery", "reclaimable")
         mine = [
             lent for (there, paid), lent in self.grants.items() if paid == account and (not alone or there == region)
         ]
         return total(lent.charged for lent in mine)
+
+
+def drop_assignment(world: World, uid: int) -> None:
+    """It is gone, and with a region's last one of a workload what the region said of it."""
+    gone = world.assignments.pop(uid)
+    world.overflows.pop(uid, None)
+    if all(a.region != gone.region for a in world.assigned(gone.workload)):
+        world.observed.pop((gone.workload, gone.region), None)
 
 
 def drop_right(world: World, key: tuple[int, int]) -> None:

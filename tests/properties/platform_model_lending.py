@@ -11,8 +11,8 @@ from holdfast.core.model.resources import AMOUNT_MAX, NOTHING, Resources, add, e
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Failover, Workload
 from holdfast.core.platform import commands as c
-from tests.properties.platform_model import Case, Denied, Lent, World, deny, drop_right, need
-from tests.properties.platform_model_objects import may_hold, need_amount, need_joined
+from tests.properties.platform_model import Case, Denied, Lent, World, deny, drop_assignment, drop_right, need
+from tests.properties.platform_model_objects import drop_finalizer, is_near, may_hold, need_amount, need_joined
 
 H = RegionHealth
 
@@ -55,12 +55,14 @@ def payers(world: World, workload: Workload, region: str, purpose: Purpose, at: 
     if purpose is Purpose.RECOVERY:
         return (f"recovery/{workload.spec.recovery.budget}",)
     tenant = workload.meta.tenant
+    cls, quota = world.things.get(("PriorityClass", workload.spec.priority_class)), world.things.get(("Quota", tenant))
+    share = bool(cls and cls.spec.reclaimable and quota and quota.spec.reclaimable)
     emergencies = [
         f"emergency/{uid}"
         for uid, override in sorted(world.overrides.items())
         if is_emergency_for(override, region, at) and ("tenant", tenant) in override.facts
     ]
-    return (f"quota/{tenant}", *emergencies)
+    return (*[f"reclaimable/{tenant}"] * share, f"quota/{tenant}", *emergencies)
 
 
 def amount_of(override: Override) -> Resources:
@@ -82,6 +84,11 @@ def limit_of(world: World, account: str, region: str, at: int) -> tuple[Resource
             deny(Code.NOT_FOUND)
         need(region in budget.spec.regions, Code.CONTRADICTORY)
         return budget.spec.each, NOTHING, latest
+    if kind == "reclaimable":
+        quota = world.things.get(("Quota", name))
+        if quota is None:
+            deny(Code.NOT_FOUND)
+        return hundredths(world, region, quota.spec.reclaimable), NOTHING, latest
     need(kind == "emergency" and name.isdigit() and str(int(name)) == name, Code.MALFORMED)
     override = world.overrides.get(int(name))
     if override is None or override.action is not Action.EMERGENCY_QUOTA:
@@ -89,6 +96,16 @@ def limit_of(world: World, account: str, region: str, at: int) -> tuple[Resource
     need(override.ends > at, Code.EXPIRED)
     need(override.region in ("", region), Code.CONTRADICTORY)
     return amount_of(override), NOTHING, min(latest, override.ends)
+
+
+def hundredths(world: World, region: str, percent: int) -> Resources:
+    """So much of what the nodes of a region have, as far as it has told."""
+    if region not in world.summaries:
+        return NOTHING
+    whole = total(nodes.capacity for nodes in world.summaries[region][2].nodes)
+    named = {name: amount * percent // 100 for name, amount in whole.extended}
+    cpu, memory, disk, gpu = (n * percent // 100 for n in (whole.cpu, whole.memory, whole.disk, whole.gpu))
+    return Resources(cpu, memory, disk, gpu, tuple(sorted((n, a) for n, a in named.items() if a)))
 
 
 def has_limit(world: World, account: str, region: str, at: int) -> bool:
@@ -121,6 +138,8 @@ def assign(world: World, command: c.Assign, case: Case) -> None:
     healthy = world.standing[new.region].health is H.HEALTHY
     need(healthy or (old is not None and not grows(old, new)), Code.REGION_UNAVAILABLE)
     need(may_hold(world, workload.spec, new.region) or (old is not None and not grows(old, new)), Code.RESIDENCY)
+    near = is_near(world, workload.spec, new.region)
+    need(near or (old is not None and not grows(old, new)), Code.LATENCY)
     if new.purpose is Purpose.RECOVERY:
         budget = world.things.get(("RecoveryBudget", workload.spec.recovery.budget))
         if budget is None:
@@ -149,12 +168,18 @@ def need_shape(command: c.Assign, workload: Workload) -> None:
 def proposed(world: World, command: c.Assign, workload: Workload, old: Assignment | None, case: Case) -> Assignment:
     spec, meta = workload.spec, workload.meta
     shares = tuple(sorted((s for s in command.shares if s.count), key=lambda share: share.template))
+    others = [a for a in world.assigned(meta.uid) if a.region == command.region and a.purpose is not command.purpose]
+    listed = [*command.ordinals, *(ordinal for a in others for ordinal in a.ordinals)]
+    asks_back = spec.exclusive and command.purpose is Purpose.SERVING
+    held = sorted(n for (uid, n), holder in world.rights.items() if (uid, holder) == (meta.uid, command.region))
     return Assignment(
-        uid=old.uid if old else 0, revision=0, workload=meta.uid, workload_name=meta.name, tenant=meta.tenant,
+        uid=old.uid if old else 0, revision=old.revision if old else 0,
+        workload=meta.uid, workload_name=meta.name, tenant=meta.tenant,
         region=command.region, purpose=command.purpose, stage=command.stage, generation=meta.generation, shares=shares,
         accounts=payers(world, workload, command.region, command.purpose, case.at), priority_class=spec.priority_class,
         disruption=command.disruption, exclusive=spec.exclusive, ordinals=tuple(sorted(command.ordinals)),
         right_until=old.right_until if old else 0, jurisdictions=spec.placement.jurisdictions, batch=spec.batch,
+        returning=tuple(n for n in held if n not in listed) if asks_back else (),
     )  # fmt: skip
 
 
@@ -183,7 +208,7 @@ def need_identities(world: World, workload: Workload, new: Assignment) -> None:
     for ordinal in new.ordinals:
         need(world.rights.get((new.workload, ordinal)) == new.region, Code.RIGHT_HELD)
         others = [a for a in world.assigned(new.workload) if a.uid != new.uid]
-        need(all(ordinal not in a.ordinals for a in others), Code.CONTRADICTORY)
+        need(all(ordinal not in (*a.ordinals, *a.returning) for a in others), Code.CONTRADICTORY)
 
 
 def need_covered(new: Assignment) -> None:
@@ -200,7 +225,7 @@ def store(world: World, workload: Workload, new: Assignment, at: int, *, renew: 
             healthy = world.standing[new.region].health is H.HEALTHY
             until = at + world.settings.right_lease if healthy else new.right_until
         new = replace(new, right_until=until)
-    world.assignments[new.uid] = new
+    world.assignments[new.uid] = replace(new, revision=world.next)
     for ordinal in new.ordinals:
         key = (new.workload, ordinal)
         world.told[key] = max(world.told.get(key, 0), new.right_until)
@@ -222,16 +247,20 @@ def activate(world: World, command: c.Activate, case: Case) -> None:
 def end_assignment(world: World, command: c.EndAssignment, case: Case) -> None:
     assignment = found(world, command.assignment)
     need(assignment.stage is not Stage.ENDED, Code.ALREADY)
-    world.assignments[assignment.uid] = replace(assignment, stage=Stage.ENDED, shares=(), disruption=0)
+    ended = replace(assignment, stage=Stage.ENDED, shares=(), disruption=0, revision=world.next)
+    world.assignments[assignment.uid] = ended
 
 
 def remove_assignment(world: World, command: c.RemoveAssignment, case: Case) -> None:
     assignment = found(world, command.assignment)
     need_joined(world, assignment.region, case)
     need(assignment.stage is Stage.ENDED, Code.WRONG_PHASE)
-    del world.assignments[assignment.uid]
-    for ordinal in assignment.ordinals:
-        drop_right(world, (assignment.workload, ordinal))
+    uid, region = assignment.workload, assignment.region
+    drop_assignment(world, assignment.uid)
+    for ordinal in (*assignment.ordinals, *assignment.returning):
+        drop_right(world, (uid, ordinal))
+    if world.workloads[uid].meta.deletion is not None and all(a.region != region for a in world.assigned(uid)):
+        drop_finalizer(world, uid, region, world.next)
 
 
 def adopt(world: World, command: c.Adopt, case: Case) -> None:

@@ -102,6 +102,7 @@ def check_tenant(world: World, new: Any, old: Any, case: Case) -> None:
 def check_quota(world: World, new: Any, old: Any, case: Case) -> None:
     need_amount(new.spec.hard)
     need_amount(new.spec.protected)
+    need(0 <= new.spec.reclaimable <= 100, Code.MALFORMED)
     need(not exceeded(new.spec.protected, new.spec.hard), Code.CONTRADICTORY)
     need(("Tenant", new.meta.name) in world.things, Code.NOT_FOUND)
 
@@ -199,6 +200,7 @@ def need_unused(world: World, kind: str, name: str, old: Any, case: Case) -> Non
             used = used or any(name in budget.spec.tenants for budget in budgets)
         case "Quota":
             used = world.charged(f"quota/{name}", "") != NOTHING
+            used = used or any(world.charged(f"reclaimable/{name}", region) != NOTHING for region in world.standing)
         case "PriorityClass":
             used = any(name in tenant.spec.priority_classes for tenant in world.of_kind("Tenant").values())
             used = used or any(w.spec.priority_class == name for w in wanted)
@@ -214,7 +216,8 @@ def need_unused(world: World, kind: str, name: str, old: Any, case: Case) -> Non
             used = world.standing[name].health is not RegionHealth.RETIRED
             used = used or any(pool.spec.region == name for pool in world.of_kind("NodePool").values())
             used = used or any(name in budget.spec.regions for budget in budgets)
-            named = [(*w.spec.placement.regions, *dict(w.spec.placement.weights)) for w in wanted]
+            places = [w.spec.placement for w in wanted]
+            named = [(*place.regions, *dict(place.weights), place.primary) for place in places]
             used = used or any(name in regions for regions in named)
         case "RecoveryBudget":
             used = any(world.charged(f"recovery/{name}", region) != NOTHING for region in world.standing)
@@ -228,6 +231,13 @@ def need_unused(world: World, kind: str, name: str, old: Any, case: Case) -> Non
 def may_hold(world: World, spec: WorkloadSpec, region: str) -> bool:
     rules, law = spec.placement, world.things["Region", region].spec.jurisdiction
     return (not rules.regions or region in rules.regions) and (not rules.jurisdictions or law in rules.jurisdictions)
+
+
+def is_near(world: World, spec: WorkloadSpec, region: str) -> bool:
+    """A region that does not say how far it is counts as too far."""
+    known = dict(world.things["Region", region].spec.latencies)
+    limits = [(rule.client, rule.limit) for rule in spec.placement.latency if rule.limit > 0]
+    return all(client in known and known[client] <= limit for client, limit in limits)
 
 
 def need_placement(case: Case, spec: WorkloadSpec) -> None:
@@ -271,11 +281,15 @@ def check_workload(world: World, new: Workload, old: Workload | None) -> None:
     after = before + waiting(new) - (waiting(old) if old else 0)
     need(after <= before or after <= tenant.spec.pending_max, Code.TOO_MANY_PENDING)
     places = spec.placement
-    need(all(r in world.standing for r in (*places.regions, *dict(places.weights))), Code.NOT_FOUND)
+    named = (*places.regions, *dict(places.weights), *([places.primary] if places.primary else []))
+    need(all(r in world.standing for r in named), Code.NOT_FOUND)
     need(all(weight >= 0 for _, weight in places.weights), Code.MALFORMED)
     live = [r for r, standing in world.standing.items() if standing.health is not RegionHealth.RETIRED]
     free = not places.regions and not places.jurisdictions
-    need(free or any(may_hold(world, spec, region) for region in live), Code.RESIDENCY)
+    lawful = [region for region in live if may_hold(world, spec, region)]
+    need(free or lawful, Code.RESIDENCY)
+    far = any(rule.limit for rule in places.latency) and not any(is_near(world, spec, region) for region in lawful)
+    need(not far, Code.LATENCY)
     if spec.recovery.budget:
         budget = world.things.get(("RecoveryBudget", spec.recovery.budget))
         if budget is None:
@@ -315,7 +329,9 @@ def delete_workload(world: World, command: c.DeleteWorkload, case: Case) -> None
     meta = replace(workload.meta, revision=world.next, deletion=deletion, finalizers=finalizers)
     world.workloads[uid] = replace(workload, meta=meta)
     for a in held:
-        world.assignments[a.uid] = replace(a, stage=Stage.ENDED, shares=(), disruption=0)
+        if a.stage is not Stage.ENDED:
+            ended = replace(a, stage=Stage.ENDED, shares=(), disruption=0, revision=world.next)
+            world.assignments[a.uid] = ended
 
 
 def forget(world: World, uid: int) -> None:
@@ -324,17 +340,6 @@ def forget(world: World, uid: int) -> None:
     del world.named[uid]
     for key in [key for key in world.rights if key[0] == uid]:
         drop_right(world, key)
-
-
-def release_finalizer(world: World, command: c.ReleaseFinalizer, case: Case) -> None:
-    need_joined(world, command.region, case)
-    workload = world.workloads.get(command.workload)
-    if workload is None:
-        deny(Code.NOT_FOUND)
-    need(workload.meta.deletion is not None, Code.WRONG_PHASE)
-    need(any(f.owner == case.actor for f in workload.meta.finalizers), Code.ALREADY)
-    need(all(a.region != command.region for a in world.assigned(command.workload)), Code.IN_USE)
-    drop_finalizer(world, command.workload, command.region, world.next)
 
 
 def drop_finalizer(world: World, uid: int, region: str, revision: int) -> None:

@@ -11,9 +11,9 @@ from holdfast.core.model.settings import drifted
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Failover
 from holdfast.core.platform import commands as c
-from tests.properties.platform_model import Case, World, deny, drop_right, need
+from tests.properties.platform_model import Case, World, deny, drop_assignment, drop_right, need
 from tests.properties.platform_model_lending import wanted
-from tests.properties.platform_model_objects import drop_finalizer, may_hold, need_joined, need_region
+from tests.properties.platform_model_objects import drop_finalizer, is_near, may_hold, need_joined, need_region
 
 H = RegionHealth
 
@@ -29,6 +29,7 @@ def grant_right(world: World, command: c.GrantRight, case: Case) -> None:
     need(command.region in world.standing, Code.NOT_FOUND)
     need(world.standing[command.region].health is H.HEALTHY, Code.REGION_UNAVAILABLE)
     need(may_hold(world, workload.spec, command.region), Code.RESIDENCY)
+    need(is_near(world, workload.spec, command.region), Code.LATENCY)
     key = (command.workload, command.ordinal)
     holder = world.rights.get(key)
     if holder is not None:
@@ -45,10 +46,12 @@ def free(world: World, key: tuple[int, int]) -> None:
     """The right is nobody's, and no assignment lists its ordinal or counts on it."""
     drop_right(world, key)
     for a in world.assigned(key[0]):
-        if key[1] in a.ordinals:
+        if key[1] in (*a.ordinals, *a.returning):
             ordinals = tuple(ordinal for ordinal in a.ordinals if ordinal != key[1])
+            returning = tuple(ordinal for ordinal in a.returning if ordinal != key[1])
             shares = cut(a.shares, len(ordinals)) if a.stage is Stage.ACTIVE else a.shares
-            world.assignments[a.uid] = replace(a, ordinals=ordinals, shares=shares)
+            kept = replace(a, ordinals=ordinals, shares=shares, returning=returning, revision=world.next)
+            world.assignments[a.uid] = kept
 
 
 def cut(shares: tuple[Share, ...], most: int) -> tuple[Share, ...]:
@@ -62,6 +65,8 @@ def release_right(world: World, command: c.ReleaseRight, case: Case) -> None:
     key = (command.workload, command.ordinal)
     need(key in world.rights, Code.NOT_FOUND)
     need(world.rights[key] == case.name, Code.NOT_OWNER)
+    mine = [a for a in world.assigned(command.workload) if a.region == case.name and command.ordinal in a.returning]
+    need(mine and mine[0].revision >> 20 == command.seen >> 20, Code.STALE)
     free(world, key)
 
 
@@ -154,8 +159,9 @@ def retire_region(world: World, command: c.RetireRegion, case: Case) -> None:
         standing.tombstones.append(standing.log)
     standing.health, standing.since, standing.log, standing.session = H.RETIRED, case.at, "", 0
     standing.address = ""
+    world.summaries.pop(name, None)
     for assignment in [a for a in world.assignments.values() if a.region == name]:
-        del world.assignments[assignment.uid]
+        drop_assignment(world, assignment.uid)
     for key in [key for key, holder in world.rights.items() if holder == name]:
         drop_right(world, key)
     for grant in [key for key in world.grants if key[0] == name]:

@@ -12,6 +12,7 @@ from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Purpose, Share, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
 from holdfast.core.model.resources import greatest
+from holdfast.core.model.summary import Counted, Nodes, Seen, Summary
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from tests.properties.platform_intents import (
@@ -110,7 +111,10 @@ def move_right(p: Program) -> None:
     holder = p.world.rights.get(key, "eu")
     what = p.chance.randrange(4)
     if what == 0:
-        speak(p, holder if p.chance.randrange(5) else region(p), c.ReleaseRight(*key))
+        rows = [a for a in p.bench.state.assignments.values() if (a.workload, a.region) == (key[0], holder)]
+        asked = [a.revision for a in rows if key[1] in a.returning] or [a.revision for a in rows] or [0]
+        seen = asked[0] if p.chance.randrange(5) else asked[0] - (1 << 20)
+        speak(p, holder if p.chance.randrange(5) else region(p), c.ReleaseRight(*key, seen))
     elif what == 1:
         where = holder if p.chance.randrange(5) else region(p)
         p.send(
@@ -180,7 +184,9 @@ def account(p: Program) -> str:
     emergencies = [uid for uid, o in p.world.overrides.items() if o.action is Action.EMERGENCY_QUOTA]
     if emergencies and one_in(p, 3):
         return f"emergency/{p.chance.choice(emergencies)}"
-    return pick(p, ("quota/acme", "quota/acme", "quota/beta", "recovery/reserve", "recovery/reserve"), "")
+    accounts = ["quota/acme", "quota/acme", "quota/beta", "recovery/reserve", "recovery/reserve"]
+    shares = ["reclaimable/acme", "reclaimable/beta"] if one_in(p, 3) else []
+    return pick(p, accounts + shares, "")
 
 
 def offer(p: Program) -> None:
@@ -212,6 +218,38 @@ def acknowledge_grant(p: Program) -> None:
     if one_in(p, 12):
         settled = amount(p)
     speak(p, where, c.AcknowledgeGrant(paid, version, settled))
+
+
+# What regions say
+
+
+def tell(p: Program) -> None:
+    """Of workloads and of itself, from a position that is new, old, or the same."""
+    where = region(p)
+    standing = p.world.standing.get(where)
+    known = [position for (_, there), (position, _) in p.world.observed.items() if there == where]
+    position = max(known, default=0) + p.chance.choice((1, 1, 1, 0, -1))
+    uids = sorted(
+        {*p.chance.sample(sorted(p.world.workloads), min(2, len(p.world.workloads))), *[NOWHERE] * one_in(p, 6)}
+    )
+    seen = [Seen(uid, 1, (Counted("00", 2, p.chance.randrange(-one_in(p, 30), 3), 0),)) for uid in uids]
+    if seen and one_in(p, 12):
+        seen.append(seen[0])
+    milli = 1_000 * p.chance.randrange(1, 20)
+    nodes = Nodes("small", (), (), (), (), 1, cpu(milli), cpu(milli // 2), (cpu(milli),), (cpu(milli // 2),))
+    summary = Summary((nodes,) * p.chance.choice((1, 1, 2, 300 if one_in(p, 9) else 1))) if one_in(p, 2) else None
+    speak(p, where, c.Report(where, position if standing else 1, tuple(seen), summary))
+
+
+def overflow(p: Program) -> None:
+    """What does not fit goes back."""
+    if one_in(p, 6):
+        p.send(ROOT, Configure(replace(p.world.settings, rebalance_max=p.chance.choice((1, 1, 2, 100)))))
+    rows = p.world.assignments
+    uid = fitting(p, rows, lambda a: a.stage is Stage.ACTIVE and not a.exclusive and a.shares, NOWHERE)
+    where = rows[uid].region if uid in rows else "eu"
+    for _ in range(p.chance.randrange(1, 3)):
+        speak(p, where, c.OfferBack(uid, p.chance.choice((1, 1, 2, 0, 9)), "x" * p.chance.choice((0, 9, 9, 9, 513))))
 
 
 # Regions
@@ -311,5 +349,5 @@ INTENTS: tuple[tuple[int, Callable[[Program], None]], ...] = (
     (3, report), (12, assign), (5, stand_by), (8, hold), (6, move_right), (10, move_on), (3, fail_over), (1, shorten),
     (10, offer),
     (3, call_back), (12, acknowledge_grant), (4, acknowledge), (4, judge_region), (1, declare), (2, retire),
-    (2, come_back), (5, override), (5, policy),
+    (2, come_back), (5, override), (5, policy), (6, tell), (5, overflow),
 )  # fmt: skip

@@ -244,6 +244,10 @@ def close_breach(p: Program) -> Envelope[Any] | None:
     return p.envelope("controller/repair", c.CloseBreach(*p.chance.pick(sorted(p.model.breaches))))
 
 
+def stand_down(p: Program) -> Envelope[Any] | None:
+    return p.envelope("controller/link", c.StandDown("retired")) if p.chance.one_in(3) else None
+
+
 # People and the log
 
 

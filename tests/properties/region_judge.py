@@ -52,6 +52,7 @@ HANDLERS: dict[type, Callable[[Model, Any, Sender], Code | Parts | None]] = {
     c.Stop: slots.stop,
     c.CloseBreach: shipping.close_breach,
     c.Ship: shipping.ship,
+    c.StandDown: shipping.stand_down,
 }
 
 

@@ -51,7 +51,7 @@ OWNERS: dict[type, tuple[str, ...]] = {
     c.RemoveNode: ("person",),
     c.OpenSlots: ("controller/replica",),
     c.WithdrawSlots: ("controller/replica",),
-    c.ForgetAssignment: ("controller/replica",),
+    c.ForgetAssignment: ("controller/replica", "controller/link"),
     c.AdoptSlots: ("controller/replica",),
     c.Propose: ("scheduler",),
     c.Bind: ("scheduler",),
@@ -65,6 +65,7 @@ OWNERS: dict[type, tuple[str, ...]] = {
     c.DropHold: ("scheduler", "person"),
     c.CloseBreach: ("controller/repair",),
     c.Ship: ("controller/link",),
+    c.StandDown: ("controller/link",),
 }
 NAME_MAX = 256
 IN_FLIGHT_MAX = 256

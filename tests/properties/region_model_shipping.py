@@ -223,6 +223,20 @@ def _gone(model: Model, gone: c.Gone, at: int) -> None:
         del table[key]
 
 
+def stand_down(model: Model, command: c.StandDown, sender: Sender) -> Code | None:
+    """Everything that is assigned ends, and nothing new is paid for."""
+    running = [uid for uid, one in model.assignments.items() if one.stage is not Stage.ENDED]
+    paying = [account for account, one in model.grants.items() if one.ends > sender.at or any(one.target.values())]
+    if not running and not paying:
+        return Code.ALREADY
+    for uid in running:
+        model.assignments[uid] = replace(model.assignments[uid], stage=Stage.ENDED, shares=(), disruption=0)
+    for account in paying:
+        old = model.grants[account]
+        model.grants[account] = Grant(old.version, {}, model.charged(account), min(old.ends, sender.at), {})
+    return None
+
+
 def _stands(model: Model, assignment: int) -> bool:
     return bool(model.of(assignment)) or any(hold.assignment == assignment for hold in model.holds.values())
 

@@ -36,7 +36,7 @@ GOOD: tuple[tuple[int, intents.Intent], ...] = (
     (6, intents.forget_assignment), (4, intents.close_breach), (4, intents.override), (3, intents.keep_house),
     (10, intents.open_session), (3, intents.end_session), (12, intents.register_node), (5, intents.administer_node),
     (2, intents.judge_node), (2, intents.remove_node), (11, links.change), (4, links.renewal), (2, links.gone),
-    (4, links.full_list), (4, links.other_accounts),
+    (4, links.full_list), (4, links.other_accounts), (1, intents.stand_down),
 )  # fmt: skip
 #: How many intents are thought of, and how often each, before one is sent that the model refuses.
 INTENTS, TRIES = 3, 3

@@ -20,6 +20,7 @@ from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Purpose, Share, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
+from holdfast.core.model.summary import Counted, Seen, Summary
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, FAILOVER, GRANT, REGION_HEALTH, STATUS
@@ -125,20 +126,31 @@ def on_right(bench: PlatformBench, which: int, ordinal: int, region: str, what: 
         case "grant":
             return FAILOVER, c.GrantRight(workload, ordinal, region)
         case "release":
-            return f"region/{region}", c.ReleaseRight(workload, ordinal)
+            mine = [a for a in bench.assignments(workload) if a.region == region]
+            seen = next((a.revision for a in mine if ordinal in a.returning), 0)
+            return f"region/{region}", c.ReleaseRight(workload, ordinal, seen)
         case _:
             return ROOT, c.AttestRight(workload, ordinal, region, "in a test")
 
 
-def release_finalizer(bench: PlatformBench, which: int, region: str) -> Sent:
+def finalise(bench: PlatformBench, which: int, region: str) -> Sent:
+    """What is left of a workload that is being deleted goes, one assignment at a time."""
     uid = pick([uid for uid, w in bench.state.workloads.items() if w.meta.deletion is not None], which)
-    workload = bench.state.workloads.get(uid)
-    if workload is not None and workload.meta.finalizers and which:
-        region = workload.meta.finalizers[0].owner.removeprefix("region/")
-        for assignment in bench.assignments(uid):
-            if assignment.region == region:
-                bench.send(f"region/{region}", c.RemoveAssignment(assignment.uid))
-    return f"region/{region}", c.ReleaseFinalizer(uid, region)
+    found = [a for a in bench.assignments(uid) if which == 0 or a.region == region] or bench.assignments(uid)
+    one = found[0] if found else None
+    return f"region/{one.region if one else region}", c.RemoveAssignment(one.uid if one else 99)
+
+
+def tell(bench: PlatformBench, which: int, region: str, position: int, bound: int) -> Sent:
+    uid = pick([uid for uid, _ in bench.state.workloads.items()], which)
+    seen = Seen(uid, 1, (Counted("00", max(bound, 0), 0, 0),), ())
+    return f"region/{region}", c.Report(region, position, (seen,), Summary() if which % 2 else None)
+
+
+def overflow(bench: PlatformBench, which: int, count: int) -> Sent:
+    uid = pick([uid for uid, a in bench.state.assignments.items() if a.stage is Stage.ACTIVE], which)
+    found = bench.state.assignments.get(uid)
+    return f"region/{found.region if found else 'eu'}", c.OfferBack(uid, count)
 
 
 def acknowledge_grant(bench: PlatformBench, region: str, account: str, version: int, settled: Any, exact: bool) -> Sent:
@@ -211,7 +223,9 @@ STEPS: dict[str, tuple[dict[str, list[Any]], Any]] = {
         {"tenant": TENANTS, "name": NAMES, "expect": [0, 0, 7]},
         lambda bench, tenant, name, expect: (f"tenant/{tenant}", c.DeleteWorkload(tenant, name, 0, expect)),
     ),
-    "release-finalizer": ({"which": INDEX, "region": REGIONS}, release_finalizer),
+    "finalise": ({"which": INDEX, "region": REGIONS}, finalise),
+    "tell": ({"which": INDEX, "region": REGIONS, "position": INDEX, "bound": SMALL}, tell),
+    "overflow": ({"which": INDEX, "count": SMALL}, overflow),
     "assign": (
         {
             "which": INDEX,

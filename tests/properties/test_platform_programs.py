@@ -36,7 +36,7 @@ PLATFORM_CODES = {
     Code.MALFORMED, Code.TOO_LARGE, Code.TOO_OLD_TO_RETRY, Code.TOO_MANY_IN_FLIGHT, Code.TOO_MANY_KEYS,
     Code.KEY_REUSED, Code.NO_SESSION, Code.NO_RIGHT, Code.WRONG_SCOPE, Code.EXPIRED, Code.NOT_FOUND, Code.EXISTS,
     Code.STALE, Code.IN_USE, Code.CONTRADICTORY, Code.WRONG_PHASE, Code.NOT_OWNER, Code.TOO_EARLY, Code.ALREADY,
-    Code.RESIDENCY, Code.PRIORITY, Code.DISRUPTION, Code.PAUSED, Code.OVER_QUOTA, Code.TOO_MANY_PENDING,
+    Code.RESIDENCY, Code.LATENCY, Code.PRIORITY, Code.DISRUPTION, Code.PAUSED, Code.OVER_QUOTA, Code.TOO_MANY_PENDING,
     Code.REGION_UNAVAILABLE, Code.RIGHT_HELD, Code.DIVERGED, Code.TOMBSTONED,
 }  # fmt: skip
 #: Codes that a command must have met though others give them too.
@@ -44,7 +44,9 @@ PAIRS = {
     ("Put", Code.EXISTS), ("Put", Code.STALE), ("Delete", Code.STALE), ("PutWorkload", Code.EXISTS),
     ("PutWorkload", Code.STALE), ("PutWorkload", Code.TOO_MANY_PENDING), ("DeleteWorkload", Code.STALE),
     ("JoinRegion", Code.MALFORMED), ("JoinRegion", Code.ALREADY), ("RecordDenials", Code.TOO_LARGE),
-    ("RecordDenials", Code.MALFORMED),
+    ("RecordDenials", Code.MALFORMED), ("ReleaseRight", Code.STALE), ("Report", Code.ALREADY),
+    ("Report", Code.MALFORMED), ("OfferBack", Code.TOO_EARLY), ("OfferBack", Code.ALREADY),
+    ("PutWorkload", Code.LATENCY), ("Assign", Code.LATENCY),
 }  # fmt: skip
 #: There is one level only, so it cannot be raised.
 NEVER_ACCEPTED = {"RaiseLevel"}

@@ -22,6 +22,7 @@ ONLY_THE_PLATFORM = {
     Code.OVER_QUOTA: "quota is the platform's: a region charges its grant and answers over-grant",
     Code.TOO_MANY_PENDING: "a tenant asks for replicas on the platform",
     Code.REGION_UNAVAILABLE: "a region is not told what the others are",
+    Code.LATENCY: "how far a region is from clients is judged where it is chosen",
     Code.RIGHT_HELD: "the platform says who holds a right; a region has it or answers not-assigned",
     Code.TOMBSTONED: "the platform buries logs of retired regions",
 }

@@ -92,6 +92,8 @@ def _want(bench: PlatformBench) -> tuple[int, int]:
     progress = Condition(type="Progressing", status=Truth.TRUE, reason=Reason.PROGRESSING, message="two are up")
     bench.accept(STATUS, c.ReportStatus(web, 1, 4, 3, 2, (progress,)))
     bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 5, revision(bench.state.facts.seq)))
+    bench.tell("eu", web, free=cpu(3_000))
+    bench.accept("region/eu", c.OfferBack(bench.assignments(web)[0].uid, 1, "no node has room"))
     return web, db
 
 
@@ -129,7 +131,7 @@ def _recover(bench: PlatformBench, web: int, db: int) -> None:
     bench.later(SECOND)
     bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 6, revision(bench.state.facts.seq)))
     bench.judge("eu", RegionHealth.HEALTHY)
-    bench.accept("region/us", c.ReleaseRight(db, 0))
+    bench.release(db, "us", 0)
     serving = next(a.uid for a in bench.assignments(web) if a.region == "us" and a.purpose is Purpose.SERVING)
     bench.accept(FAILOVER, c.EndAssignment(serving))
     bench.accept("region/us", c.RemoveAssignment(serving))
@@ -141,7 +143,6 @@ def _end(bench: PlatformBench, web: int) -> None:
     bench.put(a_workload(replicas=1))
     eu = next(a.uid for a in bench.assignments(web) if a.region == "eu")
     bench.accept("region/eu", c.RemoveAssignment(eu))
-    bench.accept("region/eu", c.ReleaseFinalizer(web, "eu"))
     bench.accept(ROOT, c.DeclareLost("us", "its building is closed"))
     bench.retire("us")
     bench.retire("us2")

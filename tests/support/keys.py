@@ -84,6 +84,9 @@ PLATFORM_TOLD: dict[str, Told] = {
     ],
     "grants": lambda key, row, _: [("grant", key), ("region", row.region), ("account", row.account)],
     "rights": lambda key, row, _: [("workload", key[0]), ("region", row.region)],
+    "observed": lambda uid, _row, _: [("observed", uid)],
+    "summaries": lambda name, _row, _: [("summary", name)],
+    "overflows": lambda uid, row, _: [("assignment", uid), ("workload", row.workload)],
     "validities": lambda key, row, _: [("validity", key), ("region", row.region)],
     "breaches": _of_platform_breach,
 }  # fmt: skip

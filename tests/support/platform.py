@@ -29,6 +29,7 @@ from holdfast.core.model.control import Action, PolicyDocument
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING, Resources, exceeded
 from holdfast.core.model.secrets import hashed
+from holdfast.core.model.summary import Counted, Nodes, Seen, Summary
 from holdfast.core.model.tenancy import (
     Principal,
     PrincipalSpec,
@@ -72,12 +73,14 @@ def a_tenant(name: str = "acme", *classes: str, most: int = 100, **limits: int) 
     return Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=classes, workloads_max=most, **limits))
 
 
-def a_quota(tenant: str = "acme", hard: Resources = NOTHING, protected: Resources = NOTHING) -> Quota:
-    return Quota(meta=Meta(name=tenant), spec=QuotaSpec(hard=hard, protected=protected))
+def a_quota(
+    tenant: str = "acme", hard: Resources = NOTHING, protected: Resources = NOTHING, *, reclaimable: int = 0
+) -> Quota:
+    return Quota(meta=Meta(name=tenant), spec=QuotaSpec(hard=hard, protected=protected, reclaimable=reclaimable))
 
 
-def a_class(name: str = "normal", priority: int = 50) -> PriorityClass:
-    return PriorityClass(meta=Meta(name=name), spec=PriorityClassSpec(priority=priority))
+def a_class(name: str = "normal", priority: int = 50, *, reclaimable: bool = False) -> PriorityClass:
+    return PriorityClass(meta=Meta(name=name), spec=PriorityClassSpec(priority=priority, reclaimable=reclaimable))
 
 
 def a_principal(name: str, *rights: Right, **scope: str) -> Principal:
@@ -273,6 +276,35 @@ class PlatformBench:
             self.accept(ASSIGNMENT, c.GrantRight(workload, ordinal, region))
         return self.assign(workload, region, ordinals=ordinals)
 
+    def ask_back(self, workload: int, region: str, *ordinals: int) -> int:
+        """List ordinals in the region's assignment no more; the revision by which it is to give their rights back."""
+        mine = next(
+            (a for a in self.assignments(workload) if a.region == region and a.purpose is Purpose.SERVING), None
+        )
+        listed = mine.ordinals if mine is not None else ()
+        uid = self.assign(workload, region, ordinals=tuple(n for n in listed if n not in ordinals))
+        return self.state.assignments[uid].revision
+
+    def release(self, workload: int, region: str, *ordinals: int) -> None:
+        """A region is asked for rights and gives them back."""
+        for ordinal in ordinals:
+            seen = self.ask_back(workload, region, ordinal)
+            self.accept(f"region/{region}", c.ReleaseRight(workload, ordinal, seen))
+
+    def tell(self, region: str, *workloads: int, free: Resources = NOTHING, **fields: Any) -> None:
+        """A region says that it has two replicas of each workload, one of them serving, and one node of 8 cpu."""
+        position = self.state.summaries[region].position + 1 if region in self.state.summaries else 1
+        counts = [(uid, self.state.templates_of[uid][0]) for uid in workloads]
+        seen = tuple(Seen(uid, 1, (Counted(digest, 2, 1, 1),)) for uid, digest in counts)
+        nodes = Nodes("small", (), (), (), (), 1, cpu(8_000), free, (cpu(8_000),), (free,))
+        report = {
+            "position": position,
+            "seen": seen,
+            "summary": Summary((nodes,), (("quota/acme", cpu(500)),)),
+            **fields,
+        }
+        self.accept(f"region/{region}", c.Report(region, **report))
+
     def offer(self, region: str, target: Resources, account: str = "quota/acme", **fields: Any) -> int:
         """Offer a grant; its version."""
         fields.setdefault("ends", self.at + HOUR)
@@ -333,6 +365,8 @@ def _full_platform() -> PlatformBench:
     bench.assign(web, "eu", 2, disruption=1)
     bench.assign(web, "us", 2, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
     bench.hold(db, "eu", 0, 1)
+    bench.tell("eu", web, free=cpu(3_000))
+    bench.accept("region/eu", c.OfferBack(bench.assignments(web)[0].uid, 1, "no node has room"))
     bench.settle("eu", bench.offer("eu", cpu(5_000)), cpu(5_000))
     bench.offer("eu", cpu(1_000), "recovery/reserve")
     bench.put(a_quota("acme", cpu(4_000)))

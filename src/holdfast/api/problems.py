@@ -59,6 +59,7 @@ _STATUS: dict[Code, int] = {
     Code.CONTRADICTORY: 422,
     Code.PRIORITY: 422,
     Code.RESIDENCY: 422,
+    Code.LATENCY: 422,
 }
 #: Refusals that a while cures, as far as can be told.
 _LATER = ("too-many-pending",)

@@ -126,6 +126,7 @@ NEXT = {
     "contradictory": "`holdfast schema KIND` explains the fields",
     "priority": "`holdfast get tenants` shows which classes each may use",
     "residency": "`holdfast get regions` shows where each is",
+    "latency": "`holdfast get regions -o yaml` shows how far each is from whom",
     "rate-limited": "wait a moment; a tenant's rate is `submitsPerMinute` of its spec: `holdfast get tenants -o yaml`",
     "read-only": "`holdfast status` shows why nothing can be written",
     "expired": "give a time that is still to come",

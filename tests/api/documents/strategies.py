@@ -36,6 +36,7 @@ _SCALARS: dict[type, st.SearchStrategy[Any]] = {
     scalars.Flag: st.booleans(),
     scalars.Whole: WHOLE,
     scalars.Duration: WHOLE,
+    scalars.Percent: WHOLE,
     scalars.Instant: INSTANTS,
     scalars.Revision: st.integers(0, INT_MAX),
     amounts.Amounts: RESOURCES,

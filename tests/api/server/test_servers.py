@@ -154,7 +154,6 @@ def test_finalizers_hold_a_workload_until_its_region_has_released_it() -> None:
         assert [item["metadata"]["name"] for item in held] == ["web"]
         assignment = part.state.assignments_of[uid][0]
         await part.submit("region/eu", p.RemoveAssignment(assignment), session=session, sequence=2)
-        await part.submit("region/eu", p.ReleaseFinalizer(uid, "eu"), session=session, sequence=3)
         assert (await world.ask("GET", "/v1/workloads")).json["items"] == []
 
     in_world(story)

@@ -1,7 +1,7 @@
-"""DeleteWorkload and ReleaseFinalizer: deleting asks, releasing answers."""
+"""DeleteWorkload: deleting asks, releasing answers."""
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.allotment import Stage
+from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.meta import Deletion
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT
@@ -45,33 +45,47 @@ def test_the_last_region_to_release_removes_it() -> None:
     for region in ("eu", "us"):
         assert workload in bench.state.workloads
         remove_all(bench, workload, region)
-        bench.accept(f"region/{region}", c.ReleaseFinalizer(workload, region))
     assert workload not in bench.state.workloads
     assert len(bench.state.templates) == 0
 
 
-def test_a_region_releases_only_once_it_has_nothing_left() -> None:
-    bench, workload = deleted_in_two_regions()
-    bench.refuse(Code.IN_USE, "region/eu", c.ReleaseFinalizer(workload, "eu"))
+def test_a_region_releases_with_its_last_assignment_and_not_before() -> None:
+    bench = a_world()
+    workload = bench.put(a_workload(budget="reserve"))
+    bench.assign(workload, "eu", 2)
+    bench.assign(workload, "eu", 1, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    bench.accept(ACME, c.DeleteWorkload("acme", "web"))
+    first, last = bench.assignments(workload)
+    bench.accept("region/eu", c.RemoveAssignment(first.uid))
+    assert [f.owner for f in bench.state.workloads[workload].meta.finalizers] == ["region/eu"]
+    bench.accept("region/eu", c.RemoveAssignment(last.uid))
+    assert workload not in bench.state.workloads
+
+
+def test_an_exclusive_workload_goes_with_every_right_to_it() -> None:
+    bench = a_world()
+    db = bench.put(an_exclusive(replicas=3))
+    bench.hold(db, "eu", 0, 1)
+    bench.ask_back(db, "eu", 1)
+    bench.accept(ASSIGNMENT, c.GrantRight(db, 2, "us"))
+    bench.accept(ACME, c.DeleteWorkload("acme", "db"))
+    remove_all(bench, db, "eu")
+    assert (len(bench.state.workloads), len(bench.state.rights)) == (0, 0)
 
 
 def test_a_region_releases_for_itself_only() -> None:
     bench, workload = deleted_in_two_regions()
-    bench.refuse(Code.NOT_OWNER, "region/us", c.ReleaseFinalizer(workload, "eu"))
+    (mine,) = [a for a in bench.assignments(workload) if a.region == "eu"]
+    bench.refuse(Code.NOT_OWNER, "region/us", c.RemoveAssignment(mine.uid))
 
 
-def test_a_finalizer_is_released_once() -> None:
-    bench, workload = deleted_in_two_regions()
-    remove_all(bench, workload, "eu")
-    bench.accept("region/eu", c.ReleaseFinalizer(workload, "eu"))
-    bench.refuse(Code.ALREADY, "region/eu", c.ReleaseFinalizer(workload, "eu"))
-
-
-def test_nothing_is_released_of_a_workload_that_lives_or_never_was() -> None:
+def test_an_end_without_a_deletion_leaves_the_workload() -> None:
     bench = a_world()
     workload = bench.put(a_workload())
-    bench.refuse(Code.WRONG_PHASE, "region/eu", c.ReleaseFinalizer(workload, "eu"))
-    bench.refuse(Code.NOT_FOUND, "region/eu", c.ReleaseFinalizer(99, "eu"))
+    uid = bench.assign(workload, "eu", 2)
+    bench.accept(ASSIGNMENT, c.EndAssignment(uid))
+    bench.accept("region/eu", c.RemoveAssignment(uid))
+    assert workload in bench.state.workloads
 
 
 def test_a_delete_names_who_is_meant() -> None:

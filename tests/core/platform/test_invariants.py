@@ -177,6 +177,25 @@ def forget_an_index(state: PlatformState) -> None:
     state.workload_names.drop(row(state, "workload_names")[0])
 
 
+def hear_of_what_is_not_there(state: PlatformState) -> None:
+    uid, (first, *_) = state.observed.items()[0]
+    state.observed.put(uid, (replace(first, region="us2"),))
+
+
+def hear_of_another_workload(state: PlatformState) -> None:
+    uid, (first, *_) = state.observed.items()[0]
+    state.observed.put(uid, (replace(first, seen=replace(first.seen, workload=uid + 1)),))
+
+
+def take_back_what_is_gone(state: PlatformState) -> None:
+    _, overflow = state.overflows.items()[0]
+    state.overflows.put(99, overflow)
+
+
+def hear_from_the_grave(state: PlatformState) -> None:
+    state.summaries.put("us2", replace(state.summaries["eu"], region="us2"))
+
+
 CASES: list[tuple[str, Wrong]] = [
     ("platform.escrow", sell_twice),
     ("platform.escrow", forget_what_is_owed),
@@ -199,6 +218,10 @@ CASES: list[tuple[str, Wrong]] = [
     ("platform.retired", retire_with_holdings),
     ("platform.retired", speak_from_the_grave),
     ("platform.retired", be_reached_though_retired),
+    ("platform.observed", hear_of_what_is_not_there),
+    ("platform.observed", hear_of_another_workload),
+    ("platform.observed", take_back_what_is_gone),
+    ("platform.observed", hear_from_the_grave),
     ("platform.finalizers", finalize_what_lives),
     ("platform.finalizers", delete_without_finalizer),
     ("platform.revisions", come_from_the_future),

@@ -103,6 +103,7 @@ PLANTS: list[tuple[str, Wrong]] = [
     ("platform.escrow", lend_recovery_where_there_is_none),
     ("platform.identity", end_a_workload_that_holds_rights),
     ("platform.identity", lose_a_region),
+    ("platform.observed", lose_a_region),
     ("platform.references", lose_a_tenant),
     ("platform.references", lose_a_region),
     ("platform.references", lose_a_template),

@@ -58,7 +58,6 @@ def test_deletions_that_waited_for_it_alone_are_complete() -> None:
     assert [f.owner for f in bench.state.workloads[both].meta.finalizers] == ["region/us"]
     for assignment in bench.assignments(both):
         bench.accept("region/us", c.RemoveAssignment(assignment.uid))
-    bench.accept("region/us", c.ReleaseFinalizer(both, "us"))
     assert (len(bench.state.workloads), len(bench.state.templates)) == (0, 0)
 
 

@@ -68,10 +68,25 @@ def test_only_two_controllers_grant_rights() -> None:
 def test_the_holder_releases_and_its_assignment_loses_the_ordinal_in_the_same_commit() -> None:
     bench, db = with_db()
     uid = bench.hold(db, "eu", 0, 1)
-    bench.accept("region/eu", c.ReleaseRight(db, 0))
+    seen = bench.ask_back(db, "eu", 0)
+    assert (bench.state.assignments[uid].ordinals, bench.state.assignments[uid].returning) == ((1,), (0,))
+    bench.accept("region/eu", c.ReleaseRight(db, 0, seen))
     found = bench.state.assignments[uid]
-    assert (found.ordinals, [share.count for share in found.shares]) == ((1,), [1])
+    assert (found.ordinals, found.returning, [share.count for share in found.shares]) == ((1,), (), [1])
     assert bench.state.rights_of[db] == (1,)
+
+
+def test_a_right_that_nobody_asks_for_is_not_given_back() -> None:
+    bench, db = with_db()
+    uid = bench.hold(db, "eu", 0, 1)
+    bench.refuse(Code.STALE, "region/eu", c.ReleaseRight(db, 0, bench.state.assignments[uid].revision))
+
+
+def test_a_right_without_any_assignment_is_asked_for_by_an_empty_one() -> None:
+    bench, db = with_db()
+    bench.accept(ASSIGNMENT, c.GrantRight(db, 0, "eu"))
+    bench.release(db, "eu", 0)
+    assert len(bench.state.rights) == 0
 
 
 def test_counts_follow_identities_the_last_template_first() -> None:
@@ -80,25 +95,24 @@ def test_counts_follow_identities_the_last_template_first() -> None:
     bench.hold(db, "eu", 0, 1)
     first, last = sorted(bench.state.templates_of[db])
     uid = bench.assign(db, ordinals=(0, 1), shares=(Share(first, 1), Share(last, 1)))
-    bench.accept("region/eu", c.ReleaseRight(db, 1))
-    assert bench.state.assignments[uid].shares == (Share(first, 1),)
-    bench.accept("region/eu", c.ReleaseRight(db, 0))
-    assert bench.state.assignments[uid].shares == ()
+    for ordinal, left in ((1, (Share(first, 1),)), (0, ())):
+        bench.accept(ROOT, c.AttestRight(db, ordinal, "eu", "its rack has no power"))
+        assert bench.state.assignments[uid].shares == left
 
 
 def test_nobody_releases_what_another_holds_or_nobody() -> None:
     bench, db = with_db()
     bench.hold(db, "eu", 0)
-    refused = bench.refuse(Code.NOT_OWNER, "region/us", c.ReleaseRight(db, 0))
+    refused = bench.refuse(Code.NOT_OWNER, "region/us", c.ReleaseRight(db, 0, 0))
     assert refused.facts["owner"] == "region/eu"
-    bench.refuse(Code.NOT_FOUND, "region/us", c.ReleaseRight(db, 1))
+    bench.refuse(Code.NOT_FOUND, "region/us", c.ReleaseRight(db, 1, 0))
 
 
 def test_a_session_that_has_not_joined_releases_nothing() -> None:
     bench, db = with_db()
     bench.hold(db, "eu", 0)
     bench.open_session("eu")
-    bench.refuse(Code.NO_SESSION, "region/eu", c.ReleaseRight(db, 0))
+    bench.refuse(Code.NO_SESSION, "region/eu", c.ReleaseRight(db, 0, 0))
 
 
 def test_a_person_attests_and_the_reason_is_in_the_log() -> None:

@@ -5,7 +5,7 @@ Otherwise two regions run the same thing under two names, and a checker over nam
 
 import pytest
 
-from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.house import Configure
 from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.settings import Settings, drifted
@@ -44,11 +44,34 @@ def test_two_regions_never_hold_one_identity() -> None:
 
 def test_an_identity_moves_by_the_old_regions_acknowledged_release() -> None:
     bench, db = held_in_eu()
-    bench.assign(db, "eu", ordinals=(1,))
+    seen = bench.ask_back(db, "eu", 0)
     bench.refuse(Code.RIGHT_HELD, ASSIGNMENT, c.GrantRight(db, 0, "us"))
-    bench.accept("region/eu", c.ReleaseRight(db, 0))
+    bench.accept("region/eu", c.ReleaseRight(db, 0, seen))
     bench.hold(db, "us", 0)
     assert holders(bench, db) == {0: "us", 1: "eu"}
+
+
+def test_a_release_that_comes_after_the_identity_was_listed_again_is_not_taken() -> None:
+    """The region starts it on the newer list: were the late release taken, another region would start it, too."""
+    bench, db = held_in_eu()
+    seen = bench.ask_back(db, "eu", 0)
+    late = bench.envelope("region/eu", c.ReleaseRight(db, 0, seen))
+    bench.assign(db, "eu", ordinals=(0, 1))
+    answer = bench.give(late)
+    assert isinstance(answer, Refused)
+    assert answer.code is Code.STALE
+    assert holders(bench, db) == {0: "eu", 1: "eu"}
+
+
+def test_a_release_judged_by_an_older_list_is_not_taken_though_the_newest_asks_for_it_again() -> None:
+    """Between the two lists the region was told to run it; it has not heard of either yet."""
+    bench, db = held_in_eu()
+    seen = bench.ask_back(db, "eu", 0)
+    bench.assign(db, "eu", ordinals=(0, 1))
+    newest = bench.ask_back(db, "eu", 0)
+    refused = bench.refuse(Code.STALE, "region/eu", c.ReleaseRight(db, 0, seen))
+    assert refused.facts["catch_up_to"] == newest
+    bench.accept("region/eu", c.ReleaseRight(db, 0, newest))
 
 
 @pytest.mark.parametrize("silence", [0, HOUR, 1_000 * HOUR])
@@ -138,7 +161,7 @@ def test_a_region_that_returns_after_its_right_moved_has_no_say_in_it() -> None:
     bench.accept(FAILOVER, c.GrantRight(db, 0, "us"))
     bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0))
     bench.judge("eu", RegionHealth.HEALTHY)
-    bench.refuse(Code.NOT_OWNER, "region/eu", c.ReleaseRight(db, 0))
+    bench.refuse(Code.NOT_OWNER, "region/eu", c.ReleaseRight(db, 0, 0))
     bench.refuse(Code.RIGHT_HELD, ASSIGNMENT, c.GrantRight(db, 0, "eu"))
 
 

@@ -65,7 +65,7 @@ def test_a_retired_region_that_speaks_again_is_tombstoned() -> None:
     bench.retire("eu")
     for command in (
         c.AcknowledgeGrant("quota/acme", 1, cpu(10_000)),
-        c.ReleaseRight(db, 0),
+        c.ReleaseRight(db, 0, 0),
         c.Acknowledge("eu", "log-eu", 9, 0),
         c.JoinRegion("eu", "log-eu"),
     ):
@@ -131,14 +131,14 @@ def test_what_a_silent_region_says_of_its_own_log_counts_when_it_speaks(health: 
     bench.judge("eu", RegionHealth.SUSPECT)
     if health is RegionHealth.LOST:
         bench.judge("eu", RegionHealth.LOST)
-    bench.accept("region/eu", c.ReleaseRight(db, 0))
+    bench.release(db, "eu", 0)
     bench.hold(db, "us", 0)
 
 
 def test_a_region_without_a_session_says_nothing() -> None:
     bench, db = with_holdings()
-    answer = bench.send("region/eu", c.ReleaseRight(db, 0), session=0, sequence=0)
+    answer = bench.send("region/eu", c.ReleaseRight(db, 0, 0), session=0, sequence=0)
     assert isinstance(answer, Refused)
     assert answer.code is Code.NO_SESSION
     bench.accept("region/eu", OpenSession())
-    bench.refuse(Code.NO_SESSION, "region/eu", c.ReleaseRight(db, 0))  # in the session that has ended
+    bench.refuse(Code.NO_SESSION, "region/eu", c.ReleaseRight(db, 0, 0))  # in the session that has ended

@@ -29,7 +29,6 @@ def test_delete_and_recreate_while_cut_leaves_each_with_its_own_assignments() ->
     fresh = bench.assign(new, "eu", 3)
     (ended,) = bench.assignments(old)
     bench.accept("region/eu", c.RemoveAssignment(ended.uid))
-    bench.accept("region/eu", c.ReleaseFinalizer(old, "eu"))
     assert [a.uid for a in bench.assignments(new)] == [fresh]
     assert bench.workload("web").meta.uid == new
 

@@ -55,23 +55,29 @@ def _workload(state: PlatformState, name: str) -> Found | None:
 
 
 def _assignments(state: Any, tenant: str, workload: str) -> list[tuple[int, Assignment]]:
-    """Of the workload with this name, youngest first."""
-    if isinstance(state, PlatformState) and (uid := state.workload_names.get(f"{tenant}/{workload}")) is not None:
-        found = [(key, state.assignments[key]) for key in state.assignments_of.get(uid) or ()]
-    else:
-        found = [
-            (key, one)
-            for key, one in state.assignments.unordered()
-            if one.workload_name == workload and one.tenant == tenant
-        ]
+    """Of workloads with this name, one of which may be on its way out, youngest first."""
+    found = [
+        (key, one)
+        for key, one in state.assignments.unordered()
+        if one.workload_name == workload and one.tenant == tenant
+    ]
     return sorted(found, key=lambda pair: pair[0], reverse=True)
+
+
+def _live_assignments(state: Any, tenant: str, workload: str) -> list[tuple[int, Assignment]]:
+    """Of the workload that has this name now, found without a walk, where that is known."""
+    uid = state.workload_names.get(f"{tenant}/{workload}") if isinstance(state, PlatformState) else None
+    return [(key, state.assignments[key]) for key in state.assignments_of.get(uid) or ()] if uid is not None else []
 
 
 def _assignment(state: Any, name: str) -> Found | None:
     tenant, _, rest = name.partition("/")
     workload, _, place = rest.rpartition("/")[0].rpartition("/")
-    found = _assignments(state, tenant, workload) if workload and place else []
-    return next((pair for pair in found if assignment_name(pair[1]) == rest), None)
+    for look in (_live_assignments, _assignments) if workload and place else ():
+        for pair in look(state, tenant, workload):
+            if assignment_name(pair[1]) == rest:
+                return pair
+    return None
 
 
 def _replica(state: RegionState, name: str) -> Found | None:

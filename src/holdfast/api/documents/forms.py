@@ -66,6 +66,8 @@ class Forms:
                 return scalars.Revision(unset=default == 0)
             case "duration":
                 return scalars.Duration()
+            case "percent":
+                return scalars.Percent()
             case "secret":
                 return scalars.Secret()
         return self.of(info.type, default)

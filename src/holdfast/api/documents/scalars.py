@@ -20,6 +20,7 @@ INT_MAX = 2**63 - 1
 QUANTITY_CHARS = 64
 
 DURATION_PATTERN = r"^-?([0-9]{1,15}(ms|s|m|h|d))+$"
+PERCENT_PATTERN = r"^-?[0-9]{1,18}%$"
 #: A batch and a place in it, each as large as 63 bits together can hold.
 _SEQ = (
     r"(0|[1-9][0-9]{0,11}|[1-7][0-9]{12}|8[0-6][0-9]{11}|87[0-8][0-9]{10}|879[0-5][0-9]{9}"
@@ -158,6 +159,22 @@ class Duration:
 
     def show(self, value: Any, _secrets: bool = False, /) -> Any:
         return format_duration(value) if value >= 0 else f"-{format_duration(-value)}"
+
+
+class Percent:
+    """A share: `15%`."""
+
+    def read(self, tree: object, at: str, faults: Faults) -> Any:
+        if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS:
+            digits = tree.removesuffix("%").removeprefix("-")
+            if tree.endswith("%") and digits.isascii() and digits.isdecimal():
+                return in_range(int(tree[:-1]), tree, at, faults)
+        number = isinstance(tree, int) and not isinstance(tree, bool) and 0 <= tree <= 100
+        faults.expected(at, "a whole number of percent, such as 15%", tree, f"write {tree}%" if number else "")
+        return BAD
+
+    def show(self, value: Any, _secrets: bool = False, /) -> Any:
+        return f"{value}%"
 
 
 class Instant:

@@ -153,6 +153,8 @@ def _scalar(form: Form) -> Schema:
             return {"type": "integer", "minimum": -INT_MAX - 1, "maximum": INT_MAX}
         case scalars.Choice():
             return {"type": "string", "enum": list(form.members), "description": described(form.words)}  # type: ignore[arg-type]
+        case scalars.Percent():
+            return {"type": "string", "pattern": scalars.PERCENT_PATTERN, "examples": ["15%"]}
         case scalars.Duration():
             pattern, example, most = scalars.DURATION_PATTERN, "1h30m", scalars.QUANTITY_CHARS
             return {"type": "string", "pattern": pattern, "maxLength": most, "examples": [example]}

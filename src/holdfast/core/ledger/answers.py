@@ -42,6 +42,7 @@ class Code(StrEnum):
     TAINT = "taint"
     TENANCY = "tenancy"
     RESIDENCY = "residency"
+    LATENCY = "latency"
     CAPACITY = "capacity"
     DEVICE = "device"
     PORT = "port"

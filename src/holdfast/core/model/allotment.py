@@ -38,9 +38,10 @@ class Share(Row, frozen=True):
 class Assignment(Row, frozen=True):
     """A workload in one region for one purpose. Everything the region must know of the workload is in it.
 
-    `ordinals` are the identities of an exclusive workload that this region holds the right to; `right_until` is the end
-    of that right where it is leased, 0 where it is not. `disruption` is the region's share of the disruption budget.
-    `accounts` are the accounts that pay, in the order in which they are asked.
+    `ordinals` are the identities of an exclusive workload that this region holds the right to and is to run;
+    `returning` those whose right it still holds and is to give back. `right_until` is the end of the right where it is
+    leased, 0 where it is not. `disruption` is the region's share of the disruption budget. `accounts` are the accounts
+    that pay, in the order in which they are asked.
     """
 
     uid: Revision
@@ -61,6 +62,7 @@ class Assignment(Row, frozen=True):
     right_until: Instant = 0
     jurisdictions: tuple[str, ...] = ()
     batch: bool = False
+    returning: tuple[int, ...] = ()
 
 
 class Offer(Row, frozen=True):

@@ -30,6 +30,10 @@ class Settings(Document, frozen=True):
     override_life: Duration = 7 * 86_400_000
     breach_deadline: Duration = 600_000
     finalizer_deadline: Duration = 600_000
+    overflow_after: Duration = 30_000
+    rebalance_window: Duration = 60_000
+    rebalance_max: int = 100
+    offer_life: Duration = 300_000
 
 
 DEFAULTS = Settings()

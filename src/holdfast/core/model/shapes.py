@@ -30,6 +30,8 @@ Revision = Annotated[int, Meta(extra={"form": "revision"})]
 Instant = Annotated[int, Meta(extra={"form": "instant"})]
 #: A span of time in milliseconds.
 Duration = Annotated[int, Meta(extra={"form": "duration"})]
+#: A share of something, in percent.
+Percent = Annotated[int, Meta(extra={"form": "percent"})]
 #: Text that is taken and never shown again.
 Secret = Annotated[str, Meta(extra={"form": "secret"})]
 #: The identity of a slot: (workload uid, ordinal).

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from holdfast.core.model.meta import Meta, Status
 from holdfast.core.model.resources import NOTHING, Resources
-from holdfast.core.model.shapes import Document, Instant, Secret
+from holdfast.core.model.shapes import Document, Instant, Percent, Secret
 
 
 class TenantSpec(Document, frozen=True):
@@ -31,10 +31,14 @@ class Tenant(Document, frozen=True, tag="Tenant"):
 
 
 class QuotaSpec(Document, frozen=True):
-    """What a tenant may be charged over all regions, and what of it no other tenant may crowd out."""
+    """What a tenant may be charged over all regions, and what of it no other tenant may crowd out.
+
+    `reclaimable` is what its reclaimable work may have beside that, in percent of what each region has.
+    """
 
     hard: Resources
     protected: Resources = NOTHING
+    reclaimable: Percent = 0
 
 
 class Quota(Document, frozen=True, tag="Quota"):

@@ -69,12 +69,28 @@ class OnDisconnect(StrEnum):
     STOP = "stop"
 
 
+class Latency(Document, frozen=True):
+    """How far from its clients a workload may be.
+
+    A region over the limit, or that does not say, is excluded; one that meets the target comes first. 0: not asked.
+    """
+
+    client: str
+    limit: Duration = 0
+    target: Duration = 0
+
+
 class Placement(Document, frozen=True):
-    """Where replicas may be: named regions, jurisdictions (residency), weights."""
+    """Where replicas may be: named regions, jurisdictions (residency), distance to clients; and how they are split.
+
+    Evenly; by weights; or all in the `primary` region, while it is well, and the others stand by.
+    """
 
     regions: tuple[str, ...] = ()
     jurisdictions: tuple[str, ...] = ()
     weights: tuple[tuple[str, int], ...] = ()
+    primary: str = ""
+    latency: tuple[Latency, ...] = ()
 
 
 class Recovery(Document, frozen=True):
@@ -131,6 +147,7 @@ def contradictions(spec: WorkloadSpec) -> list[str]:
         found.append("leased work must stop on disconnect: its right moves when the lease has lapsed")
     if spec.batch and spec.exclusive:
         found.append("batch work completes and is not an identity to keep; make it a service or not exclusive")
+    found += _unplaceable(spec.placement)
     template = spec.template
     if template.restarted < 0:
         found.append("restarted is an instant and cannot be negative")
@@ -144,4 +161,22 @@ def contradictions(spec: WorkloadSpec) -> list[str]:
         found.append("spread is over zone or pool, with a maxSkew of at least 1")
     if any(rule.most < 1 or rule.key not in ("node", "zone", "pool") or not rule.group for rule in template.apart):
         found.append("apart needs a group, node, zone or pool as its key, and a most of at least 1")
+    return found
+
+
+def _unplaceable(placement: Placement) -> list[str]:
+    found = []
+    if placement.primary and placement.weights:
+        found.append("a primary region takes everything: it has no use for weights")
+    if placement.primary and placement.regions and placement.primary not in placement.regions:
+        found.append(f"the primary region {placement.primary} is not among the regions it may be in")
+    if any(rule.limit < 0 or rule.target < 0 or not rule.client for rule in placement.latency):
+        found.append("a latency rule names its client, and a limit or target that is not negative")
+    if any(not rule.limit and not rule.target for rule in placement.latency):
+        found.append("a latency rule has a limit, a target, or both")
+    if any(0 < rule.limit < rule.target for rule in placement.latency):
+        found.append("a latency target above its limit is met by whoever is allowed")
+    clients = [rule.client for rule in placement.latency]
+    if len(set(clients)) != len(clients):
+        found.append("each client has one latency rule")
     return found

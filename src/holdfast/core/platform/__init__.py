@@ -12,7 +12,7 @@ complete on evidence only.
 - `objects`            Put, Delete: what operators write
 - `checks`, `uses`     what a Put must satisfy, and what refuses a Delete, kind by kind
 - `admission`          PutWorkload: what a tenant may ask for
-- `endings`            DeleteWorkload, ReleaseFinalizer: how a workload ends
+- `endings`            DeleteWorkload: how a workload ends
 - `templates`          who names a template, and when one is forgotten
 - `assignments`        Assign: how much of a workload a region has
 - `identities`         exclusive identities inside assignments, and leases
@@ -24,10 +24,12 @@ complete on evidence only.
 - `retirement`         RetireRegion: everything released in one commit
 - `policies`           PublishPolicy, ActivatePolicy, RollBackPolicy
 - `reports`            ReportStatus
+- `observing`          Report, OfferBack: what regions say of themselves; `observed` what that changes
 - `breaches`           promises that somebody's right has broken: open, with an owner and a deadline
 - `evolve`             what each event does: the only code that changes the platform's state
 - `keys`               what each event touches, for watches
-- `invariants`         what must hold in every state; `invariants_escrow` of grants, `invariants_counts` of the derived
-                       tables; all over `invariants_places`, which are everywhere or near what was written
+- `invariants`         what must hold in every state: `invariants_escrow` of grants, `invariants_regions` of what
+                       regions hold and say, `invariants_counts` of the derived tables; all over
+                       `invariants_places`, which are everywhere or near what was written
 - `book`               all of it put together
 """

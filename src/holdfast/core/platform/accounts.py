@@ -2,6 +2,7 @@
 
     quota/TENANT        the tenant's quota, over all regions
     recovery/BUDGET     a recovery budget, with a limit of its own in each region it names
+    reclaimable/TENANT  a share of what each region has, for the tenant's reclaimable work, as the region last told
     emergency/UID       an emergency override, over the regions it holds for, until it ends
 
 Everything that creates spending power is an account (RULES 7). Nothing is charged to two.
@@ -16,6 +17,7 @@ from holdfast.core.model.allotment import Purpose
 from holdfast.core.model.control import Action, Override
 from holdfast.core.model.resources import AMOUNT_MAX, NOTHING, Resources
 from holdfast.core.model.shapes import Instant
+from holdfast.core.model.summary import capacity_of
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.checks import contradictory, malformed
 from holdfast.core.platform.state import PlatformState
@@ -44,10 +46,29 @@ def limit_of(state: PlatformState, account: str, region: str, at: Instant) -> Li
             if region not in budget.spec.regions:
                 return contradictory(f"budget {name} holds no room in region {region}", budget=name, region=region)
             return Limit(budget.spec.each, NOTHING, latest)
+        case "reclaimable":
+            return _share_limit(state, name, region, latest)
         case "emergency":
             return _emergency_limit(state, name, region, at, latest)
         case _:
-            return malformed(f"{account!r} is no account", forms=["quota/T", "recovery/B", "emergency/UID"])
+            return malformed(
+                f"{account!r} is no account", forms=["quota/T", "recovery/B", "reclaimable/T", "emergency/UID"]
+            )
+
+
+def _share_limit(state: PlatformState, tenant: str, region: str, latest: Instant) -> Limit | Refused:
+    quota = state.quotas.get(tenant)
+    if quota is None:
+        return not_found("Quota", tenant)
+    told = state.summaries.get(region)
+    return Limit(share_of(capacity_of(told.summary), quota.spec.reclaimable) if told else NOTHING, NOTHING, latest)
+
+
+def share_of(whole: Resources, percent: int) -> Resources:
+    """So much of it, rounded down."""
+    extended = tuple((name, amount * percent // 100) for name, amount in whole.extended)
+    cpu, memory, disk, gpu = (amount * percent // 100 for amount in (whole.cpu, whole.memory, whole.disk, whole.gpu))
+    return Resources(cpu, memory, disk, gpu, tuple((name, amount) for name, amount in extended if amount))
 
 
 def _emergency_limit(state: PlatformState, name: str, region: str, at: Instant, latest: Instant) -> Limit | Refused:
@@ -90,4 +111,6 @@ def paying(state: PlatformState, workload: Workload, region: str, purpose: Purpo
         and override.region in ("", region)
         and dict(override.facts).get("tenant") == tenant
     ]
-    return (f"quota/{tenant}", *emergencies)
+    cls, quota = state.priority_classes.get(workload.spec.priority_class), state.quotas.get(tenant)
+    borrows = cls is not None and cls.spec.reclaimable and quota is not None and quota.spec.reclaimable
+    return (*((f"reclaimable/{tenant}",) if borrows else ()), f"quota/{tenant}", *emergencies)

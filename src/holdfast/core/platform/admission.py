@@ -12,9 +12,9 @@ from collections.abc import Callable
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.topology import RegionHealth
+from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.model.workload import Workload, WorkloadSpec, contradictions
-from holdfast.core.platform.breaches import may_hold, recount_workload
+from holdfast.core.platform.breaches import is_near, may_hold, recount_workload
 from holdfast.core.platform.checks import contradictory, in_use, malformed, refuse_amount, refuse_unknown
 from holdfast.core.platform.commands import PutWorkload
 from holdfast.core.platform.events import TemplateStored, WorkloadStored
@@ -121,22 +121,27 @@ def check_pending(state: PlatformState, new: Workload, stored: Workload | None) 
 def check_places(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
     """At least one region that it may be in exists and is not retired."""
     placement = new.spec.placement
-    named = (*placement.regions, *(name for name, _ in placement.weights))
+    primary = (placement.primary,) if placement.primary else ()
+    named = (*placement.regions, *(name for name, _ in placement.weights), *primary)
     refused = refuse_unknown("Region", named, state.regions)
     if refused is not None:
         return refused
     if any(weight < 0 for _, weight in placement.weights):
         return malformed("weights cannot be negative", weights=list(placement.weights))
-    if not (placement.regions or placement.jurisdictions) or _places(state, new.spec):
-        return None
-    facts = {"regions": list(placement.regions), "jurisdictions": list(placement.jurisdictions)}
-    return Refused(Code.RESIDENCY, "no region satisfies these placement rules", facts)
+    places = _places(state, new.spec)
+    limits = {rule.client: rule.limit for rule in placement.latency if rule.limit}
+    facts = {"regions": list(placement.regions), "jurisdictions": list(placement.jurisdictions), "limits": limits}
+    if (placement.regions or placement.jurisdictions) and not places:
+        return Refused(Code.RESIDENCY, "no region satisfies these placement rules", facts)
+    if limits and not any(is_near(new.spec, region) for region in places):
+        return Refused(Code.LATENCY, "no region where it may be is near enough to its clients", facts)
+    return None
 
 
-def _places(state: PlatformState, spec: WorkloadSpec) -> list[str]:
+def _places(state: PlatformState, spec: WorkloadSpec) -> list[Region]:
     return [
-        name
-        for name, region in state.regions.items()
+        region
+        for region in state.regions.values()
         if region.status.health is not RegionHealth.RETIRED and may_hold(spec, region)
     ]
 

@@ -17,11 +17,11 @@ from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.accounts import paying
 from holdfast.core.platform.admission import COUNT_MAX
-from holdfast.core.platform.breaches import disruption_shared, may_hold, recount_workload
+from holdfast.core.platform.breaches import disruption_shared, is_near, may_hold, recount_workload
 from holdfast.core.platform.checks import contradictory, malformed
 from holdfast.core.platform.commands import Assign
 from holdfast.core.platform.events import AssignmentStored
-from holdfast.core.platform.identities import lease_is_half_over, lease_until, refuse_identities
+from holdfast.core.platform.identities import lease_is_half_over, lease_until, refuse_identities, returned
 from holdfast.core.platform.objects import already
 from holdfast.core.platform.state import PlatformState, assignments_of
 from holdfast.core.platform.templates import is_known_to
@@ -117,7 +117,17 @@ def _proposed(
         right_until=old.right_until if old is not None else 0,
         jurisdictions=spec.placement.jurisdictions,
         batch=spec.batch,
+        returning=_returning(state, command) if spec.exclusive else (),
     )
+
+
+def _returning(state: PlatformState, command: Assign) -> tuple[int, ...]:
+    """What no assignment of the region lists is asked for by the one for serving: one list of it is enough."""
+    if command.purpose is not Purpose.SERVING:
+        return ()
+    others = [a for a in assignments_of(state, command.workload) if a.purpose is not command.purpose]
+    listed = [n for a in others if a.region == command.region for n in a.ordinals]
+    return returned(state, command.workload, command.region, (*command.ordinals, *listed))
 
 
 def _refuse_phase(state: PlatformState, new: Assignment, old: Assignment | None) -> Refused | None:
@@ -150,9 +160,18 @@ def _refuse_place(
     if not may_hold(workload.spec, region) and more:
         facts = {"region": name, "jurisdiction": region.spec.jurisdiction}
         return Refused(Code.RESIDENCY, f"workload {workload.meta.name} may not be in region {name}", facts)
+    if not is_near(workload.spec, region) and more:
+        return too_far(workload, name)
     if new.purpose is Purpose.RECOVERY:
         return _refuse_budget(state, workload, name)
     return None
+
+
+def too_far(workload: Workload, region: str) -> Refused:
+    """A region is not within the limits of how far a workload may be from its clients."""
+    limits = {rule.client: rule.limit for rule in workload.spec.placement.latency if rule.limit}
+    message = f"region {region} is too far from the clients of workload {workload.meta.name}, or does not say how far"
+    return Refused(Code.LATENCY, message, {"region": region, "limits": limits})
 
 
 def _raises(old: Assignment, new: Assignment) -> bool:

@@ -12,13 +12,14 @@ from holdfast.core.model.tenancy import Right
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.admission import put_workload
 from holdfast.core.platform.assignments import assign
-from holdfast.core.platform.endings import delete_workload, release_finalizer
+from holdfast.core.platform.endings import delete_workload
 from holdfast.core.platform.escrow import acknowledge_grant, offer_grant
 from holdfast.core.platform.events import PlatformEvent
 from holdfast.core.platform.evolve import APPLY
 from holdfast.core.platform.invariants import INVARIANTS
 from holdfast.core.platform.keys import KEYS, KINDS
 from holdfast.core.platform.objects import delete, put
+from holdfast.core.platform.observing import offer_back, report
 from holdfast.core.platform.policies import activate_policy, publish_policy, roll_back_policy
 from holdfast.core.platform.regions import acknowledge, declare_lost, join_region, judge_region
 from holdfast.core.platform.reports import report_status
@@ -49,9 +50,6 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.DeleteWorkload, delete_workload, ("person", "tenant"), Lane.OPERATORS,
          "every region ends and releases it",
          "PutWorkload again, under a new uid", Right.WRITE),
-    Rule(c.ReleaseFinalizer, release_finalizer, ("region",), Lane.REPORTS,
-         "the last one removes the workload, its rights and templates",
-         "nothing to undo: the region has nothing of it left"),
     Rule(c.ReportStatus, report_status, (STATUS,), Lane.RECONCILERS,
          "people see progress",
          "the next report"),
@@ -65,8 +63,11 @@ _OWN: tuple[Rule[Any], ...] = (
          "a region ends and releases every slot of it",
          "Assign again, once the region has removed it"),
     Rule(c.RemoveAssignment, remove_assignment, ("region",), Lane.REPORTS,
-         "the identities in it are free",
+         "the identities in it are free; the last one of a deleted workload removes it",
          "nothing to undo: the region has released it"),
+    Rule(c.OfferBack, offer_back, ("region",), Lane.REPORTS,
+         "replicas that the region cannot place may be assigned elsewhere",
+         "its end: after that the region is asked again"),
     Rule(c.Adopt, adopt, (FAILOVER,), Lane.RECONCILERS,
          "the quota pays for it and the recovery budget is free again",
          "EndAssignment; recovery stands by under a new assignment"),
@@ -91,6 +92,9 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.Acknowledge, acknowledge, ("region",), Lane.REPORTS,
          "what the region has applied counts as acknowledged; it is heard",
          "nothing to undo: positions only grow"),
+    Rule(c.Report, report, ("region",), Lane.REPORTS,
+         "controllers and people see how the region and its workloads fare",
+         "the next report"),
     Rule(c.JudgeRegion, judge_region, (REGION_HEALTH,), Lane.RECONCILERS,
          "suspect: nothing new goes there; lost: failover may begin",
          "JudgeRegion healthy, once it is heard"),

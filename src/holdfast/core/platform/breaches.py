@@ -32,6 +32,12 @@ def may_hold(spec: WorkloadSpec, region: Region) -> bool:
     return (not named or region.meta.name in named) and (not lawful or region.spec.jurisdiction in lawful)
 
 
+def is_near(spec: WorkloadSpec, region: Region) -> bool:
+    """Whether a region is within every limit of how far a workload may be from its clients."""
+    known = dict(region.spec.latencies)
+    return all(known.get(rule.client, rule.limit + 1) <= rule.limit for rule in spec.placement.latency if rule.limit)
+
+
 def disruption_shared(assignments: Sequence[Assignment]) -> int:
     """How much of a workload's disruption budget its regions hold."""
     return sum(a.disruption for a in assignments if a.purpose is Purpose.SERVING and a.stage is not Stage.ENDED)

@@ -67,6 +67,8 @@ def check_quota(state: PlatformState, new: Quota, stored: Quota | None, case: Ca
     refused = refuse_amount("hard", spec.hard) or refuse_amount("protected", spec.protected)
     if refused is not None:
         return refused
+    if not 0 <= spec.reclaimable <= 100:
+        return malformed("reclaimable is between 0 and 100 percent", reclaimable=spec.reclaimable)
     over = exceeded(spec.protected, spec.hard)
     if over:
         return contradictory(f"protected {over} is more than hard", resource=over)

@@ -1,6 +1,8 @@
 """What the platform's ledger can be asked.
 
 Each command has one rule in `book`: its owners, its side effect, what undoes it.
+
+Size: one list of everything that can be asked, in one place.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from holdfast.core.model.control import EVERYWHERE, PolicyDocument, PolicyStage
 from holdfast.core.model.meta import Condition
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.shapes import Instant, Revision, Row
+from holdfast.core.model.summary import Seen, Summary
 from holdfast.core.model.tenancy import Principal, PriorityClass, Quota, Tenant, Token
 from holdfast.core.model.topology import NodePool, Region, RegionHealth
 from holdfast.core.model.workload import Workload
@@ -61,13 +64,6 @@ class DeleteWorkload(Row, frozen=True, tag="delete-workload"):
     expect: Revision = 0
 
 
-class ReleaseFinalizer(Row, frozen=True, tag="release-finalizer"):
-    """A region says that nothing of the workload is left there."""
-
-    workload: Revision
-    region: str
-
-
 class ReportStatus(Row, frozen=True, tag="report-status"):
     """What the regions together say of a workload, as of a generation of its spec. Conditions it does not name stay."""
 
@@ -107,9 +103,20 @@ class EndAssignment(Row, frozen=True, tag="end-assignment"):
 
 
 class RemoveAssignment(Row, frozen=True, tag="remove-assignment"):
-    """The region has released an ended assignment and every identity in it."""
+    """The region has released an ended assignment and every identity in it.
+
+    With its last assignment of a workload that is being deleted, the region's finalizer is released, too.
+    """
 
     assignment: Revision
+
+
+class OfferBack(Row, frozen=True, tag="offer-back"):
+    """A region cannot place so many replicas of an assignment: they may go elsewhere."""
+
+    assignment: Revision
+    count: int
+    message: str = ""
 
 
 class Adopt(Row, frozen=True, tag="adopt"):
@@ -151,10 +158,14 @@ class GrantRight(Row, frozen=True, tag="grant-right"):
 
 
 class ReleaseRight(Row, frozen=True, tag="release-right"):
-    """The region that holds the right has ended the identity and gives the right back."""
+    """The region that holds the right has ended the identity and gives the right back.
+
+    `seen` is the revision of the assignment by which it judged that the right is to be given back.
+    """
 
     workload: Revision
     ordinal: int
+    seen: Revision
 
 
 class AttestRight(Row, frozen=True, tag="attest-right"):
@@ -184,6 +195,15 @@ class Acknowledge(Row, frozen=True, tag="acknowledge"):
     log_id: str
     position: Revision
     cursor: Revision
+
+
+class Report(Row, frozen=True, tag="report"):
+    """What a region says of workloads and of itself, as of a position in its own log. The latest position counts."""
+
+    region: str
+    position: Revision
+    seen: tuple[Seen, ...] = ()
+    summary: Summary | None = None
 
 
 class JudgeRegion(Row, frozen=True, tag="judge-region"):
@@ -235,10 +255,10 @@ class RollBackPolicy(Row, frozen=True, tag="roll-back-policy"):
 
 PlatformCommand = (
     HouseCommand | OpenOverride | EndOverride
-    | Put | PutWorkload | Delete | DeleteWorkload | ReleaseFinalizer | ReportStatus
-    | Assign | Activate | EndAssignment | RemoveAssignment | Adopt
+    | Put | PutWorkload | Delete | DeleteWorkload | ReportStatus
+    | Assign | Activate | EndAssignment | RemoveAssignment | OfferBack | Adopt
     | OfferGrant | AcknowledgeGrant
     | GrantRight | ReleaseRight | AttestRight
-    | JoinRegion | Acknowledge | JudgeRegion | DeclareLost | RetireRegion
+    | JoinRegion | Acknowledge | Report | JudgeRegion | DeclareLost | RetireRegion
     | PublishPolicy | ActivatePolicy | RollBackPolicy
 )  # fmt: skip

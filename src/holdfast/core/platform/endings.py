@@ -1,10 +1,11 @@
-"""DeleteWorkload and ReleaseFinalizer: how a workload ends.
+"""DeleteWorkload: how a workload ends.
 
 The one idea: deleting asks, releasing answers. A deleted workload keeps one finalizer for each region that has an
-assignment of it; each region releases its own, and the commit that releases the last one removes the workload, its
-rights and its templates. Its name is free from the first moment, since everything refers to its uid (RULES 13).
+assignment of it; a region releases its own with its last assignment, and the commit that releases the last one removes
+the workload, its rights and its templates. Its name is free from the first moment, since everything refers to its uid
+(RULES 13).
 
-    live --DeleteWorkload--> ending (finalizers) --ReleaseFinalizer, RetireRegion--> gone
+    live --DeleteWorkload--> ending (finalizers) --RemoveAssignment, RetireRegion--> gone
       \\_____________________ no assignments: gone at once _________________________/
 """
 
@@ -14,15 +15,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.answers import Accepted, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.meta import Finalizer
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.breaches import close_workload
-from holdfast.core.platform.checks import in_use
-from holdfast.core.platform.commands import DeleteWorkload, ReleaseFinalizer
+from holdfast.core.platform.commands import DeleteWorkload
 from holdfast.core.platform.events import (
     AssignmentOf,
     AssignmentsRemoved,
@@ -34,7 +34,7 @@ from holdfast.core.platform.events import (
     WorkloadsRemoved,
 )
 from holdfast.core.platform.objects import already, refuse_other_uid, refuse_stale
-from holdfast.core.platform.senders import outside_placement, outside_tenant, refuse_unjoined
+from holdfast.core.platform.senders import outside_placement, outside_tenant
 from holdfast.core.platform.state import PlatformState, assignments_of, name_key
 from holdfast.core.platform.templates import forgotten
 
@@ -93,31 +93,24 @@ def finalizer_of(region: str, deadline: Instant) -> Finalizer:
     return Finalizer(name=f"slots/{region}", owner=f"region/{region}", deadline=deadline)
 
 
-def release_finalizer(state: PlatformState, command: ReleaseFinalizer, case: Case) -> Accepted | Refused:
-    """The region that releases last removes the workload."""
-    refused = refuse_unjoined(state, command.region, case)
-    if refused is not None:
-        return refused
-    workload = state.workloads.get(command.workload)
-    if workload is None:
-        return not_found("Workload", command.workload)
-    if workload.meta.deletion is None:
-        facts = {"workload": command.workload}
-        return Refused(Code.WRONG_PHASE, f"workload {workload.meta.name} is not being deleted", facts)
-    owner = f"region/{command.region}"
-    if all(finalizer.owner != owner for finalizer in workload.meta.finalizers):
-        return already(f"Workload/{workload.meta.name}", workload.meta.revision)
-    held = [a.uid for a in assignments_of(state, command.workload) if a.region == command.region]
-    if held:
-        return in_use(f"region {command.region} still has assignments of it", assignments=held)
-    if len(workload.meta.finalizers) > 1:
-        return Accepted((FinalizersReleased(owner, (WorkloadOf(command.workload, workload.meta.tenant),)),))
-    return Accepted(removal(state, [command.workload], case))
+def release_finalizer(state: PlatformState, last: Assignment, case: Case) -> tuple[object, ...]:
+    """With a region's last assignment of a workload that is being deleted its finalizer goes; with the last of these,
+    the workload."""
+    workload = state.workloads[last.workload]
+    left = [a for a in assignments_of(state, last.workload) if a.uid != last.uid]
+    if workload.meta.deletion is None or any(a.region == last.region for a in left):
+        return ()
+    owner = f"region/{last.region}"
+    if all(finalizer.owner == owner for finalizer in workload.meta.finalizers):
+        return removal(state, [last.workload], case, without=last.ordinals + last.returning)
+    return (FinalizersReleased(owner, (WorkloadOf(last.workload, workload.meta.tenant),)),)
 
 
-def removal(state: PlatformState, uids: Sequence[Revision], case: Case) -> tuple[object, ...]:
-    """What removes workloads that no region holds any more."""
-    keys = [(uid, ordinal) for uid in uids for ordinal in state.rights_of.get(uid) or ()]
+def removal(
+    state: PlatformState, uids: Sequence[Revision], case: Case, without: tuple[int, ...] = ()
+) -> tuple[object, ...]:
+    """What removes workloads that no region holds any more, their rights included, except ordinals released already."""
+    keys = [(uid, ordinal) for uid in uids for ordinal in state.rights_of.get(uid) or () if ordinal not in without]
     rights = tuple(state.rights[key] for key in keys)
     gone = tuple(WorkloadOf(uid, state.workloads[uid].meta.tenant) for uid in uids)
     return (

@@ -14,6 +14,7 @@ from holdfast.core.model.control import PolicyDocument, PolicyStage
 from holdfast.core.model.meta import Finalizer
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.shapes import Revision, Row
+from holdfast.core.model.summary import Overflow, Seen, Summary
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Template, Workload, WorkloadStatus
 from holdfast.core.platform.commands import OperatorObject
@@ -97,6 +98,10 @@ class AssignmentsRemoved(Row, frozen=True, tag="assignments-removed"):
     assignments: tuple[AssignmentOf, ...]
 
 
+class OfferedBack(Row, frozen=True, tag="offered-back"):
+    overflow: Overflow
+
+
 class GrantStored(Row, frozen=True, tag="grant-stored"):
     grant: Grant
 
@@ -145,6 +150,15 @@ class RegionAcknowledged(Row, frozen=True, tag="region-acknowledged"):
     region: str
     position: Revision
     cursor: Revision
+
+
+class RegionReported(Row, frozen=True, tag="region-reported"):
+    """What the region says of workloads that it has assignments of, and of itself if that has changed."""
+
+    region: str
+    position: Revision
+    seen: tuple[Seen, ...]
+    summary: Summary | None
 
 
 class RegionJudged(Row, frozen=True, tag="region-judged"):
@@ -203,8 +217,8 @@ PlatformEvent = (
     HouseEvent | OverrideOpened | OverrideEnded
     | ObjectStored | ObjectRemoved | WorkloadStored | DeletionBegun | FinalizersReleased | WorkloadsRemoved
     | TemplateStored | TemplatesForgotten | StatusReported
-    | AssignmentStored | AssignmentsRemoved | GrantStored | GrantsRemoved | RightGranted | RightsReleased
-    | RegionJoined | RegionRejoined | RegionAcknowledged | RegionJudged | RegionRetired
+    | AssignmentStored | AssignmentsRemoved | OfferedBack | GrantStored | GrantsRemoved | RightGranted | RightsReleased
+    | RegionJoined | RegionRejoined | RegionAcknowledged | RegionReported | RegionJudged | RegionRetired
     | PolicyPublished | PolicyStaged | ValidityStored | ValiditiesDropped
     | BreachStored | BreachClosed
 )  # fmt: skip

@@ -22,6 +22,7 @@ from holdfast.core.model.resources import NOTHING, subtract
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import events as e
+from holdfast.core.platform.observed import APPLY_OBSERVED, forget_assignment
 from holdfast.core.platform.state import (
     TABLE_OF,
     PlatformState,
@@ -150,6 +151,7 @@ def assignments_removed(state: PlatformState, event: e.AssignmentsRemoved, stamp
     for one in event.assignments:
         _unindex_assignment(state, one.assignment)
         state.assignments.drop(one.assignment)
+        forget_assignment(state, one.assignment, one.workload, one.region)
 
 
 def _unindex_assignment(state: PlatformState, uid: Revision) -> None:
@@ -240,6 +242,7 @@ def region_retired(state: PlatformState, event: e.RegionRetired, stamp: Stamp) -
     if event.log_id:
         tombstones = (*tombstones, event.log_id)
         state.tombstones.put(event.log_id, event.region)
+    state.summaries.drop(event.region)
     silent = {"log_id": "", "session": 0, "address": ""}
     _set_region(state, event.region, health=RegionHealth.RETIRED, since=stamp.at, tombstones=tombstones, **silent)
 
@@ -282,6 +285,7 @@ def breach_closed(state: PlatformState, event: e.BreachClosed, stamp: Stamp) -> 
 APPLY: dict[type, Any] = {
     **house.APPLY,
     **overrides.APPLY,
+    **APPLY_OBSERVED,
     e.ObjectStored: object_stored,
     e.ObjectRemoved: object_removed,
     e.WorkloadStored: workload_stored,

@@ -7,11 +7,13 @@ twice (RULES 6).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.model.allotment import Assignment, Share, Stage
-from holdfast.core.model.shapes import Instant
+from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Failover, Workload
 from holdfast.core.platform.checks import contradictory, malformed
@@ -28,7 +30,8 @@ def refuse_identities(state: PlatformState, workload: Workload, new: Assignment)
     refused = refuse_uncovered(new)
     if refused is not None:
         return refused
-    elsewhere = {n: a.uid for a in assignments_of(state, new.workload) if a.uid != new.uid for n in a.ordinals}
+    others = [a for a in assignments_of(state, new.workload) if a.uid != new.uid]
+    elsewhere = {n: a.uid for a in others for n in (*a.ordinals, *a.returning)}
     for ordinal in ordinals:
         held = state.rights.get((new.workload, ordinal))
         holder = held.region if held is not None else ""
@@ -38,6 +41,13 @@ def refuse_identities(state: PlatformState, workload: Workload, new: Assignment)
         if ordinal in elsewhere:
             return contradictory(f"ordinal {ordinal} is in assignment {elsewhere[ordinal]}", ordinal=ordinal)
     return None
+
+
+def returned(state: PlatformState, workload: Revision, region: str, listed: Sequence[int]) -> tuple[int, ...]:
+    """The ordinals whose right a region holds and no assignment of it lists: it is to give them back."""
+    wanted = {*listed}
+    held = [n for n in state.rights_of.get(workload) or () if n not in wanted]
+    return tuple(n for n in held if state.rights[workload, n].region == region)
 
 
 def refuse_uncovered(assignment: Assignment) -> Refused | None:
@@ -52,6 +62,8 @@ def refuse_uncovered(assignment: Assignment) -> Refused | None:
 
 def without_ordinal(assignment: Assignment, ordinal: int) -> Assignment:
     """The assignment once the right to one identity has left it: counts follow, the last template first."""
+    returning = tuple(other for other in assignment.returning if other != ordinal)
+    assignment = replace(assignment, returning=returning)
     ordinals = tuple(other for other in assignment.ordinals if other != ordinal)
     excess = sum(share.count for share in assignment.shares) - len(ordinals)
     if assignment.stage is not Stage.ACTIVE or excess <= 0:

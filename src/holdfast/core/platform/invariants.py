@@ -15,8 +15,8 @@ from holdfast.core.ledger.invariants import Class, Invariant, Kind
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.control import PolicyStage
-from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import invariants_escrow
+from holdfast.core.platform import invariants_regions as regions
 from holdfast.core.platform.invariants_places import Everywhere, Nearby, Places
 from holdfast.core.platform.state import TABLE_OF, PlatformState
 
@@ -29,30 +29,6 @@ def escrow(at: Places) -> Found:
 
 def charge(at: Places) -> Found:
     return invariants_escrow.charge(at.rows("grants"))
-
-
-def identity(at: Places) -> Found:
-    state = at.state
-    listed: dict[tuple[int, int], list[str]] = {}
-    for uid, assignment in at.rows("assignments"):
-        if assignment.ordinals and not assignment.exclusive:
-            yield f"assignment {uid} is not exclusive and lists ordinals"
-        if assignment.exclusive and assignment.stage is Stage.ACTIVE:
-            if sum(share.count for share in assignment.shares) > len(assignment.ordinals):
-                yield f"assignment {uid} runs more replicas than it has identities"
-        for ordinal in assignment.ordinals:
-            listed.setdefault((assignment.workload, ordinal), []).append(assignment.region)
-    for key, regions in sorted(listed.items()):
-        held = state.rights.get(key)
-        if len(regions) != 1 or held is None or held.region != regions[0]:
-            yield f"identity {key} is listed in {regions} and held by {held.region if held else 'nobody'}"
-    for key, held in at.rows("rights"):
-        if (
-            key != (held.workload, held.ordinal)
-            or held.workload not in state.workloads
-            or held.region not in state.regions
-        ):
-            yield f"right {key} is held as {held}"
 
 
 def policy(at: Places) -> Found:
@@ -151,26 +127,6 @@ def residency(at: Places) -> Found:
             yield f"workload {uid} has {count} replicas where it may not be"
 
 
-def retired(at: Places) -> Found:
-    for table in ("assignments", "grants", "rights"):
-        for key, row in at.rows(table):
-            if _is_retired(at.state, row.region):
-                yield f"retired region {row.region} has a row of {table}, {key}"
-    for uid, workload in at.rows("workloads"):
-        for finalizer in workload.meta.finalizers:
-            if _is_retired(at.state, finalizer.owner.removeprefix("region/")):
-                yield f"workload {uid} waits for retired {finalizer.owner}"
-    for name, region in at.rows("regions"):
-        speaks = region.status.log_id or region.status.session or region.status.address
-        if region.status.log_id in at.state.tombstones or (_is_retired(at.state, name) and speaks):
-            yield f"region {name} speaks with the log {region.status.log_id}, which is tombstoned"
-
-
-def _is_retired(state: PlatformState, name: str) -> bool:
-    region = state.regions.get(name)
-    return region is not None and region.status.health is RegionHealth.RETIRED
-
-
 def finalizers(at: Places) -> Found:
     for uid, workload in at.rows("workloads"):
         deleting, names = workload.meta.deletion is not None, [f.owner for f in workload.meta.finalizers]
@@ -221,7 +177,7 @@ INVARIANTS: tuple[Invariant[PlatformState], ...] = (
              _ALWAYS, _ESCROW, charge),
     _promise("platform.identity",
              "One region at most holds the right to an exclusive identity, and only its assignment lists it.",
-             _ALWAYS, _LEDGER, identity),
+             _ALWAYS, _LEDGER, regions.identity),
     _promise("platform.policy",
              "Exactly one policy is valid for a region and scope, and it exists and was not rolled back.",
              _ALWAYS, _LEDGER, policy),
@@ -237,7 +193,10 @@ INVARIANTS: tuple[Invariant[PlatformState], ...] = (
     _promise("platform.residency", "Replicas are assigned only to regions where their workload may be.",
              _AT_COMMIT, _LEDGER, residency),
     _promise("platform.retired", "A retired region holds nothing, and its log speaks for nobody.",
-             _ALWAYS, _LEDGER, retired),
+             _ALWAYS, _LEDGER, regions.retired),
+    _promise("platform.observed",
+             "What regions say is kept of regions that exist, and of workloads that they have assignments of.",
+             _ALWAYS, Class.HINT, regions.observed),
     _promise("platform.finalizers", "Finalizers are on objects that are being deleted, and on each of these.",
              _ALWAYS, _LEDGER, finalizers),
     _promise("platform.revisions", "Uids and revisions are places in the log, and generations count from 1.",

@@ -21,8 +21,8 @@ Charged = dict[tuple[str, str], Amounts]
 
 
 def shared(grant: Grant) -> tuple[str, str]:
-    """Whose limit a grant counts towards: its account's, which of a recovery budget holds for one region."""
-    return grant.account, grant.region if grant.account.startswith("recovery/") else ""
+    """Whose limit a grant counts towards: its account's, which of budgets and shares of room holds for one region."""
+    return grant.account, grant.region if grant.account.partition("/")[0] in ("recovery", "reclaimable") else ""
 
 
 def charged_anew(state: PlatformState) -> Charged:
@@ -46,7 +46,8 @@ def escrow(state: PlatformState, charged: Charged) -> Iterator[str]:
 
 
 def limits(state: PlatformState, account: str, where: str) -> Amounts | None:
-    """What an account has; None when an emergency is over: nothing more is lent then, and the rest is called back."""
+    """What an account has. None: when an emergency is over nothing more is lent, and the rest is called back; so is what
+    was lent of a share of a region's room when that has shrunk."""
     kind, _, name = account.partition("/")
     if kind == "quota":
         quota = state.quotas.get(name)
@@ -54,6 +55,8 @@ def limits(state: PlatformState, account: str, where: str) -> Amounts | None:
     if kind == "recovery":
         budget = state.budgets.get(name)
         return named(budget.spec.each) if budget is not None and where in budget.spec.regions else {}
+    if kind == "reclaimable":
+        return None
     opened = state.overrides.get(int(name))
     if opened is None or opened.action is not Action.EMERGENCY_QUOTA:
         return None

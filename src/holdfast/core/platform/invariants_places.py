@@ -70,12 +70,13 @@ class Nearby(Near[PlatformState]):
         """Everything that names a region."""
         for table in ("assignments", "grants", "rights", "validities"):
             self.draw(table, (key for key, row in self.state.table(table).items() if row.region == region))
+        self.draw("summaries", (region,))
         owner = f"region/{region}"
         rows = self.state.workloads.items()
         self.draw("workloads", (uid for uid, row in rows if any(f.owner == owner for f in row.meta.finalizers)))
 
     def _draw_workloads(self) -> None:
-        uids = dict.fromkeys((*self.keys("workloads"), *self.keys("templates_of")))
+        uids = dict.fromkeys((*self.keys("workloads"), *self.keys("templates_of"), *self.keys("observed")))
         uids.update((workload, None) for workload, _ in self.keys("rights"))
         for state in (self.before, self.state):
             uids.update((row.workload, None) for _, row in present(state, "assignments", self.keys("assignments")))
@@ -87,6 +88,8 @@ class Nearby(Near[PlatformState]):
             uids.update((uid, None) for uid, row in self.state.workloads.items() if row.meta.tenant in lost)
         self.draw("workloads", uids)
         self.draw("templates_of", uids)
+        self.draw("observed", uids)
+        self.draw("overflows", self.keys("assignments"))
         for uid in uids:
             self.draw("assignments", self.before.assignments_of.get(uid) or ())
         for uid, _, new in self.change.rows("workloads"):

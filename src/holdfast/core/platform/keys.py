@@ -18,6 +18,7 @@ from holdfast.core.platform.state import grant_key, validity_key
 TENANT, QUOTA, PRIORITY_CLASS, TOKEN, REGION = "tenant", "quota", "priority-class", "token", "region"
 NODE_POOL, RECOVERY_BUDGET, WORKLOAD, TEMPLATE = "node-pool", "recovery-budget", "workload", "template"
 ASSIGNMENT, GRANT, ACCOUNT, POLICY, VALIDITY = "assignment", "grant", "account", "policy", "validity"
+OBSERVED, SUMMARY = "observed", "summary"
 
 KINDS: dict[str, str] = {
     **keys.KINDS,
@@ -35,6 +36,8 @@ KINDS: dict[str, str] = {
     ACCOUNT: "An account by name: its grants and its breaches.",
     POLICY: "A scheduler policy by revision.",
     VALIDITY: "Which policy is valid where, by `region|scope`.",
+    OBSERVED: "What regions say of a workload, by its uid.",
+    SUMMARY: "What a region says of itself, by its name.",
 }
 
 #: Kinds of which every region has a copy. What is a region's own comes with its key, `("region", NAME)`.
@@ -96,6 +99,11 @@ def _validity(key: str) -> tuple[Key, ...]:
     return (VALIDITY, key), (REGION, key.partition("|")[0])
 
 
+def _reported(event: e.RegionReported) -> tuple[Key, ...]:
+    seen: list[Key] = [(OBSERVED, one.workload) for one in event.seen]
+    return (*seen, (SUMMARY, event.region)) if event.summary is not None else tuple(seen)
+
+
 def _breached(invariant: str, key: str) -> tuple[Key, ...]:
     """Escrow is broken for an account's resource, `kind/name/resource`; all else for a workload."""
     if invariant == ESCROW:
@@ -120,8 +128,11 @@ KEYS: Mapping[type, KeysOf] = {
     e.StatusReported: lambda event, _: _workload(event.workload, event.tenant),
     e.AssignmentStored: _assigned,
     e.AssignmentsRemoved: lambda event, _: _once(
-        key for a in event.assignments for key in _assignment(a.assignment, a.workload, a.tenant, a.region)
+        key
+        for a in event.assignments
+        for key in (*_assignment(a.assignment, a.workload, a.tenant, a.region), (OBSERVED, a.workload))
     ),
+    e.OfferedBack: lambda event, _: ((ASSIGNMENT, event.overflow.assignment), (WORKLOAD, event.overflow.workload)),
     e.GrantStored: lambda event, _: _grant(grant_key(event.grant.region, event.grant.account)),
     e.GrantsRemoved: lambda event, _: _once(key for one in event.grants for key in _grant(one)),
     e.RightGranted: lambda event, _: ((WORKLOAD, event.workload), (REGION, event.region)),
@@ -131,8 +142,9 @@ KEYS: Mapping[type, KeysOf] = {
     e.RegionJoined: lambda event, _: ((REGION, event.region),),
     e.RegionRejoined: lambda event, _: ((REGION, event.region),),
     e.RegionAcknowledged: lambda event, _: ((REGION, event.region),),
+    e.RegionReported: lambda event, _: _reported(event),
     e.RegionJudged: lambda event, _: ((REGION, event.region),),
-    e.RegionRetired: lambda event, _: ((REGION, event.region),),
+    e.RegionRetired: lambda event, _: ((REGION, event.region), (SUMMARY, event.region)),
     e.PolicyPublished: lambda _event, rev: ((POLICY, rev),),
     e.PolicyStaged: lambda event, _: ((POLICY, event.revision),),
     e.ValidityStored: lambda event, _: _validity(validity_key(event.region, event.scope)),

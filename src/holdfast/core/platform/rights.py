@@ -11,15 +11,15 @@ and in that same commit the ordinal leaves the region's assignment.
 
 from __future__ import annotations
 
-from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, stale
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import RightHeld
 from holdfast.core.model.settings import drifted
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Failover, Workload
-from holdfast.core.platform.assignments import refuse_ending, replacing
-from holdfast.core.platform.breaches import may_hold
+from holdfast.core.platform.assignments import refuse_ending, replacing, too_far
+from holdfast.core.platform.breaches import is_near, may_hold
 from holdfast.core.platform.checks import contradictory, malformed
 from holdfast.core.platform.commands import AttestRight, GrantRight, ReleaseRight
 from holdfast.core.platform.events import RightGranted, RightsReleased
@@ -69,7 +69,7 @@ def _refuse_region(state: PlatformState, workload: Workload, command: GrantRight
     if not may_hold(workload.spec, region):
         facts = {"region": command.region, "jurisdiction": region.spec.jurisdiction}
         return Refused(Code.RESIDENCY, f"workload {workload.meta.name} may not be in region {command.region}", facts)
-    return None
+    return None if is_near(workload.spec, region) else too_far(workload, command.region)
 
 
 def _refuse_while_held(state: PlatformState, workload: Workload, held: RightHeld, case: Case) -> Refused | None:
@@ -94,7 +94,11 @@ def lapsed_at(state: PlatformState, held: RightHeld, lost_since: Instant) -> Ins
 
 
 def release_right(state: PlatformState, command: ReleaseRight, case: Case) -> Accepted | Refused:
-    """The holder's own word, read from its log."""
+    """The holder's own word, read from its log, about a right that the platform wants back and has not given again.
+
+    A release may come late. Were it taken after the identity was listed again, the region would start it on that list
+    while the right is given to another one. So the region names the revision of the list that it judged by.
+    """
     region = region_of(case)
     refused = refuse_unjoined(state, region, case)
     if refused is not None:
@@ -104,7 +108,21 @@ def release_right(state: PlatformState, command: ReleaseRight, case: Case) -> Ac
         return not_found("right", _named(command.workload, command.ordinal))
     if held.region != region:
         return Refused(Code.NOT_OWNER, f"region {held.region} holds that right", {"owner": f"region/{held.region}"})
+    refused = _refuse_wanted(state, command, region)
+    if refused is not None:
+        return refused
     return Accepted(freeing(state, held, "released by its region", case))
+
+
+def _refuse_wanted(state: PlatformState, command: ReleaseRight, region: str) -> Refused | None:
+    """The right is not to be given back, or no longer."""
+    mine = [a for a in assignments_of(state, command.workload) if a.region == region]
+    asked = next((a for a in mine if command.ordinal in a.returning), None)
+    if asked is not None and asked.revision == command.seen:
+        return None
+    key = f"right/{_named(command.workload, command.ordinal)}"
+    newest = max((a.revision for a in mine), default=0)
+    return stale(key, command.seen, newest, f"region {region} is not asked to give it back by that assignment")
 
 
 def attest_right(state: PlatformState, command: AttestRight, case: Case) -> Accepted | Refused:
@@ -132,7 +150,7 @@ def freeing(state: PlatformState, held: RightHeld, evidence: str, case: Case) ->
     """The right is nobody's, and the assignment that listed its ordinal lists it no more."""
     events: list[object] = [RightsReleased((held,), evidence)]
     for assignment in assignments_of(state, held.workload):
-        if held.ordinal in assignment.ordinals:
+        if held.ordinal in (*assignment.ordinals, *assignment.returning):
             smaller = without_ordinal(assignment, held.ordinal)
             events.extend(replacing(state, state.workloads[held.workload], assignment, smaller, case))
     return tuple(events)

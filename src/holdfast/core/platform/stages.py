@@ -19,7 +19,7 @@ from holdfast.core.platform.accounts import paying
 from holdfast.core.platform.assignments import assignment_in, refuse_ending, refuse_without_loss, replacing
 from holdfast.core.platform.breaches import disruption_shared
 from holdfast.core.platform.commands import Activate, Adopt, EndAssignment, RemoveAssignment
-from holdfast.core.platform.endings import ended, removed
+from holdfast.core.platform.endings import ended, release_finalizer, removed
 from holdfast.core.platform.events import RightsReleased
 from holdfast.core.platform.identities import lease_until, refuse_uncovered
 from holdfast.core.platform.objects import already
@@ -67,9 +67,10 @@ def remove_assignment(state: PlatformState, command: RemoveAssignment, case: Cas
     refused = refuse_unjoined(state, assignment.region, case) or _refuse_stage(assignment, Stage.ENDED)
     if refused is not None:
         return refused
-    rights = tuple(state.rights[(assignment.workload, ordinal)] for ordinal in assignment.ordinals)
+    held = sorted((*assignment.ordinals, *assignment.returning))
+    rights = tuple(state.rights[(assignment.workload, ordinal)] for ordinal in held)
     released = (RightsReleased(rights, "released by its region"),) if rights else ()
-    return Accepted((removed([assignment]), *released))
+    return Accepted((removed([assignment]), *released, *release_finalizer(state, assignment, case)))
 
 
 def adopt(state: PlatformState, command: Adopt, case: Case) -> Accepted | Refused:

@@ -15,6 +15,7 @@ from holdfast.core.model.control import SchedulerPolicy, Validity
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.resources import NOTHING, Resources, add
 from holdfast.core.model.shapes import Revision, SlotKey
+from holdfast.core.model.summary import Observation, Overflow, Summarised
 from holdfast.core.model.tenancy import PriorityClass, Quota, Tenant, Token
 from holdfast.core.model.topology import NodePool, Region
 from holdfast.core.model.workload import Template, Workload
@@ -30,6 +31,9 @@ TABLE_OF = {
     "NodePool": "pools",
     "RecoveryBudget": "budgets",
 }
+
+#: How accounts begin that have a limit in each region.
+REGIONAL = ("recovery/", "reclaimable/")
 
 #: How many workloads of each tenant name a template, by tenant.
 Uses = tuple[tuple[str, int], ...]
@@ -54,6 +58,9 @@ class PlatformState(LedgerState):
         TableSpec("assignments", int, Assignment, MANY),
         TableSpec("grants", str, Grant),
         TableSpec("rights", tuple[int, int], RightHeld, MANY),
+        TableSpec("observed", int, tuple[Observation, ...], MANY),
+        TableSpec("summaries", str, Summarised),
+        TableSpec("overflows", int, Overflow),
         TableSpec("policies", int, SchedulerPolicy),
         TableSpec("validities", str, Validity),
         TableSpec("breaches", tuple[str, str], Breach),
@@ -86,6 +93,12 @@ class PlatformState(LedgerState):
     grants: Table[str, Grant]
     #: By identity. No row: nobody holds the right.
     rights: Table[SlotKey, RightHeld]
+    #: By workload: what each region said of it last, by region. Only of regions that have an assignment of it.
+    observed: Table[Revision, tuple[Observation, ...]]
+    #: By region.
+    summaries: Table[str, Summarised]
+    #: By assignment: what its region could not place.
+    overflows: Table[Revision, Overflow]
     policies: Table[Revision, SchedulerPolicy]
     #: By `region|scope`.
     validities: Table[str, Validity]
@@ -186,8 +199,8 @@ def grant_key(region: str, account: str) -> str:
 
 
 def charge_key(account: str, region: str) -> str:
-    """What shares one limit: an account over all regions, except that a recovery budget has a limit in each region."""
-    return f"{account}|{region}" if account.startswith("recovery/") else account
+    """What shares one limit: an account over all regions, except that some have a limit of their own in each region."""
+    return f"{account}|{region}" if account.startswith(REGIONAL) else account
 
 
 def validity_key(region: str, scope: str) -> str:

@@ -31,8 +31,13 @@ def uses_of_tenant(state: PlatformState, stored: Tenant, case: Case) -> Refused 
 
 
 def uses_of_quota(state: PlatformState, stored: Quota, case: Case) -> Refused | None:
-    lent = state.offered_of.get(f"quota/{stored.meta.name}") or NOTHING
-    return in_use("regions have been lent some of it", account=f"quota/{stored.meta.name}") if lent != NOTHING else None
+    name = stored.meta.name
+    lent = state.offered_of.get(f"quota/{name}") or NOTHING
+    if lent != NOTHING:
+        return in_use("regions have been lent some of it", account=f"quota/{name}")
+    account = f"reclaimable/{name}"
+    regions = [region for region, _ in state.regions.items() if charge_key(account, region) in state.offered_of]
+    return in_use("regions have been lent some of it", account=account, regions=regions) if regions else None
 
 
 def uses_of_priority_class(state: PlatformState, stored: PriorityClass, case: Case) -> Refused | None:
@@ -81,7 +86,7 @@ def uses_of_region(state: PlatformState, stored: Region, case: Case) -> Refused 
 
 def _names_region(workload: Workload, name: str) -> bool:
     placement = workload.spec.placement
-    return name in placement.regions or name in dict(placement.weights)
+    return name in (*placement.regions, placement.primary) or name in dict(placement.weights)
 
 
 def uses_of_pool(state: PlatformState, stored: NodePool, case: Case) -> Refused | None:

@@ -21,6 +21,7 @@
 - `nodes`       what agents, operators and node health say of nodes
 - `breaches`    promises that the world has broken: open, with an owner and a deadline
 - `shipping`    what the platform ships, applied with its cursor in one step
+- `retired`     StandDown: everything ends when the platform has retired this region
 - `listing`     the parts of a full list, and what is gone with the last
 - `shipped`     what those events do
 - `releasing`   the end of a binding epoch

@@ -10,7 +10,19 @@ from holdfast.core.ledger import house, overrides
 from holdfast.core.ledger.codec import BatchReader, EnvelopeReader
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.registry import Lane, Rule
-from holdfast.core.region import binding, breaches, holds, moving, nodes, placing, sessions, shipping, slots, stopping
+from holdfast.core.region import (
+    binding,
+    breaches,
+    holds,
+    moving,
+    nodes,
+    placing,
+    retired,
+    sessions,
+    shipping,
+    slots,
+    stopping,
+)
 from holdfast.core.region import commands as c
 from holdfast.core.region.events import RegionEvent
 from holdfast.core.region.evolve import APPLY
@@ -33,7 +45,7 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.RemoveNode, nodes.remove_node, ("person",), Lane.OPERATORS, "a node is gone", "RegisterNode, under a new uid"),
     Rule(c.OpenSlots, slots.open_slots, ("controller/replica",), Lane.RECONCILERS, "ordinals wait to be placed", "WithdrawSlots"),
     Rule(c.WithdrawSlots, slots.withdraw_slots, ("controller/replica",), Lane.RECONCILERS, "ordinals are wanted no more", "OpenSlots"),
-    Rule(c.ForgetAssignment, slots.forget_assignment, ("controller/replica",), Lane.RECONCILERS, "an ended assignment is gone here", "Ship, when the platform assigns again"),
+    Rule(c.ForgetAssignment, slots.forget_assignment, ("controller/replica", "controller/link"), Lane.RECONCILERS, "an ended assignment is gone here", "Ship, when the platform assigns again"),
     Rule(c.AdoptSlots, slots.adopt_slots, ("controller/replica",), Lane.RECONCILERS, "recovered slots are charged to their tenant", "a new recovery assignment; the charge is returned when the slot is released"),
     Rule(c.Propose, placing.propose, ("scheduler",), Lane.PROPOSALS, "slots take room and charge on nodes; victims must end", "Unreserve or Expire before binding, Stop after; repair fences what an agent no longer answers for", in_a_row=ProposalsInARow),
     Rule(c.Bind, binding.bind, ("scheduler",), Lane.PROPOSALS, "agents may start slots", "Stop, or the agent declines"),
@@ -47,6 +59,7 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.DropHold, holds.drop_hold, ("scheduler", "person"), Lane.RECONCILERS, "held room is free", "Hold again"),
     Rule(c.CloseBreach, breaches.close_breach, ("controller/repair",), Lane.RECONCILERS, "a broken promise counts as whole", "it opens again with the next fact that breaks it"),
     Rule(c.Ship, shipping.ship, ("controller/link",), Lane.RECONCILERS, "the platform's word holds here", "the platform's next word; a full list replaces everything"),
+    Rule(c.StandDown, retired.stand_down, ("controller/link",), Lane.RECONCILERS, "everything here ends and nothing is paid for", "a new log of this region joins the platform, with nothing"),
 )  # fmt: skip
 
 #: Commands of every ledger that mean more in a region: an agent's session is also its node's.

@@ -292,10 +292,16 @@ class Ship(Row, frozen=True, tag="ship"):
     last: bool = True
 
 
+class StandDown(Row, frozen=True, tag="stand-down"):
+    """The platform has retired this region: nothing is wanted here any more, and nothing is paid for."""
+
+    reason: str
+
+
 RegionCommand = (
     HouseCommand | OpenOverride | EndOverride
     | RegisterNode | AdministerNode | JudgeNode | RemoveNode
     | OpenSlots | WithdrawSlots | ForgetAssignment | AdoptSlots
     | Propose | Bind | Unreserve | Expire | Move | Stop | ReportPending
-    | Hold | ExtendHold | DropHold | CloseBreach | Ship
+    | Hold | ExtendHold | DropHold | CloseBreach | Ship | StandDown
 )  # fmt: skip

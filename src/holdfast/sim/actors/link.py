@@ -178,9 +178,8 @@ class Link:
         released = [one for one in assigned if one.stage is Stage.ENDED and one.uid not in state.assignments]
         commands += [p.RemoveAssignment(one.uid) for one in released]
         listed = {(a.workload, n) for a in state.assignments.values() for n in a.ordinals}
-        commands += [p.ReleaseRight(*key) for key in told.rights if key not in listed and key not in state.slots]
-        mine = {one.workload for one in assigned}
-        commands += [p.ReleaseFinalizer(uid, self._region) for uid in told.finalizers if uid not in mine]
+        free = [(a, n) for a in assigned for n in a.returning if (a.workload, n) not in listed]
+        commands += [p.ReleaseRight(a.workload, n, a.revision) for a, n in free if (a.workload, n) not in state.slots]
         cursor = state.place.cursor
         if cursor != self._acknowledged:
             position = revision(state.facts.seq, INDEX_MAX)

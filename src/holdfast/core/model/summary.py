@@ -1,0 +1,117 @@
+"""What a region tells the platform of itself: what its nodes have and lack, what is wrong, how its workloads fare.
+
+A summary is a hint: by it regions are ranked and never authorised. It says more than "so much is free", since a free
+total may lie in pieces that hold nothing: of each pool and label set also which empty nodes and pieces are largest.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.model.meta import Labels
+from holdfast.core.model.resources import Resources, total
+from holdfast.core.model.shapes import Instant, Revision, Row
+from holdfast.core.model.topology import Taint
+
+
+class Counted(Row, frozen=True):
+    """How far the replicas of one template are: given to an agent, ready, serving. Each counts those after it, too."""
+
+    template: str
+    bound: int
+    ready: int
+    serving: int
+
+
+class Waiting(Row, frozen=True):
+    """Why replicas wait: the code of the reason, how many, since when, and the reason in words."""
+
+    code: str
+    count: int
+    since: Instant
+    message: str = ""
+
+
+class Seen(Row, frozen=True):
+    """What a region says of a workload: the generation it acts on, how far it is, and what keeps it.
+
+    Nothing counted and nothing waiting: nothing of it is there.
+    """
+
+    workload: Revision
+    generation: int
+    counts: tuple[Counted, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+
+
+class Observation(Row, frozen=True):
+    """What a region said last of a workload, as of a position in its own log."""
+
+    region: str
+    position: Revision
+    seen: Seen
+
+
+class Nodes(Row, frozen=True):
+    """The nodes of one pool and label set that take work: how many, what they have, what of it is free.
+
+    `largest` are the empty nodes, `largest_free` the free pieces that no other one covers; where these are many, they
+    are merged upward: what fits into none of them fits nowhere, not the other way round. `models` are GPU models.
+    """
+
+    pool: str
+    labels: Labels
+    taints: tuple[Taint, ...]
+    tenancy: tuple[str, ...]
+    models: tuple[str, ...]
+    count: int
+    capacity: Resources
+    free: Resources
+    largest: tuple[Resources, ...]
+    largest_free: tuple[Resources, ...]
+
+
+class Trouble(Row, frozen=True):
+    """Something that is not as it should be: of which kind, how often, since when."""
+
+    kind: str
+    count: int
+    since: Instant
+    message: str = ""
+
+
+class Summary(Row, frozen=True):
+    """A region in short. `uses`: what each account is charged there, by account."""
+
+    nodes: tuple[Nodes, ...] = ()
+    uses: tuple[tuple[str, Resources], ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+
+
+class Summarised(Row, frozen=True):
+    """A region's last summary, as of a position in its own log, and when the platform was told."""
+
+    region: str
+    position: Revision
+    at: Instant
+    summary: Summary
+
+
+class Overflow(Row, frozen=True):
+    """What a region could not place and has offered back: until `until` it takes at most `most` of that assignment."""
+
+    assignment: Revision
+    workload: Revision
+    region: str
+    most: int
+    moved: int
+    at: Instant
+    until: Instant
+
+
+def capacity_of(summary: Summary) -> Resources:
+    """What all nodes together have."""
+    return total(nodes.capacity for nodes in summary.nodes)
+
+
+def free_in(summary: Summary) -> Resources:
+    """What of all nodes together is free."""
+    return total(nodes.free for nodes in summary.nodes)

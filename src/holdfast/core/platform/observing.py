@@ -1,0 +1,120 @@
+"""Report and OfferBack: what regions say of themselves, and what they cannot place.
+
+The one idea: whoever knows more wins. A report is as of a position in the region's own log, which only grows; of each
+workload, and of the region as a whole, what was said from the furthest position stands, in whatever order and however
+often reports arrive. It is a hint for controllers and people: nothing is authorised by it.
+
+    Report ──▶ observed[workload] · summaries[region]         OfferBack ──▶ overflows[assignment], until it ends
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.summary import Observation, Overflow, Seen, Summary
+from holdfast.core.platform.checks import malformed
+from holdfast.core.platform.commands import OfferBack, Report
+from holdfast.core.platform.events import OfferedBack, RegionReported
+from holdfast.core.platform.objects import already
+from holdfast.core.platform.senders import refuse_unjoined
+from holdfast.core.platform.state import PlatformState, assignments_of
+
+#: How much one report may say.
+SEEN_MAX = 1_000
+COUNTS_MAX = 16
+NODES_MAX = 256
+TROUBLES_MAX = 64
+MESSAGE_MAX = 512
+
+
+def report(state: PlatformState, command: Report, case: Case) -> Accepted | Refused:
+    """What is news of it."""
+    refused = refuse_unjoined(state, command.region, case) or _refuse_seen(command) or _refuse_summary(command.summary)
+    if refused is not None:
+        return refused
+    news = tuple(one for one in command.seen if _is_news(state, command, one))
+    known = state.summaries.get(command.region)
+    is_old = known is not None and known.position >= command.position
+    summary = None if is_old else command.summary
+    if not news and summary is None:
+        return already(f"Region/{command.region}", known.position if known is not None else 0)
+    return Accepted((RegionReported(command.region, command.position, news, summary),))
+
+
+def observation(state: PlatformState, workload: Revision, region: str) -> Observation | None:
+    """What a region said last of a workload."""
+    return next((one for one in state.observed.get(workload) or () if one.region == region), None)
+
+
+def _is_news(state: PlatformState, command: Report, seen: Seen) -> bool:
+    """Of what the region has no assignment of, it has nothing to say any more, or not yet."""
+    if not any(assignment.region == command.region for assignment in assignments_of(state, seen.workload)):
+        return False
+    known = observation(state, seen.workload, command.region)
+    return known is None or known.position < command.position
+
+
+def _refuse_seen(command: Report) -> Refused | None:
+    workloads = [one.workload for one in command.seen]
+    if len(workloads) > SEEN_MAX or len(set(workloads)) != len(workloads):
+        return malformed(f"a report names each workload once, and at most {SEEN_MAX}", workloads=len(workloads))
+    if command.position < 0:
+        return malformed("a position in a log is not negative", position=command.position)
+    for one in command.seen:
+        counts = [number for count in one.counts for number in (count.bound, count.ready, count.serving)]
+        waiting = [reason.count for reason in one.waiting]
+        if len(one.counts) > COUNTS_MAX or len(waiting) > COUNTS_MAX or min((0, *counts, *waiting)) < 0:
+            return malformed(f"up to {COUNTS_MAX} counts and reasons, none negative", workload=one.workload)
+        if any(len(reason.message) > MESSAGE_MAX for reason in one.waiting):
+            return malformed(f"a reason has at most {MESSAGE_MAX} characters", workload=one.workload)
+    return None
+
+
+def _refuse_summary(summary: Summary | None) -> Refused | None:
+    if summary is None:
+        return None
+    if len(summary.nodes) > NODES_MAX or len(summary.troubles) > TROUBLES_MAX:
+        return malformed(f"at most {NODES_MAX} kinds of nodes and {TROUBLES_MAX} troubles", nodes=len(summary.nodes))
+    if any(len(one.message) > MESSAGE_MAX for one in summary.troubles):
+        return malformed(f"a trouble has at most {MESSAGE_MAX} characters", troubles=len(summary.troubles))
+    return None
+
+
+def offer_back(state: PlatformState, command: OfferBack, case: Case) -> Accepted | Refused:
+    """As many of them as may still move in this window."""
+    assignment = state.assignments.get(command.assignment)
+    if assignment is None:
+        return not_found("assignment", command.assignment)
+    refused = refuse_unjoined(state, assignment.region, case) or _refuse_offer(assignment, command)
+    if refused is not None:
+        return refused
+    settings = state.facts.settings
+    since = case.at - settings.rebalance_window
+    region = assignment.region
+    recent = [one for _, one in state.overflows.items() if one.region == region and one.at > since]
+    left = settings.rebalance_max - sum(one.moved for one in recent)
+    if left <= 0:
+        until = min(one.at for one in recent) + settings.rebalance_window
+        facts = {"region": region, "most": settings.rebalance_max, "until": until}
+        return Refused(Code.TOO_EARLY, f"region {region} has offered back {settings.rebalance_max} lately", facts)
+    moved = min(command.count, left)
+    most = sum(share.count for share in assignment.shares) - moved
+    known = state.overflows.get(assignment.uid)
+    if known is not None and known.until > case.at and known.most <= most:
+        return already(f"overflow/{assignment.uid}", assignment.revision)
+    overflow = Overflow(
+        assignment.uid, assignment.workload, region, most, moved, case.at, case.at + settings.offer_life
+    )
+    return Accepted((OfferedBack(overflow),))
+
+
+def _refuse_offer(assignment: Assignment, command: OfferBack) -> Refused | None:
+    count = sum(share.count for share in assignment.shares)
+    if not 0 < command.count <= count or len(command.message) > MESSAGE_MAX:
+        return malformed(f"between 1 and {count} replicas, and a short message", count=command.count)
+    if assignment.stage is not Stage.ACTIVE or assignment.exclusive:
+        facts = {"assignment": assignment.uid, "stage": assignment.stage.value, "exclusive": assignment.exclusive}
+        return Refused(Code.WRONG_PHASE, "only active work without identities is offered back", facts)
+    return None

@@ -1,0 +1,45 @@
+"""StandDown: a region that was retired ends everything, through those who always end things."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.allotment import Stage
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.region import commands as c
+from tests.support.region import LINK, REPLICA, RegionBench
+
+
+def running() -> RegionBench:
+    bench = RegionBench()
+    bench.a_scheduler()
+    node = bench.a_node()
+    bench.a_grant()
+    bench.place(bench.a_workload(count=2), c.Placement(0, node))
+    return bench
+
+
+def test_everything_assigned_ends_and_nothing_new_is_paid_for() -> None:
+    bench = running()
+    bench.accept(LINK, c.StandDown("its log is tombstoned"))
+    (assignment,) = bench.state.assignments.values()
+    assert (assignment.stage, assignment.shares) == (Stage.ENDED, ())
+    allowance = bench.state.allowances["quota/acme"]
+    assert (allowance.target, allowance.ends) == (NOTHING, bench.at)
+    assert allowance.limit == bench.state.uses["quota/acme"].charged != Resources()
+
+
+def test_what_runs_is_stopped_as_always() -> None:
+    bench = running()
+    bench.accept(LINK, c.StandDown("its log is tombstoned"))
+    bench.accept(REPLICA, c.WithdrawSlots(next(iter(bench.state.assignments.values())).uid, (0, 1)))
+    bench.accept(REPLICA, c.Stop(((1, 0),), "deleted"))
+
+
+def test_the_second_time_there_is_nothing_left() -> None:
+    bench = running()
+    bench.accept(LINK, c.StandDown("its log is tombstoned"))
+    assert bench.refuse(LINK, c.StandDown("again")).code is Code.ALREADY
+
+
+def test_only_the_link_hears_of_it() -> None:
+    assert running().refuse(REPLICA, c.StandDown("why not")).code is Code.NO_RIGHT

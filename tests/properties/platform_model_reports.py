@@ -1,0 +1,58 @@
+"""The simple platform: what regions say of themselves and of workloads, and what they offer back."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.allotment import Stage
+from holdfast.core.model.summary import Overflow
+from holdfast.core.platform import commands as c
+from tests.properties.platform_model import Case, World, need
+from tests.properties.platform_model_lending import found
+from tests.properties.platform_model_objects import need_joined
+
+
+def report(world: World, command: c.Report, case: Case) -> None:
+    need_joined(world, command.region, case)
+    names = [one.workload for one in command.seen]
+    need(len(names) <= 1_000 and len(set(names)) == len(names) and command.position >= 0, Code.MALFORMED)
+    for one in command.seen:
+        numbers = [n for count in one.counts for n in (count.bound, count.ready, count.serving)]
+        numbers += [reason.count for reason in one.waiting]
+        need(all(n >= 0 for n in numbers) and len(one.counts) <= 16 and len(one.waiting) <= 16, Code.MALFORMED)
+        need(all(len(reason.message) <= 512 for reason in one.waiting), Code.MALFORMED)
+    if command.summary is not None:
+        need(len(command.summary.nodes) <= 256 and len(command.summary.troubles) <= 64, Code.MALFORMED)
+        need(all(len(trouble.message) <= 512 for trouble in command.summary.troubles), Code.MALFORMED)
+    news = [
+        one
+        for one in command.seen
+        if any(a.region == command.region for a in world.assigned(one.workload))
+        and world.observed.get((one.workload, command.region), (-1, None))[0] < command.position
+    ]
+    newer = command.summary is not None and (
+        command.region not in world.summaries or world.summaries[command.region][0] < command.position
+    )
+    need(news or newer, Code.ALREADY)
+    for one in news:
+        world.observed[one.workload, command.region] = (command.position, one)
+    if newer and command.summary is not None:
+        world.summaries[command.region] = (command.position, case.at, command.summary)
+
+
+def offer_back(world: World, command: c.OfferBack, case: Case) -> None:
+    assignment = found(world, command.assignment)
+    need_joined(world, assignment.region, case)
+    count = sum(share.count for share in assignment.shares)
+    need(0 < command.count <= count and len(command.message) <= 512, Code.MALFORMED)
+    need(assignment.stage is Stage.ACTIVE and not assignment.exclusive, Code.WRONG_PHASE)
+    settings = world.settings
+    recent = [o for o in world.overflows.values() if o.region == assignment.region]
+    moved = sum(o.moved for o in recent if o.at > case.at - settings.rebalance_window)
+    need(moved < settings.rebalance_max, Code.TOO_EARLY)
+    moving = min(command.count, settings.rebalance_max - moved)
+    known = world.overflows.get(assignment.uid)
+    need(known is None or known.until <= case.at or known.most > count - moving, Code.ALREADY)
+    world.overflows[assignment.uid] = Overflow(
+        assignment=assignment.uid, workload=assignment.workload, region=assignment.region, most=count - moving,
+        moved=moving, at=case.at, until=case.at + settings.offer_life,
+    )  # fmt: skip
