@@ -199,10 +199,13 @@ class Model:
         return sum(slot.phase is Phase.SERVING for slot in self.of(assignment))
 
     def disruption_left(self, assignment: int, stopping: int = 0) -> int:
-        """How many serving replicas may be stopped voluntarily, once `stopping` of them are."""
+        """How many serving replicas may be stopped voluntarily, once `stopping` of them are.
+
+        So many that no more than the share are missing from the wanted number.
+        """
         terms = self.assignments[assignment]
-        wanted = sum(share.count for share in terms.shares)
-        return terms.disruption - max(0, wanted - self.serving(assignment) + stopping)
+        fewest = sum(share.count for share in terms.shares) - terms.disruption
+        return self.serving(assignment) - stopping - fewest
 
     def open_requests(self) -> dict[tuple[int, str], int]:
         found: dict[tuple[int, str], int] = {}

@@ -195,6 +195,20 @@ def test_serving_replicas_beyond_what_is_wanted_cost_no_disruption_budget() -> N
     assert bench.accept("controller/drain", c.Stop(((1, 0), (1, 1)), "drain")).answer == b""
 
 
+def test_where_the_share_is_nothing_what_serves_beyond_what_is_wanted_may_still_be_stopped() -> None:
+    bench, node = a_bench()
+    template = a_template(memory=512)
+    assignment = bench.a_workload(template, count=3)
+    bench.place(assignment, *(c.Placement(ordinal, node) for ordinal in range(3)))
+    for ordinal in range(3):
+        bench.walk(Phase.SERVING, ordinal)
+    bench.ship(c.AssignmentShipped(an_assignment(template=template, count=2)))
+    bench.accept("controller/rollout", c.Stop(((1, 0), (1, 1)), "rollout"))
+    # One of the two serves beyond what is wanted; the other one is wanted.
+    assert [bench.slot(ordinal).phase for ordinal in range(3)] == [Phase.TERMINATING, Phase.SERVING, Phase.SERVING]
+    assert bench.refuse("controller/rollout", c.Stop(((1, 1),), "rollout")).code is Code.DISRUPTION
+
+
 def test_a_successor_whose_victims_are_gone_can_itself_be_preempted() -> None:
     bench, node = a_bench()
     whole = a_template(cpu=8000)

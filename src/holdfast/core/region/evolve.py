@@ -23,7 +23,7 @@ from holdfast.core.region.index import (
 )
 from holdfast.core.region.shipped import APPLY_SHIPPED
 from holdfast.core.region.standing import drop_hold, put_hold, slots_placed
-from holdfast.core.region.state import RegionState
+from holdfast.core.region.state import RegionState, unindex_assignment
 
 
 def node_stored(state: RegionState, event: e.NodeStored, stamp: Stamp) -> None:
@@ -116,6 +116,7 @@ def slots_adopted(state: RegionState, event: e.SlotsAdopted, stamp: Stamp) -> No
 
 def assignment_forgotten(state: RegionState, event: e.AssignmentForgotten, stamp: Stamp) -> None:
     assignment = state.assignments[event.assignment]
+    unindex_assignment(state, assignment)
     state.assignments.drop(event.assignment)
     for share in assignment.shares:
         count_template(state, share.template, -1)

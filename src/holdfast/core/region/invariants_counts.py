@@ -25,7 +25,11 @@ Counts = Counter[tuple[object, ...]]
 
 _EMPTY = {"uses": Use()}
 #: Tables that are counts or indexes; requests are stored, and count their open slots.
-_COUNTS = ("node_names", "ordinals", "tallies", "uses", "template_uses", "domains", "members", "requests")
+_COUNTS = (
+    "node_names", "assignments_of", "ordinals", "tallies", "uses", "template_uses", "domains", "members", "requests",
+)  # fmt: skip
+#: Of these, which list numbers in order.
+_LISTS = ("assignments_of", "ordinals")
 
 
 def miscounted_anywhere(state: RegionState) -> Iterator[str]:
@@ -51,8 +55,8 @@ def miscounted_near(near: Nearby[RegionState], changed: Counts) -> Iterator[str]
     kept: Counts = Counter()
     for table in _COUNTS:
         for key, old, new in near.change.rows(table):
-            if table == "ordinals":
-                _keep_ordinals(kept, key, old or (), new or ())
+            if table in _LISTS:
+                _keep_listed(kept, table, key, old or (), new or ())
             else:
                 _keep(kept, table, key, old, -1)
                 _keep(kept, table, key, new, 1)
@@ -69,7 +73,8 @@ def changed_counts(near: Nearby[RegionState]) -> Counts:
             _count_slot(found, state, slot, sign)
         for _, hold in present(state, "holds", near.keys("holds")):
             _count_amounts(found, ("charged", hold.account), hold.need, sign)
-        for _, assignment in present(state, "assignments", near.keys("assignments")):
+        for uid, assignment in present(state, "assignments", near.keys("assignments")):
+            found["assignments_of", assignment.workload, uid] += sign
             for share in assignment.shares:
                 found["template_uses", share.template] += sign
         for uid, node in present(state, "nodes", near.keys("nodes")):
@@ -136,13 +141,13 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
             kept[(table, *key)] += sign * row
 
 
-def _keep_ordinals(kept: Counts, key: Any, old: tuple[int, ...], new: tuple[int, ...]) -> None:
-    """Only those that came or went: an assignment may have many."""
+def _keep_listed(kept: Counts, table: str, key: Any, old: tuple[int, ...], new: tuple[int, ...]) -> None:
+    """Only those that came or went: a list may be long."""
     was, now = set(old), set(new)
-    kept.update({("ordinals", key, ordinal): -1 for ordinal in sorted(was - now)})
-    kept.update({("ordinals", key, ordinal): 1 for ordinal in sorted(now - was)})
+    kept.update({(table, key, number): -1 for number in sorted(was - now)})
+    kept.update({(table, key, number): 1 for number in sorted(now - was)})
     if list(new) != sorted(now):
-        kept["ordinals", key, "out of order"] += 1
+        kept[table, key, "out of order"] += 1
 
 
 def _keep_each(kept: Counts, parts: Iterable[tuple[str, Any, Any, int]], sign: int) -> None:

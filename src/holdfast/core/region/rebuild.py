@@ -20,7 +20,7 @@ from holdfast.core.region.index import (
     shift_shield,
 )
 from holdfast.core.region.members import scopes
-from holdfast.core.region.state import RegionState
+from holdfast.core.region.state import RegionState, index_assignment
 
 
 def rebuild(state: RegionState) -> None:
@@ -32,6 +32,8 @@ def rebuild(state: RegionState) -> None:
     for uid, node in state.nodes.unordered():
         state.node_names.put(node.name, uid)
         put_node(state, node, None)
+    for uid, assignment in state.assignments.unordered():
+        index_assignment(state, uid, assignment)
     _rebuild_counts(state)
 
 

@@ -11,7 +11,7 @@ from holdfast.core.model.placement import Use
 from holdfast.core.model.resources import NOTHING, above_zero, subtract
 from holdfast.core.region import events as e
 from holdfast.core.region.index import count_template, owed, shift_shield
-from holdfast.core.region.state import Listing, RegionState
+from holdfast.core.region.state import Listing, RegionState, index_assignment
 
 
 def cursor_moved(state: RegionState, event: e.CursorMoved, stamp: Stamp) -> None:
@@ -61,6 +61,8 @@ def template_leaving(state: RegionState, event: e.TemplateLeaving, stamp: Stamp)
 def assignment_stored(state: RegionState, event: e.AssignmentStored, stamp: Stamp) -> None:
     before = state.assignments.get(event.assignment.uid)
     state.assignments.put(event.assignment.uid, event.assignment)
+    if before is None:
+        index_assignment(state, event.assignment.uid, event.assignment)
     for share in event.assignment.shares:
         count_template(state, share.template, 1)
     for share in before.shares if before else ():

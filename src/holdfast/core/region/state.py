@@ -67,6 +67,7 @@ class RegionState(LedgerState):
         TableSpec("leaving", str, bool),
         TableSpec("listed", int, tuple[Name, ...]),
         TableSpec("node_names", str, int, derived=True),
+        TableSpec("assignments_of", int, tuple[int, ...], SOME, derived=True),
         TableSpec("ordinals", int, tuple[int, ...], SOME, derived=True),
         TableSpec("tallies", int, tuple[int, ...], SOME, derived=True),
         TableSpec("uses", str, Use, derived=True),
@@ -100,6 +101,8 @@ class RegionState(LedgerState):
     #: By part of the full list under way: what it named.
     listed: Table[int, tuple[Name, ...]]
     node_names: Table[str, Revision]
+    #: By workload: its assignments here, oldest first.
+    assignments_of: Table[Revision, tuple[Revision, ...]]
     #: What stands on each node. Stored, though it is a sum, for its revision: by it a stale proposal is told apart.
     rooms: Table[Revision, Room]
     #: By assignment: the ordinals that have a slot, sorted.
@@ -125,3 +128,18 @@ class RegionState(LedgerState):
 
         super().rebuild()
         rebuild(self)
+
+
+def index_assignment(state: RegionState, uid: Revision, assignment: Assignment) -> None:
+    """List an assignment that was not listed before."""
+    others = state.assignments_of.get(assignment.workload) or ()
+    state.assignments_of.put(assignment.workload, tuple(sorted((*others, uid))))
+
+
+def unindex_assignment(state: RegionState, assignment: Assignment) -> None:
+    """List it no more; a workload without assignments leaves no row."""
+    others = tuple(uid for uid in state.assignments_of[assignment.workload] if uid != assignment.uid)
+    if others:
+        state.assignments_of.put(assignment.workload, others)
+    else:
+        state.assignments_of.drop(assignment.workload)

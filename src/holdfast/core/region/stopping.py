@@ -25,11 +25,12 @@ _WITH_SUCCESSOR = ("preempted", "reclaimed")
 def disruption_left(state: RegionState, assignment: Assignment, lost: int = 0) -> int:
     """How many serving replicas may be stopped voluntarily once `lost` of them are.
 
-    The share, less those that are wanted and do not serve; what serves beyond the wanted number costs nothing.
+    The share, less those that are wanted and do not serve, and more by what serves beyond the wanted number: that
+    costs nothing, also where the share is nothing.
     """
     wanted = sum(share.count for share in assignment.shares)
     serving = in_phase(state, assignment.uid, Phase.SERVING) - lost
-    return assignment.disruption - max(0, wanted - serving)
+    return assignment.disruption + serving - wanted
 
 
 def stop(state: RegionState, command: Stop, case: Case) -> Accepted | Refused:

@@ -1,0 +1,51 @@
+"""What the controllers of a region's assignments have in common: one assignment at a time, by uid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from holdfast.core.ledger.reconciler import Key, WatchKey
+from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.placement import Slot
+from holdfast.core.model.shapes import Instant
+from holdfast.core.region.commands import NAMED_MAX
+from holdfast.core.region.state import RegionState
+
+T = TypeVar("T")
+
+
+class OfAssignments:
+    """Looks at one assignment at a time; its slots and requests are told under its workload."""
+
+    watches: tuple[str, ...] = ("assignment", "workload")
+
+    def keys(self, state: RegionState) -> Iterable[Key]:
+        return [uid for uid, _ in state.assignments.items()]
+
+    def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
+        kind, key = touched
+        if kind == "assignment":
+            return [key]
+        return state.assignments_of.get(key) or ()  # type: ignore[arg-type]
+
+
+def slots_of(state: RegionState, assignment: Assignment) -> list[Slot]:
+    """The slots of an assignment, by ordinal."""
+    return [state.slots[(assignment.workload, ordinal)] for ordinal in state.ordinals.get(assignment.uid) or ()]
+
+
+def has_lapsed(assignment: Assignment, now: Instant) -> bool:
+    """Whether this region's leased right to what it names is over."""
+    return 0 < assignment.right_until <= now
+
+
+def lapses_at(assignment: Assignment, now: Instant) -> Instant | None:
+    """When its leased right will be over, if that is still to come."""
+    return assignment.right_until if assignment.right_until > now else None
+
+
+def in_chunks(named: Sequence[T]) -> Iterator[tuple[T, ...]]:
+    """As many as one command may name, and then as many again (RULES 11)."""
+    for first in range(0, len(named), NAMED_MAX):
+        yield tuple(named[first : first + NAMED_MAX])

@@ -1,0 +1,30 @@
+"""Rights: what runs by a leased right ends with it (RULES 6).
+
+The platform gives a leased right to another region once the lease, the fence and a margin are over. Nobody can tell a
+region that is cut off to stop, so it does so by itself, by its own time.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted
+from holdfast.core.model.lifecycle import STOPPABLE
+from holdfast.core.model.shapes import Instant
+from holdfast.core.reconcilers.assigned import OfAssignments, has_lapsed, in_chunks, lapses_at, slots_of
+from holdfast.core.region.commands import Stop
+from holdfast.core.region.state import RegionState
+
+
+class Rights(OfAssignments):
+    """Looks at one assignment at a time, by uid."""
+
+    name = "rights"
+
+    def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
+        assignment = state.assignments.get(key)  # type: ignore[arg-type]
+        if assignment is None:
+            return NOTHING
+        if not has_lapsed(assignment, now):
+            return Outcome((), lapses_at(assignment, now))
+        slots = [(s.workload, s.ordinal) for s in slots_of(state, assignment) if s.phase in STOPPABLE]
+        stops = [Stop(chunk, "right-lapsed") for chunk in in_chunks(slots)]
+        return Outcome(tuple(Wanted(stop, assignment.revision) for stop in stops))
