@@ -135,11 +135,11 @@ def assign(world: World, command: c.Assign, case: Case) -> None:
         need(not (old.stage is Stage.ACTIVE and new.stage is Stage.STANDBY), Code.WRONG_PHASE)
     begins = new.stage is Stage.ACTIVE and (old is None or old.stage is not Stage.ACTIVE)
     need(new.purpose is Purpose.SERVING or not begins or is_any_lost(world), Code.TOO_EARLY)
-    healthy = world.standing[new.region].health is H.HEALTHY
-    need(healthy or (old is not None and not grows(old, new)), Code.REGION_UNAVAILABLE)
-    need(may_hold(world, workload.spec, new.region) or (old is not None and not grows(old, new)), Code.RESIDENCY)
-    near = is_near(world, workload.spec, new.region)
-    need(near or (old is not None and not grows(old, new)), Code.LATENCY)
+    # Nothing new goes there: not more than before, or only a list of rights to give back.
+    nothing_new = not grows(old, new) if old is not None else not new.shares and not new.ordinals and new.returning
+    need(nothing_new or world.standing[new.region].health is H.HEALTHY, Code.REGION_UNAVAILABLE)
+    need(nothing_new or may_hold(world, workload.spec, new.region), Code.RESIDENCY)
+    need(nothing_new or is_near(world, workload.spec, new.region), Code.LATENCY)
     if new.purpose is Purpose.RECOVERY:
         budget = world.things.get(("RecoveryBudget", workload.spec.recovery.budget))
         if budget is None:

@@ -164,6 +164,18 @@ def test_no_identity_is_added_in_a_region_that_is_not_heard() -> None:
     bench.refuse(Code.REGION_UNAVAILABLE, ASSIGNMENT, bench.assignment(db, "eu", 1, ordinals=(0, 1)))
 
 
+def test_a_region_can_always_be_asked_for_rights_that_it_was_never_told_of() -> None:
+    bench = a_world()
+    db = bench.put(an_exclusive())
+    bench.accept(ASSIGNMENT, c.GrantRight(db, 0, "eu"))
+    bench.put(an_exclusive(regions=("us",)))
+    bench.judge("eu", RegionHealth.SUSPECT)
+    bench.refuse(Code.REGION_UNAVAILABLE, ASSIGNMENT, bench.assignment(db, "eu", ordinals=(0,)))
+    uid = bench.assign(db, "eu")
+    assert bench.state.assignments[uid].returning == (0,)
+    bench.refuse(Code.REGION_UNAVAILABLE, ASSIGNMENT, bench.assignment(bench.put(a_workload()), "eu"))
+
+
 def test_a_retired_region_gets_nothing() -> None:
     bench, web = with_web()
     bench.retire("eu")

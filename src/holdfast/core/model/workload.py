@@ -12,7 +12,7 @@ from enum import StrEnum
 from holdfast.core.model.meta import Condition, Labels, Meta
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.shapes import Document, Duration, Instant
-from holdfast.core.model.topology import Toleration
+from holdfast.core.model.topology import Taint, Toleration
 
 
 class Spread(Document, frozen=True):
@@ -132,6 +132,11 @@ class Workload(Document, frozen=True, tag="Workload"):
     meta: Meta
     spec: WorkloadSpec
     status: WorkloadStatus = WorkloadStatus()
+
+
+def tolerates(template: Template, taint: Taint) -> bool:
+    """Whether the template accepts the taint."""
+    return any(t.key == taint.key and t.value in ("", taint.value) for t in template.tolerate)
 
 
 def contradictions(spec: WorkloadSpec) -> list[str]:

@@ -153,7 +153,8 @@ def _refuse_place(
     state: PlatformState, workload: Workload, region: Region, new: Assignment, old: Assignment | None
 ) -> Refused | None:
     name, health = new.region, region.status.health
-    more = old is None or _raises(old, new)
+    # An empty one asks for rights back that the region was granted and has never been told of: it may always be told.
+    more = _raises(old, new) if old is not None else bool(new.shares or new.ordinals or not new.returning)
     if health is not RegionHealth.HEALTHY and more:
         facts = {"region": name, "health": health.value, "since": region.status.since}
         return Refused(Code.REGION_UNAVAILABLE, f"region {name} is {health}: nothing new goes there", facts)

@@ -18,7 +18,7 @@ from holdfast.core.platform.state import grant_key, validity_key
 TENANT, QUOTA, PRIORITY_CLASS, TOKEN, REGION = "tenant", "quota", "priority-class", "token", "region"
 NODE_POOL, RECOVERY_BUDGET, WORKLOAD, TEMPLATE = "node-pool", "recovery-budget", "workload", "template"
 ASSIGNMENT, GRANT, ACCOUNT, POLICY, VALIDITY = "assignment", "grant", "account", "policy", "validity"
-OBSERVED, SUMMARY = "observed", "summary"
+OBSERVED, SUMMARY, STANDING = "observed", "summary", "standing"
 
 KINDS: dict[str, str] = {
     **keys.KINDS,
@@ -38,6 +38,7 @@ KINDS: dict[str, str] = {
     VALIDITY: "Which policy is valid where, by `region|scope`.",
     OBSERVED: "What regions say of a workload, by its uid.",
     SUMMARY: "What a region says of itself, by its name.",
+    STANDING: "Whether a region is there and well, and where it lies, by its name: what concerns every workload.",
 }
 
 #: Kinds of which every region has a copy. What is a region's own comes with its key, `("region", NAME)`.
@@ -61,8 +62,14 @@ def _once(found: Iterable[Key]) -> tuple[Key, ...]:
 
 
 def _object(kind: str, name: str) -> tuple[Key, ...]:
+    if kind == "Region":
+        return _standing(name)
     mine = (_OBJECTS[kind], name)
     return (mine, (TENANT, name)) if kind == "Quota" else (mine,)
+
+
+def _standing(region: str) -> tuple[Key, ...]:
+    return (REGION, region), (STANDING, region)
 
 
 def _workload(uid: Revision, tenant: str) -> tuple[Key, ...]:
@@ -139,12 +146,12 @@ KEYS: Mapping[type, KeysOf] = {
     e.RightsReleased: lambda event, _: _once(
         key for right in event.rights for key in ((WORKLOAD, right.workload), (REGION, right.region))
     ),
-    e.RegionJoined: lambda event, _: ((REGION, event.region),),
+    e.RegionJoined: lambda event, _: _standing(event.region),
     e.RegionRejoined: lambda event, _: ((REGION, event.region),),
     e.RegionAcknowledged: lambda event, _: ((REGION, event.region),),
     e.RegionReported: lambda event, _: _reported(event),
-    e.RegionJudged: lambda event, _: ((REGION, event.region),),
-    e.RegionRetired: lambda event, _: ((REGION, event.region), (SUMMARY, event.region)),
+    e.RegionJudged: lambda event, _: _standing(event.region),
+    e.RegionRetired: lambda event, _: (*_standing(event.region), (SUMMARY, event.region)),
     e.PolicyPublished: lambda _event, rev: ((POLICY, rev),),
     e.PolicyStaged: lambda event, _: ((POLICY, event.revision),),
     e.ValidityStored: lambda event, _: _validity(validity_key(event.region, event.scope)),

@@ -1,5 +1,20 @@
 """Controllers as pure functions of state, key and time: what to send. The hosts run them beside a leader.
 
-- `overrides`       an override ends at its end, in either ledger
+In either ledger:
+
+- `overrides`       an override ends at its end
+
+Of the platform:
+
+- `assignment`      a workload is split over regions, by `sites`, `splitting`, `exclusive` and `disruption`
+- `grants`          every account is lent to regions as they need it; `lending`, `slices`, `shields` say how much
 - `region_health`   a region that is silent is suspect, then lost; heard again, it is healthy
+- `status`          what regions together say of a workload: `status_sums` how many, `status_conditions` why not all
+
+Of a region, each looking at one assignment at a time (`assigned` is what they have in common):
+
+- `wanted`          which ordinals an assignment wants, under which template: no controller, but what two of them ask
+- `replicas`        its slots are what it asks for: opened, retargeted, withdrawn, stopped
+- `rollout`         what runs an old template makes way for the new one, within the disruption share
+- `rights`          what runs by a leased right ends with it
 """

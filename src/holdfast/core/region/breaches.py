@@ -15,9 +15,9 @@ from holdfast.core.model.placement import EMPTY_ROOM, Breach, Room, standing
 from holdfast.core.model.resources import amount_of
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Effect, Node
+from holdfast.core.model.workload import tolerates
 from holdfast.core.region.commands import CloseBreach
 from holdfast.core.region.events import BreachClosed, BreachOpened
-from holdfast.core.region.feasible import tolerates
 from holdfast.core.region.state import RegionState
 
 Overshoots = dict[tuple[str, str], int]

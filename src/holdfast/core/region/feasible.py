@@ -11,8 +11,8 @@ from typing import NamedTuple
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.placement import Room
 from holdfast.core.model.resources import NOTHING, add, lacking
-from holdfast.core.model.topology import READY, Node, Taint, label
-from holdfast.core.model.workload import Template
+from holdfast.core.model.topology import READY, Node, label
+from holdfast.core.model.workload import Template, tolerates
 
 
 class Misfit(NamedTuple):
@@ -20,11 +20,6 @@ class Misfit(NamedTuple):
 
     code: Code
     detail: str
-
-
-def tolerates(template: Template, taint: Taint) -> bool:
-    """Whether the template accepts the taint."""
-    return any(t.key == taint.key and t.value in ("", taint.value) for t in template.tolerate)
 
 
 def admits(node: Node, template: Template, tenant: str) -> Misfit | None:

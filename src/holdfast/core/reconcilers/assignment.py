@@ -1,0 +1,178 @@
+"""Assignments: every workload is split over the regions where it may be, and stays so as the world changes.
+
+    workload, regions, what they say ──▶ sites ──▶ how many each is to have ──▶ Assign, EndAssignment, GrantRight
+
+The parts: `sites` (what is known of each region), `splitting` (how many where), `exclusive` (which identity where) and
+`disruption` (who may disrupt how many). Here they become commands. What failover runs is its own and is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
+from holdfast.core.model.control import Action
+from holdfast.core.model.shapes import Instant
+from holdfast.core.model.workload import Workload
+from holdfast.core.platform.accounts import paying
+from holdfast.core.platform.commands import Assign, EndAssignment
+from holdfast.core.platform.identities import lease_is_half_over
+from holdfast.core.platform.state import PlatformState, assignments_of
+from holdfast.core.reconcilers.disruption import ACKNOWLEDGED_MS, Shares, holder, shared
+from holdfast.core.reconcilers.exclusive import identities, recovered, rights_of
+from holdfast.core.reconcilers.sites import Site, Sites, aimed, sites_of, unpaid
+from holdfast.core.reconcilers.splitting import stepped
+
+
+class Wish(Struct):
+    """What one region is to be told of a workload. `stays`: an assignment without anything in it is not ended yet."""
+
+    site: Site
+    count: int
+    ordinals: tuple[int, ...] = ()
+    stays: bool = False
+
+
+class Assignments:
+    """Looks at one workload at a time, by uid.
+
+    What concerns all of them is rare: where regions lie and whether they are well, and who pays. The key of a region
+    itself is touched by each assignment to it, and would have every change of one workload wake all others.
+    """
+
+    name = "assignment"
+    watches: tuple[str, ...] = ("workload", "observed", "standing", "override", "quota", "priority-class")
+
+    def keys(self, state: PlatformState) -> Iterable[Key]:
+        return [uid for uid, _ in state.workloads.items()]
+
+    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
+        kind, key = touched
+        if kind in ("workload", "observed"):
+            return [key]
+        if kind == "quota":
+            return [uid for uid, one in state.workloads.items() if one.meta.tenant == key]
+        if kind == "override":
+            override = state.overrides.get(key)  # type: ignore[arg-type]
+            return self.keys(state) if override is None or override.action is Action.EMERGENCY_QUOTA else ()
+        return self.keys(state)
+
+    def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
+        workload = state.workloads.get(key)  # type: ignore[arg-type]
+        if workload is None or workload.meta.deletion is not None:
+            return NOTHING
+        mine = assignments_of(state, workload.meta.uid)
+        if workload.spec.exclusive:
+            sites, wishes, grants = _exclusive(state, workload, mine, now)
+        else:
+            sites, wishes = _ordinary(state, workload, mine, now)
+            grants = []
+        digest = template_digest(workload.spec.template)
+        shares = shared([holder(wish.site, wish.count, digest) for wish in wishes], workload.spec.disruption_max)
+        if shares.waits:
+            sites.again.append(now + ACKNOWLEDGED_MS)
+        # A right that is granted now would be asked back by an assignment that does not list it yet.
+        granted = [grant.region for grant in grants]
+        told = [wish for wish in wishes if wish.site.name not in granted]
+        commands = [*grants, *_commands(state, workload, digest, told, shares, now)]
+        sites.again += _renewals(state, sites.all)
+        again = min((at for at in sites.again if at > now), default=None)
+        return Outcome(tuple(Wanted(command, workload.meta.revision) for command in commands), again)
+
+
+def _ordinary(
+    state: PlatformState, workload: Workload, mine: Sequence[Assignment], now: Instant
+) -> tuple[Sites, list[Wish]]:
+    """How many of each region, towards the split that is due and no faster than replicas get ready."""
+    spec = workload.spec
+    sites = sites_of(state, workload, mine, (), now)
+    aims = aimed(state, workload, sites, spec.replicas, now)
+    moving = [site for site in sites.all if not site.left and not site.is_ended]
+    targets = {site.name: aims.get(site.name, 0) for site in moving}
+    late = min(spec.disruption_max, unpaid(moving, targets))
+    counts = stepped([site.place for site in moving], [targets[site.name] for site in moving], spec.replicas, late)
+    wishes = [Wish(site, count) for site, count in zip(moving, counts, strict=True)]
+    # A lost region that others do without goes on as it was if it comes back; not with what nobody wants at all.
+    wishes += [Wish(site, min(site.place.have, spec.replicas)) for site in sites.all if site.left and not site.is_ended]
+    return sites, wishes
+
+
+def _exclusive(
+    state: PlatformState, workload: Workload, mine: Sequence[Assignment], now: Instant
+) -> tuple[Sites, list[Wish], list[Any]]:
+    """Which identities of each region."""
+    rights = rights_of(state, workload.meta.uid)
+    sites = sites_of(state, workload, mine, [right.region for right in rights], now)
+    apart = recovered(state, workload, mine, rights)
+    found = identities(state, workload, sites, rights, apart, now)
+    wishes = []
+    for site in sites.all:
+        if not site.is_ended:
+            ordinals = found.listed[site.name]
+            wishes.append(Wish(site, len(ordinals), ordinals, found.involved[site.name]))
+    return sites, wishes, found.grants
+
+
+def _commands(
+    state: PlatformState, workload: Workload, digest: str, wishes: Sequence[Wish], shares: Shares, now: Instant
+) -> list[Any]:
+    found: list[Any] = []
+    for wish in wishes:
+        old, name = wish.site.old, wish.site.name
+        if not wish.count and not wish.stays:
+            if old is not None:
+                found.append(EndAssignment(old.uid))
+            continue
+        new = Assign(
+            workload.meta.uid,
+            name,
+            Purpose.SERVING,
+            Stage.ACTIVE,
+            _shares(wish, digest),
+            wish.ordinals,
+            shares.told[name],
+        )
+        if old is None or _differs(state, workload, digest, wish.site, old, new, now):
+            found.append(new)
+    return found
+
+
+def _shares(wish: Wish, digest: str) -> tuple[Share, ...]:
+    """So many of the newest template. Where nothing new may go, so many of what was assigned, the first ones first."""
+    site, count = wish.site, wish.count
+    if site.old is None or (site.is_healthy and site.allowed):
+        return (Share(digest, count),) if count else ()
+    kept = []
+    for share in site.old.shares:
+        part = min(count, share.count)
+        count -= part
+        if part:
+            kept.append(Share(share.template, part))
+    return tuple(kept)
+
+
+def _differs(
+    state: PlatformState, workload: Workload, digest: str, site: Site, old: Assignment, new: Assign, now: Instant
+) -> bool:
+    """Whether the region must be told: other replicas or identities, another budget or payer, a newer generation."""
+    if (old.shares, old.ordinals, old.disruption) != (new.shares, new.ordinals, new.disruption):
+        return True
+    # What it cannot be given yet is of no generation that it could honestly claim.
+    is_newest = site.is_healthy and site.allowed
+    if old.generation != workload.meta.generation and (is_newest or all(s.template == digest for s in old.shares)):
+        return True
+    if old.accounts != paying(state, workload, site.name, Purpose.SERVING, now):
+        return True
+    return lease_is_half_over(state, workload, old, now)
+
+
+def _renewals(state: PlatformState, sites: Sequence[Site]) -> list[Instant]:
+    """When half of a lease is over. Where a region is not heard it is not renewed."""
+    half = state.facts.settings.right_lease // 2
+    leased = [site.old for site in sites if site.old is not None and site.old.right_until and site.is_healthy]
+    return [old.right_until - half for old in leased if old.stage is Stage.ACTIVE]
