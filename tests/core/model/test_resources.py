@@ -16,6 +16,9 @@ from holdfast.core.model.resources import (
     exceeded,
     greatest,
     ill_formed,
+    least,
+    names_in,
+    of_amounts,
     subtract,
     times,
     total,
@@ -60,6 +63,18 @@ def test_the_greatest_covers_both_and_nothing_more(a: Resources, b: Resources) -
     assert exceeded(a, both) == exceeded(b, both) == ""
     for name in ("cpu", "memory", "disk", "gpu", "fpga", "tpu", "nic"):
         assert amount_of(both, name) == max(amount_of(a, name), amount_of(b, name))
+
+
+@given(VECTORS, VECTORS)
+def test_the_least_is_covered_by_both_and_by_nothing_less(a: Resources, b: Resources) -> None:
+    both = least(a, b)
+    assert exceeded(both, a) == exceeded(both, b) == ""
+    assert add(both, greatest(a, b)) == add(a, b)
+
+
+@given(VECTORS)
+def test_amounts_by_name_are_the_same_amounts(a: Resources) -> None:
+    assert of_amounts({name: amount_of(a, name) for name in names_in(a)}) == a
 
 
 @given(VECTORS, VECTORS)

@@ -93,6 +93,13 @@ class Grant(Row, frozen=True):
     offers: tuple[Offer, ...] = ()
 
 
+class Demand(Row, frozen=True):
+    """What is asked of an account in one region: how many replicas run or are to run on it, and what they need."""
+
+    count: int = 0
+    amount: Resources = NOTHING
+
+
 class Allowance(Row, frozen=True):
     """A grant as its region holds it: the version it has logged, the limit it settled on, and until when."""
 

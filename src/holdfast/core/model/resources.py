@@ -6,7 +6,7 @@ pairs. A resource that is not mentioned is zero: a quota that does not name a re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from holdfast.core.model.shapes import Row
 
@@ -81,6 +81,19 @@ def greatest(left: Resources, right: Resources) -> Resources:
     )
 
 
+def least(left: Resources, right: Resources) -> Resources:
+    """The smaller amount of each resource."""
+    other = dict(right.extended)
+    extended = tuple((name, min(amount, other[name])) for name, amount in left.extended if other.get(name))
+    return Resources(
+        min(left.cpu, right.cpu),
+        min(left.memory, right.memory),
+        min(left.disk, right.disk),
+        min(left.gpu, right.gpu),
+        extended,
+    )
+
+
 def above_zero(amounts: Resources) -> Resources:
     """The same amounts with every negative one raised to zero."""
     extended = tuple((name, amount) for name, amount in amounts.extended if amount > 0)
@@ -119,6 +132,20 @@ def lacking(need: Resources, use: Resources, limit: Resources) -> str:
         if amount_of(use, name) + amount > amount_of(limit, name):
             return name
     return ""
+
+
+def names_in(*amounts: Resources) -> list[str]:
+    """Every resource that could be told apart in these: the four that there always are, then the extended ones."""
+    extended = {name for amount in amounts for name, _ in amount.extended}
+    return ["cpu", "memory", "disk", "gpu", *sorted(extended)]
+
+
+def of_amounts(amounts: Mapping[str, int]) -> Resources:
+    """Amounts by name as a vector; of what there is nothing, nothing is said."""
+    cpu, memory, disk, gpu = (amounts.get(name, 0) for name in ("cpu", "memory", "disk", "gpu"))
+    rest = sorted((name, amount) for name, amount in amounts.items() if amount)
+    extended = tuple(pair for pair in rest if pair[0] not in ("cpu", "memory", "disk", "gpu"))
+    return Resources(cpu, memory, disk, gpu, extended)
 
 
 def amount_of(amounts: Resources, name: str) -> int:

@@ -17,7 +17,7 @@ from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.model.allotment import RightHeld
 from holdfast.core.model.control import PolicyStage, SchedulerPolicy, Validity
-from holdfast.core.model.meta import Deletion, Meta
+from holdfast.core.model.meta import Deletion, Meta, with_condition
 from holdfast.core.model.resources import NOTHING, subtract
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import RegionHealth
@@ -30,6 +30,7 @@ from holdfast.core.platform.state import (
     count_use,
     grant_key,
     index_assignment,
+    index_demand,
     index_offer,
     index_pending,
     index_workload,
@@ -125,7 +126,10 @@ def templates_forgotten(state: PlatformState, event: e.TemplatesForgotten, stamp
 def status_reported(state: PlatformState, event: e.StatusReported, stamp: Stamp) -> None:
     """The revision stays: an edit of the spec is not stale because replicas came up meanwhile."""
     old = state.workloads[event.workload]
-    new = replace(old, status=event.status)
+    conditions = old.status.conditions
+    for condition in event.status.conditions:
+        conditions = with_condition(conditions, condition)
+    new = replace(old, status=replace(event.status, conditions=conditions))
     state.workloads.put(event.workload, new)
     index_pending(state, old.meta.tenant, pending(new) - pending(old))
 
@@ -158,6 +162,7 @@ def _unindex_assignment(state: PlatformState, uid: Revision) -> None:
     old = state.assignments.get(uid)
     if old is None:
         return
+    index_demand(state, old, -1)
     others = tuple(other for other in state.assignments_of[old.workload] if other != uid)
     if others:
         state.assignments_of.put(old.workload, others)

@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.core.ledger.invariants import Nearby, miscounts, present
 from holdfast.core.ledger.state import KEY
+from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.platform.invariants_escrow import named
 from holdfast.core.platform.state import PlatformState, charge_key, name_key
 
@@ -20,7 +21,7 @@ Counts = Counter[tuple[object, ...]]
 
 _LISTS = ("assignments_of", "rights_of")
 _SUMS = ("workload_counts", "pending_of")
-_INDEXES = ("session_of", "workload_names", "template_uses", "offered_of", *_SUMS, *_LISTS)
+_INDEXES = ("session_of", "workload_names", "template_uses", "offered_of", "demand_of", *_SUMS, *_LISTS)
 
 
 def miscounted_anywhere(state: PlatformState) -> Iterator[str]:
@@ -59,6 +60,8 @@ def changed_counts(near: Nearby[PlatformState]) -> Counts:
                 found["template_uses", digest, meta.tenant] += sign
         for uid, assignment in present(state, "assignments", near.keys("assignments")):
             found["assignments_of", assignment.workload, uid] += sign
+            for what, amount in _asked(state, assignment):
+                found["demand_of", f"{assignment.region}|{assignment.accounts[0]}", what] += sign * amount
         for _, grant in present(state, "grants", near.keys("grants")):
             for resource, amount in named(grant.offered).items():
                 found["offered_of", charge_key(grant.account, grant.region), resource] += sign * amount
@@ -67,6 +70,17 @@ def changed_counts(near: Nearby[PlatformState]) -> Counts:
         for uid, session in present(state, "sessions", near.keys("sessions")):
             found["session_of", session.principal, uid] += sign
     return found
+
+
+def _asked(state: PlatformState, assignment: Assignment) -> Iterator[tuple[str, int]]:
+    """What an assignment asks of the first account that pays for it: replicas, and what they need."""
+    if assignment.stage is not Stage.ACTIVE or not assignment.accounts:
+        return
+    for share in assignment.shares:
+        template = state.templates.get(share.template)
+        if template is not None:
+            yield "replicas", share.count
+            yield from ((resource, amount * share.count) for resource, amount in named(template.need).items())
 
 
 def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
@@ -83,6 +97,10 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
                 kept[table, key, tenant] += sign * count
         case "offered_of":
             for resource, amount in named(row).items():
+                kept[table, key, resource] += sign * amount
+        case "demand_of":
+            kept[table, key, "replicas"] += sign * row.count
+            for resource, amount in named(row.amount).items():
                 kept[table, key, resource] += sign * amount
         case _:
             for part in row:

@@ -102,7 +102,14 @@ class Nearby(Near[PlatformState]):
         lost = [digest for digest, _, new in self.change.rows("templates") if new is None]
         if any(self._names(digest) > 0 for digest in lost):
             rows = self.state.templates_of.items()
-            self.draw("templates_of", (uid for uid, digests in rows if any(one in lost for one in digests)))
+            uids = [uid for uid, digests in rows if any(one in lost for one in digests)]
+            self.draw("templates_of", uids)
+            for uid in uids:
+                self.draw("assignments", self.before.assignments_of.get(uid) or ())
+        other = [digest for digest, old, new in self.change.rows("templates") if None not in (old, new)]
+        if other:  # what a template needs is asked for by everybody who has it
+            given = self.state.assignments.items()
+            self.draw("assignments", (uid for uid, a in given if any(share.template in other for share in a.shares)))
 
     def _names(self, digest: str) -> int:
         """How many workloads name a template."""

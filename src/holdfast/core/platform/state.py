@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from holdfast.core.ledger.state import COMMON_TABLES, LedgerState
 from holdfast.core.ledger.table import MANY, Table, TableSpec
-from holdfast.core.model.allotment import Assignment, Grant, RecoveryBudget, RightHeld
+from holdfast.core.model.allotment import Assignment, Demand, Grant, RecoveryBudget, RightHeld, Stage
 from holdfast.core.model.control import SchedulerPolicy, Validity
 from holdfast.core.model.placement import Breach
-from holdfast.core.model.resources import NOTHING, Resources, add
+from holdfast.core.model.resources import NOTHING, Resources, add, times
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.model.summary import Observation, Overflow, Summarised
 from holdfast.core.model.tenancy import PriorityClass, Quota, Tenant, Token
@@ -71,6 +71,7 @@ class PlatformState(LedgerState):
         TableSpec("assignments_of", int, tuple[int, ...], MANY, derived=True),
         TableSpec("rights_of", int, tuple[int, ...], MANY, derived=True),
         TableSpec("offered_of", str, Resources, derived=True),
+        TableSpec("demand_of", str, Demand, derived=True),
     )
 
     tenants: Table[str, Tenant]
@@ -117,6 +118,8 @@ class PlatformState(LedgerState):
     rights_of: Table[Revision, tuple[int, ...]]
     #: By charge key: the sum of what is offered.
     offered_of: Table[str, Resources]
+    #: By `region|account`: what active assignments there ask of the account that is the first to pay for them.
+    demand_of: Table[str, Demand]
 
     def rebuild(self) -> None:
         """Build every derived table anew."""
@@ -166,6 +169,25 @@ def index_assignment(state: PlatformState, uid: Revision, assignment: Assignment
     """Count an assignment that was not counted before."""
     others = state.assignments_of.get(assignment.workload) or ()
     state.assignments_of.put(assignment.workload, tuple(sorted((*others, uid))))
+    index_demand(state, assignment, 1)
+
+
+def index_demand(state: PlatformState, assignment: Assignment, sign: int) -> None:
+    """Count what an assignment asks for, or take it away again; nothing asked leaves no row."""
+    if assignment.stage is not Stage.ACTIVE or not assignment.accounts:
+        return
+    key = grant_key(assignment.region, assignment.accounts[0])
+    old = state.demand_of.get(key) or Demand()
+    count, amount = old.count, old.amount
+    for share in assignment.shares:
+        template = state.templates.get(share.template)
+        if template is not None:
+            count += sign * share.count
+            amount = add(amount, times(template.need, sign * share.count))
+    if count:
+        state.demand_of.put(key, Demand(count, amount))
+    else:
+        state.demand_of.drop(key)
 
 
 def index_offer(state: PlatformState, key: str, amount: Resources) -> None:

@@ -1,0 +1,177 @@
+"""How quotas stand: what tenants were promised, what of it is lent where, what is used, and what cannot be kept.
+
+All of it is read from the platform's own state; what regions use is what they last told, and how long ago that was is
+told with it. A quota is a promise and not a machine: the warnings name what was promised and does not exist, and
+replicas that wait although enough is free, since it lies in pieces that are too small for one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from holdfast.core.model.quantity import format_cpu, format_memory
+from holdfast.core.model.resources import NOTHING, Resources, add, amount_of, exceeded, names_in, times, total
+from holdfast.core.model.shapes import Instant
+from holdfast.core.model.summary import Summary, capacity_of
+from holdfast.core.model.tenancy import Quota
+from holdfast.core.platform.demand import asked_of_quota
+from holdfast.core.platform.escrow import charged_to, effective
+from holdfast.core.platform.state import PlatformState, grant_key
+
+#: More of one tenant's workloads that cannot fit are counted, not named.
+NAMED_MAX = 10
+
+
+class Part(Struct, frozen=True):
+    """A quota in one region. `told_at` is when the region told what it uses; None: it has not."""
+
+    region: str
+    health: str
+    asked: Resources
+    target: Resources
+    settled: Resources
+    protected: Resources
+    charged: Resources
+    reclaimable: Resources
+    ends: Instant | None
+    told_at: Instant | None
+
+
+class Standing(Struct, frozen=True):
+    """A tenant's quota: `granted` is what regions may act on, `charged` what they say that they use."""
+
+    tenant: str
+    hard: Resources
+    protected: Resources
+    effective: Resources
+    asked: Resources
+    granted: Resources
+    charged: Resources
+    percent: int
+    parts: tuple[Part, ...]
+    warnings: tuple[str, ...]
+
+
+def quota_report(state: PlatformState, tenant: str = "") -> tuple[Standing, ...]:
+    """How every quota stands, or that of one tenant."""
+    pieces = _too_small(state)
+    return tuple(
+        _standing(state, quota, pieces.get(name, [])) for name, quota in state.quotas.items() if tenant in ("", name)
+    )
+
+
+def _standing(state: PlatformState, quota: Quota, warnings: list[str]) -> Standing:
+    tenant, account = quota.meta.name, f"quota/{quota.meta.name}"
+    found = tuple(_part(state, tenant, name) for name, region in state.regions.items() if region.status.log_id)
+    more = len(warnings) - NAMED_MAX
+    named = [*warnings[:NAMED_MAX], f"and {more} more workloads"] if more > 0 else warnings
+    return Standing(
+        tenant=tenant,
+        hard=quota.spec.hard,
+        protected=quota.spec.protected,
+        effective=effective(state, quota),
+        asked=total(one.asked for one in found),
+        granted=charged_to(state, account),
+        charged=total(one.charged for one in found),
+        percent=quota.spec.reclaimable,
+        parts=found,
+        warnings=tuple(named),
+    )
+
+
+def _part(state: PlatformState, tenant: str, region: str) -> Part:
+    account, told = f"quota/{tenant}", state.summaries.get(region)
+    grant = state.grants.get(grant_key(region, account))
+    share = state.grants.get(grant_key(region, f"reclaimable/{tenant}"))
+    return Part(
+        region=region,
+        health=state.regions[region].status.health.value,
+        asked=asked_of_quota(state, tenant, region),
+        target=grant.target if grant is not None else NOTHING,
+        settled=grant.settled if grant is not None else NOTHING,
+        protected=grant.protected if grant is not None else NOTHING,
+        charged=dict(told.summary.uses).get(account, NOTHING) if told is not None else NOTHING,
+        reclaimable=share.target if share is not None else NOTHING,
+        ends=grant.ends if grant is not None else None,
+        told_at=told.at if told is not None else None,
+    )
+
+
+def overpromised(state: PlatformState) -> tuple[str, ...]:
+    """What was promised to all together and does not exist, as far as regions have told what there is."""
+    known = {name: capacity_of(told.summary) for name, told in state.summaries.items() if name in state.regions}
+    if not known:
+        return ()
+    whole = total(known.values())
+    promised = total(quota.spec.hard for quota in state.quotas.values())
+    held = total(times(budget.spec.each, len(budget.spec.regions)) for budget in state.budgets.values())
+    kept = add(total(quota.spec.protected for quota in state.quotas.values()), held)
+    found = _more(promised, whole, "the quotas of all tenants promise {}; the regions that have reported have {}")
+    found += _more(kept, whole, "{} are protected or held for recovery; the regions that have reported have {}")
+    for name, capacity in known.items():
+        found += _more(_lent_in(state, name), capacity, "tenants were lent {} in region " + name + ", which has {}")
+        kept = _kept_in(state, name)
+        found += _more(kept, capacity, "{} are protected or held for recovery in region " + name + ", which has {}")
+    return tuple(found)
+
+
+def _more(promised: Resources, there: Resources, sentence: str) -> list[str]:
+    names = [name for name in names_in(promised) if amount_of(promised, name) > amount_of(there, name)]
+    return [sentence.format(_one(promised, name), _one(there, name)) for name in names]
+
+
+def _lent_in(state: PlatformState, region: str) -> Resources:
+    grants = (state.grants.get(grant_key(region, f"quota/{tenant}")) for tenant, _ in state.quotas.items())
+    return total(grant.target for grant in grants if grant is not None)
+
+
+def _kept_in(state: PlatformState, region: str) -> Resources:
+    grants = (state.grants.get(grant_key(region, f"quota/{tenant}")) for tenant, _ in state.quotas.items())
+    held = total(budget.spec.each for budget in state.budgets.values() if region in budget.spec.regions)
+    return add(held, total(grant.protected for grant in grants if grant is not None))
+
+
+def _too_small(state: PlatformState) -> dict[str, list[str]]:
+    """By tenant: workloads with replicas that wait where no free piece is large enough for one of them."""
+    found: dict[str, list[str]] = {}
+    waiting = [(uid, seen) for uid, seen in state.observed.unordered() if any(one.seen.waiting for one in seen)]
+    for uid, seen in sorted(waiting, key=lambda row: row[0]):
+        workload = state.workloads[uid]
+        need, name = workload.spec.template.need, workload.meta.name
+        for one in seen:
+            told = state.summaries.get(one.region)
+            if told is not None and one.seen.waiting:
+                sentence = _misfit(need, told.summary, one.region, name)
+                found.setdefault(workload.meta.tenant, []).extend([sentence] if sentence else [])
+    return found
+
+
+def _misfit(need: Resources, summary: Summary, region: str, workload: str) -> str:
+    pieces = [piece for nodes in summary.nodes for piece in nodes.largest_free]
+    if any(not exceeded(need, piece) for piece in pieces):
+        return ""
+    asks = f"one replica of {workload} asks for "
+    for name in names_in(need):
+        most = max((amount_of(piece, name) for piece in pieces), default=0)
+        if amount_of(need, name) > most:
+            has = f"the largest free piece in region {region} has {words(name, most)}"
+            return f"{has}; {asks}{_one(need, name)}"
+    wanted = [_one(need, name) for name in names_in(need) if amount_of(need, name)]
+    return f"no free piece in region {region} has all of what {asks}at once: {_listed(wanted)}"
+
+
+def _one(amounts: Resources, name: str) -> str:
+    return words(name, amount_of(amounts, name))
+
+
+def words(name: str, amount: int) -> str:
+    """An amount of a resource as people say it: `2 cpu`, `500m cpu`, `4Gi memory`."""
+    if name in ("cpu", "gpu"):
+        return f"{format_cpu(amount)} {name}"
+    return f"{format_memory(amount) if name in ('memory', 'disk') else amount} {name}"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)

@@ -1,0 +1,123 @@
+"""What each region should be lent of an account now, and what it is lent.
+
+quota/T         by demand, with some ease; what is left stays at home (see `slices`)
+recovery/B      all of it in each region that it names
+reclaimable/T   the share of the region's room, as the region last told, once that is another by a twentieth
+emergency/UID   to its region, or evenly to all that are well, until it ends
+what is gone    nothing: what was lent of it is called back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.model.allotment import Grant
+from holdfast.core.model.resources import NOTHING, Resources, amount_of, exceeded, least, names_in, of_amounts, total
+from holdfast.core.model.shapes import Instant
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.platform.accounts import Limit, limit_of
+from holdfast.core.platform.demand import asked_of_quota
+from holdfast.core.platform.state import PlatformState, grant_key
+from holdfast.core.reconcilers.slices import Slice, cut
+
+#: A share of a region's room is followed when it is another by more than one in so many.
+TWENTIETH = 20
+
+
+class Lent(NamedTuple):
+    """An account in one region: its limit there, what is lent of it, whether the region is heard."""
+
+    region: str
+    limit: Limit | None
+    grant: Grant | None
+    is_well: bool
+
+    @property
+    def target(self) -> Resources:
+        """What it was last offered."""
+        return self.grant.target if self.grant is not None else NOTHING
+
+    @property
+    def offered(self) -> Resources:
+        """What it may be acting on."""
+        return self.grant.offered if self.grant is not None else NOTHING
+
+    @property
+    def protected(self) -> Resources:
+        """What of it nobody else may crowd out."""
+        return self.grant.protected if self.grant is not None else NOTHING
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether nothing is on its way."""
+        return self.grant is None or self.grant.acknowledged == self.grant.version
+
+
+def lent_of(state: PlatformState, account: str, now: Instant) -> list[Lent]:
+    """The account in every region that has joined."""
+    found = []
+    for name, region in state.regions.items():
+        if region.status.log_id and region.status.health is not RegionHealth.RETIRED:
+            limit = limit_of(state, account, name, now)
+            grant = state.grants.get(grant_key(name, account))
+            is_well = region.status.health is RegionHealth.HEALTHY
+            found.append(Lent(name, None if isinstance(limit, Refused) else limit, grant, is_well))
+    return found
+
+
+def targets(state: PlatformState, account: str, lent: Sequence[Lent]) -> list[Resources]:
+    """What each of them should have; most often what it has."""
+    kind, _, name = account.partition("/")
+    match kind:
+        case "quota" if name in state.quotas:
+            asked = [asked_of_quota(state, name, one.region) for one in lent]
+            return cut(state.quotas[name].spec.hard, _slices(state, account, lent, asked))
+        case "recovery" | "reclaimable":
+            return [_followed(one, kind) for one in lent]
+        case "emergency":
+            return _evenly(state, account, lent)
+    return [NOTHING for _ in lent]
+
+
+def _slices(state: PlatformState, account: str, lent: Sequence[Lent], asked: Sequence[Resources]) -> list[Slice]:
+    return [
+        Slice(mine, _uses(state, account, one), one.target, one.offered, one.is_well, one.has_answered)
+        for one, mine in zip(lent, asked, strict=True)
+    ]
+
+
+def _uses(state: PlatformState, account: str, one: Lent) -> Resources:
+    """What the account is charged there, as the region last told; before it has told, what it settled on."""
+    told = state.summaries.get(one.region)
+    if told is not None:
+        return dict(told.summary.uses).get(account, NOTHING)
+    return one.grant.settled if one.grant is not None else NOTHING
+
+
+def _followed(one: Lent, kind: str) -> Resources:
+    """A limit that a region has for itself. What was lent above it comes back before anything is added."""
+    if one.limit is None:
+        return NOTHING
+    limit = one.limit.amount
+    if limit != NOTHING and (not one.has_answered or (kind == "reclaimable" and _is_near(one.target, limit))):
+        return one.target
+    return limit if one.is_well and not exceeded(one.offered, limit) else least(one.target, limit)
+
+
+def _is_near(target: Resources, limit: Resources) -> bool:
+    pairs = [(amount_of(target, name), amount_of(limit, name)) for name in names_in(target, limit)]
+    return all(abs(mine - most) * TWENTIETH <= max(mine, most) for mine, most in pairs)
+
+
+def _evenly(state: PlatformState, account: str, lent: Sequence[Lent]) -> list[Resources]:
+    """As if every region that is well and may have some of it were asked for the same."""
+    may = [one for one in lent if one.limit is not None]
+    whole = next((one.limit.amount for one in may if one.limit is not None), NOTHING)
+    gone = total(one.offered for one in may if not one.is_well)
+    well = max(1, sum(one.is_well for one in may))
+    each = of_amounts({n: max(0, amount_of(whole, n) - amount_of(gone, n)) // well for n in names_in(whole, gone)})
+    found = cut(whole, _slices(state, account, may, [each if one.is_well else NOTHING for one in may]))
+    by_region = dict(zip((one.region for one in may), found, strict=True))
+    return [by_region.get(one.region, NOTHING) for one in lent]

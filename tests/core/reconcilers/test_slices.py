@@ -1,0 +1,89 @@
+"""Whatever a quota and its regions are like: slices fit, nobody is raised who must not be, and it comes to rest."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.model.resources import NOTHING, Resources, exceeded, greatest, least, total
+from holdfast.core.reconcilers.shields import Shield, is_far, spread
+from holdfast.core.reconcilers.slices import Slice, cut, parts
+from tests.support.platform import cpu
+
+AMOUNTS = st.builds(Resources, cpu=st.integers(0, 40), memory=st.integers(0, 40))
+
+
+@st.composite
+def slices(draw: st.DrawFn) -> Slice:
+    target, more = draw(AMOUNTS), draw(AMOUNTS | st.just(NOTHING))
+    return Slice(draw(AMOUNTS), draw(AMOUNTS), target, greatest(target, more), draw(st.booleans()), draw(st.booleans()))
+
+
+def answered(one: Slice, target: Resources) -> Slice:
+    return one._replace(target=target, offered=target, has_answered=True)
+
+
+@given(AMOUNTS, st.lists(slices(), max_size=4))
+def test_what_is_raised_fits_and_goes_only_to_those_who_are_heard_and_have_answered(
+    limit: Resources, ones: list[Slice]
+) -> None:
+    new = cut(limit, ones)
+    before = total(one.offered for one in ones)
+    after = total(greatest(one.offered, target) for one, target in zip(ones, new, strict=True))
+    assert not exceeded(after, greatest(limit, before))
+    for one, target in zip(ones, new, strict=True):
+        if exceeded(target, one.target):
+            assert one.is_well
+            assert one.has_answered
+            assert not exceeded(before, limit)
+
+
+@given(AMOUNTS, st.lists(slices(), max_size=4))
+def test_when_everybody_answers_cutting_comes_to_rest_and_all_have_what_there_is(
+    limit: Resources, ones: list[Slice]
+) -> None:
+    ones = [one._replace(uses=NOTHING, is_well=True, has_answered=True, offered=one.target) for one in ones]
+    for _ in range(12):
+        new = cut(limit, ones)
+        if new == [one.target for one in ones]:
+            break
+        ones = [answered(one, target) for one, target in zip(ones, new, strict=True)]
+    else:
+        raise AssertionError("it is cut for ever")
+    asked = total(one.asked for one in ones)
+    for name in ("cpu", "memory"):
+        if getattr(asked, name) <= getattr(limit, name):
+            assert all(getattr(one.target, name) >= getattr(one.asked, name) for one in ones)
+    assert not exceeded(total(one.target for one in ones), limit)
+
+
+@given(AMOUNTS, st.lists(slices(), max_size=4), st.data())
+def test_what_is_protected_is_within_the_slice_and_never_raised_above_the_whole(
+    whole: Resources, ones: list[Slice], data: st.DataObject
+) -> None:
+    shields = [
+        Shield(one.asked, one.target, least(data.draw(AMOUNTS), one.target), one.is_well, one.has_answered)
+        for one in ones
+    ]
+    new = spread(whole, shields)
+    before = total(one.protected for one in shields)
+    assert not exceeded(total(new), greatest(whole, before))
+    for one, amount in zip(shields, new, strict=True):
+        assert not exceeded(amount, one.target)
+        # Each offer is judged while the others are as they were.
+        if exceeded(amount, one.protected):
+            assert not exceeded(before, whole)
+
+
+@given(st.integers(0, 1_000), st.lists(st.integers(0, 50), max_size=6))
+def test_parts_are_the_whole_to_the_last_unit(whole: int, weights: list[int]) -> None:
+    found = parts(whole, weights)
+    assert sum(found) == (whole if any(weights) else 0)
+    assert all(part == 0 for part, weight in zip(found, weights, strict=True) if not weight)
+
+
+def test_a_quarter_is_near_and_more_is_far() -> None:
+    assert not is_far(cpu(100), cpu(75))
+    assert is_far(cpu(100), cpu(74))
+    assert is_far(NOTHING, cpu(1))
+    assert not is_far(NOTHING, NOTHING)
