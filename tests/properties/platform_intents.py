@@ -145,8 +145,8 @@ def found_world(p: Program) -> None:
     for tenant in TENANTS[:2]:
         p.send(ROOT, c.Put(a_tenant(tenant, *CLASSES, most=6, pending_max=20)))
         p.send(ROOT, c.Put(a_quota(tenant, Resources(10_000, 4_096, 0, 0, (("fpga", 2),)), cpu(2_000))))
-    for name, law in REGIONS.items():
-        p.send(ROOT, c.Put(a_region(name, law)))
+    for home, (name, law) in enumerate(REGIONS.items()):
+        p.send(ROOT, c.Put(a_region(name, law, home=4 * home)))
         come_back(p, name)
     p.send(ROOT, c.Put(a_budget("reserve", ("eu", "us"), cpu(4_000))))
     for sent in (

@@ -165,11 +165,13 @@ def standing_of(status: RegionStatus) -> model.Standing:
 
 
 def steady(workloads: dict[int, Any]) -> dict[int, Any]:
-    """Without the revision of what is being deleted: nobody can name it any more."""
-    return {
-        uid: w if w.meta.deletion is None else replace(w, meta=replace(w.meta, revision=0))
-        for uid, w in workloads.items()
-    }
+    """Without the words of conditions, and the revision of what is being deleted: nobody can name it any more."""
+    found = {}
+    for uid, w in workloads.items():
+        conditions = tuple(replace(one, message="") for one in w.status.conditions)
+        meta = w.meta if w.meta.deletion is None else replace(w.meta, revision=0)
+        found[uid] = replace(w, meta=meta, status=replace(w.status, conditions=conditions))
+    return found
 
 
 def grant_of(lent: Lent) -> tuple[Any, ...]:

@@ -55,13 +55,8 @@ def as_sent(sent: Any, old: Any, case: Case, revision: int) -> Any:
         created_by=old.meta.created_by if old else case.actor,
     )  # fmt: skip
     if isinstance(sent, Workload):
-        tenant = sent.meta.tenant
-        fits = Condition(
-            type="Fits", status=Truth.UNKNOWN, reason=Reason.NOT_YET_KNOWN,
-            message="no region has told what its nodes can hold", since=case.at, observed_generation=1,
-        )  # fmt: skip
-        status = old.status if old else WorkloadStatus(conditions=(fits,))
-        return Workload(meta=replace(meta, tenant=tenant), spec=sent.spec, status=status)
+        status = old.status if old else WorkloadStatus()
+        return Workload(meta=replace(meta, tenant=sent.meta.tenant), spec=sent.spec, status=status)
     return type(sent)(meta=meta, spec=sent.spec)
 
 
@@ -260,11 +255,32 @@ def put_workload(world: World, command: c.PutWorkload, case: Case) -> None:
     new: Workload = as_sent(sent, old, case, world.next)
     need_change(new, old, command.expect)
     check_workload(world, new, old)
+    if old is None or old.meta.generation != new.meta.generation:
+        new = replace(
+            new, status=replace(new.status, conditions=with_condition(new.status.conditions, fits(world, new, case.at)))
+        )
     digest = template_digest(new.spec.template)
     copies = 1 if any(digest in known for known in world.named.values()) else 2
     need(copies * len(encode(new.spec.template)) < RECORD_BYTES_MAX, Code.TOO_LARGE)
     world.workloads[new.meta.uid] = new
     world.named.setdefault(new.meta.uid, set()).add(digest)
+
+
+def fits(world: World, workload: Workload, at: int) -> Condition:
+    """Whether some node of a region where it may be is large enough, as far as regions have told. Without its words."""
+    spec = workload.spec
+    there = [r for r, standing in world.standing.items() if standing.log and may_hold(world, spec, r)]
+    told = {region: world.summaries.get(region) for region in there if is_near(world, spec, region)}
+    large = [
+        any(not exceeded(spec.template.need, piece) for nodes in summary[2].nodes for piece in nodes.largest)
+        for summary in told.values()
+        if summary is not None and summary[2].nodes
+    ]
+    truth = (Truth.TRUE, Reason.AS_DESIRED) if any(large) else (Truth.FALSE, Reason.NEVER_FITS)
+    if not any(large) and (len(large) < len(told) or not told):
+        truth = (Truth.UNKNOWN, Reason.NOT_YET_KNOWN)
+    generation = workload.meta.generation
+    return Condition(type="Fits", status=truth[0], reason=truth[1], since=at, observed_generation=generation)
 
 
 def check_workload(world: World, new: Workload, old: Workload | None) -> None:

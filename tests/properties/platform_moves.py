@@ -235,7 +235,7 @@ def tell(p: Program) -> None:
     seen = [Seen(uid, 1, (Counted("00", 2, p.chance.randrange(-one_in(p, 30), 3), 0),)) for uid in uids]
     if seen and one_in(p, 12):
         seen.append(seen[0])
-    milli = 1_000 * p.chance.randrange(1, 20)
+    milli = p.chance.choice((200, 1_000, 8_000, 16_000))
     nodes = Nodes("small", (), (), (), (), 1, cpu(milli), cpu(milli // 2), (cpu(milli),), (cpu(milli // 2),))
     summary = Summary((nodes,) * p.chance.choice((1, 1, 2, 300 if one_in(p, 9) else 1))) if one_in(p, 2) else None
     speak(p, where, c.Report(where, position if standing else 1, tuple(seen), summary))

@@ -13,13 +13,14 @@ What commands share
 - `nouns`        which objects are meant: `wl/web`, `workload shop/web`
 - `files`        documents from files, with the line of every field; `checking` without a server
 - `paths`        `spec.replicas`, `status.conditions[Ready].status`
-- `shown`        tables, JSON, YAML, times; `conditions` as people read them
+- `shown`        tables, JSON, YAML, times; `conditions` as people read them, and what regions have `told`
 
 Commands
 - `apply`, `diff`, `validate`, `delete`              files and objects
 - `get` (what it does is in `getting`), `describe`, `wait`, `schema`
 - `scale`, `restart`                                 workloads
 - `status`, `audit`, `tokens`, `can_i`, `whoami`     the server, and who may do what
+- `repairs`, `regions`                               what hangs, and regions that do not answer
 - `config`, `version`, `completion`, `explain`       this program
 - `sim` (`sim_shown` is what it prints), `bench`     worlds that are not real, and figures that are
 """

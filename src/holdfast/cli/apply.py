@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli import checking, shown
+from holdfast.cli import checking, conditions, paths, shown
 from holdfast.cli.commands import Files, Recursive, an_app, command
 from holdfast.cli.connect import Client, as_map, as_trouble, connect
 from holdfast.cli.contexts import Context, resolve
 from holdfast.cli.files import Source, read_all
 from holdfast.cli.nouns import find, named_in
-from holdfast.cli.options import Options
+from holdfast.cli.options import Options, note
 from holdfast.cli.troubles import Ending, from_problem, misused, tell
 
 app = an_app()
@@ -95,10 +95,18 @@ def _sent(client: Client, sources: Sequence[Source], dry_run: bool) -> Ending:
     return max(ending, trouble.ending)
 
 
+def _warn(what: str, found: Mapping[str, Any]) -> None:
+    """Say at once what is known to be in vain: it is taken, since nodes may come, and until then it waits for ever."""
+    for condition in paths.conditions_of(found):
+        if (condition.get("type"), condition.get("status")) == ("Fits", "false"):
+            note(f"warning: {what}: {conditions.brief(condition)}")
+
+
 def _say(source: Source, one: Any, dry_run: bool) -> Ending:
     what = named_in(source.document)
     if one.problem is None:
         shown.say(f"{what} {one.outcome}{' (dry run)' if dry_run else ''}")
+        _warn(what, one.object)
         return Ending.DONE
     trouble = from_problem(as_map(one.problem), what, source.where)
     tell(trouble)

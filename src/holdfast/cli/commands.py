@@ -57,6 +57,11 @@ def known_words(ctx: typer.Context, incomplete: str) -> list[str]:
     return [] if kind is None else [name for name in _names(ctx, kind.plural) if name.startswith(incomplete)]
 
 
+def known_tenants(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Tenants that have a quota, as far as a server gives them in a second."""
+    return [name for name in _names(ctx, "quotas") if name.startswith(incomplete)]
+
+
 def _names(ctx: typer.Context, plural: str) -> list[str]:
     from holdfast.api.documents.kinds import KINDS
     from holdfast.cli.connect import connect

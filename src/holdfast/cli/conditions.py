@@ -30,7 +30,7 @@ ADVICE = {
     "no-longer-allowed": "`holdfast get breaches` shows what is where it may not be",
     "not-covered": "`holdfast get recoverybudgets` shows what is kept for a lost region",
     "suspect": "`holdfast status` shows when the region was last heard; only a person declares it lost",
-    "lost": "`holdfast get assignments -A` shows what was there",
+    "lost": "`holdfast get assignments -A` shows what was there; `holdfast repair list` what waits for it",
     "retired": "the region is given up for good: `holdfast get assignments -A` shows what is still meant to be there",
     "cordoned": "an operator keeps new work away; spec.note says why",
     "draining": "`holdfast get replicas --region REGION` shows what is still there",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdfast.cli import conditions, paths, shown
+from holdfast.cli import conditions, paths, shown, told
 from holdfast.cli.commands import OneObject, an_app, command
 from holdfast.cli.connect import Client, as_trouble, connect
 from holdfast.cli.contexts import resolve
@@ -28,8 +28,8 @@ def describe(options: Options, words: OneObject) -> None:
     for section in (_head(one.kind, found), _body("Spec", found.get("spec")), _body("Status", _facts(found))):
         if section:
             shown.say(section)
-    for title, table in _related(client, one):
-        shown.say(f"{shown.paint(title, 'bold')}\n{_indented(table.splitlines())}")
+    for title, lines in (*told.sections(found.get("status") or {}), *_related(client, one)):
+        shown.say(f"{shown.paint(title, 'bold')}\n{_indented(lines)}")
     shown.say(_ending(found, one))
 
 
@@ -58,8 +58,9 @@ def _head(kind: Kind, found: Mapping[str, Any]) -> str:
 
 
 def _facts(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The status without its conditions, which come last."""
-    return {key: value for key, value in (found.get("status") or {}).items() if key != "conditions"}
+    """The status without what comes later: what regions have told, and last its conditions."""
+    later = ("conditions", *told.PARTS)
+    return {key: value for key, value in (found.get("status") or {}).items() if key not in later}
 
 
 def _body(title: str, values: Any) -> str:
@@ -82,7 +83,7 @@ def _tree(values: Mapping[str, Any], indent: str) -> Iterator[str]:
             yield f"{indent}{key.ljust(width)}{shown.cell(value)}"
 
 
-def _related(client: Client, one: Named) -> Iterator[tuple[str, str]]:
+def _related(client: Client, one: Named) -> Iterator[told.Section]:
     """What belongs to it: for a workload, where it is. What cannot be told does not keep back the rest."""
     if one.kind.name != "Workload":
         return
@@ -95,7 +96,7 @@ def _related(client: Client, one: Named) -> Iterator[tuple[str, str]]:
     mine = [found for found in listed if paths.at(found, "spec.workload") == one.name]
     if mine:
         rows = [[shown.cell(paths.at(found, path)) for path in columns] for found in mine]
-        yield "Assignments", shown.table(["REGION", "PURPOSE", "STAGE", "REPLICAS"], rows)
+        yield "Assignments", shown.table(["REGION", "PURPOSE", "STAGE", "REPLICAS"], rows).splitlines()
 
 
 def _ending(found: Mapping[str, Any], one: Named) -> str:
@@ -106,15 +107,22 @@ def _ending(found: Mapping[str, Any], one: Named) -> str:
     bad = [f"  {conditions.brief(condition)}" for condition in said if conditions.is_bad(condition)]
     if bad:
         text += [shown.paint("Reasons", "bold"), *bad]
-    todo = conditions.advice(said, one.kind.name.lower(), _typed(one), one.tenant) or [_otherwise(found, one, bad)]
+    todo = [] if _is_ending(found) else conditions.advice(said, one.kind.name.lower(), _typed(one), one.tenant)
+    todo = todo or _otherwise(found, one, bad)
     return "\n".join([*text, shown.paint("Next", "bold"), *(f"  {line}" for line in todo)])
 
 
-def _otherwise(found: Mapping[str, Any], one: Named, bad: list[str]) -> str:
+def _is_ending(found: Mapping[str, Any]) -> bool:
+    """Whether somebody has asked for the end of it."""
+    return bool((found.get("metadata") or {}).get("deletion"))
+
+
+def _otherwise(found: Mapping[str, Any], one: Named, bad: list[str]) -> list[str]:
     kind, name = one.kind.name.lower(), _typed(one)
-    if (found.get("metadata") or {}).get("deletion"):
-        return f"it ends once nothing holds it: `holdfast wait {kind} {name} --for=delete`"
-    return "`holdfast audit` shows what was done lately" if bad else "nothing to do"
+    if _is_ending(found):
+        waits = f"it ends once nothing holds it: `holdfast wait {kind} {name} --for=delete`"
+        return [waits, "`holdfast repair list` shows whom that waits for, since when, and what can be done"]
+    return ["`holdfast audit` shows what was done lately" if bad else "nothing to do"]
 
 
 def _typed(one: Named) -> str:

@@ -72,7 +72,7 @@ def predicate(wanted: str) -> Predicate:
         wanted = rest.strip("'\"")
     path, equals, value = wanted.rpartition("=")
     if not equals or not path:
-        raise misused(f"--for {wanted}: not understood", "condition=Ready, delete, observed, or status.ready=3")
+        raise misused(f"--for {wanted}: not understood", "condition=Available, delete, observed, or status.ready=3")
     path = path.strip("'\"")
     paths.steps(path)
     return lambda found: found is not None and _text(paths.at(found, path)) == value

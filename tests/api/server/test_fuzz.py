@@ -26,7 +26,7 @@ known_paths = st.sampled_from([
     "/v1/workloads", "/v1/workloads/shop/web", "/v1/tenants/shop", "/v1/priorityclasses/standard", "/v1/batch",
     "/v1/can-i",
     "/v1/commands/declare-lost", "/v1/commands/open-override", "/v1/commands/configure", "/v1/commands/publish-policy",
-    "/v1/envelopes", "/v1/envelopes/batch", "/v1/renewals", "/v1/audit", "/v1/status", "/v1/in/eu/nodes",
+    "/v1/envelopes", "/v1/envelopes/batch", "/v1/renewals", "/v1/audit", "/v1/repairs", "/v1/status", "/v1/in/eu/nodes",
     "/v1/tokens/t",
     "/v1/regions/eu", "/v1/quotas/shop", "/v1/nodepools/p", "/v1/recoverybudgets/b", "/v1/principals/person/x",
 ])  # fmt: skip

@@ -58,12 +58,13 @@ def test_of_a_new_workload_it_is_not_known_whether_it_fits() -> None:
     (fits,) = bench.state.workloads[web].status.conditions
     assert (fits.type, fits.status, fits.reason) == ("Fits", Truth.UNKNOWN, Reason.NOT_YET_KNOWN)
     assert (fits.message, fits.since, fits.observed_generation) == (
-        "no region has told what its nodes can hold",
+        "",
         bench.at,
         1,
     )
+    bench.later(10)
     bench.put(a_workload(replicas=5))
-    assert bench.state.workloads[web].status.conditions == (fits,)
+    assert bench.state.workloads[web].status.conditions == (replace(fits, observed_generation=2),)
 
 
 def test_the_same_report_once_more_changes_nothing() -> None:

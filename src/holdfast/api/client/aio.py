@@ -151,6 +151,10 @@ class Holdfast:
         """The principal that this client acts as."""
         return await self.run(commands.whoami(self._caller))
 
+    async def quota(self, tenant: str = "") -> Document:
+        """How quotas stand: of one tenant, or of all that this client may see."""
+        return await self.run(commands.quota(self._caller, tenant))
+
     async def can_i(
         self, command: str = "", *, right: str = "", tenant: str = "", region: str = "", node: str = ""
     ) -> Allowed:
@@ -164,6 +168,10 @@ class Holdfast:
     ) -> tuple[Document, ...]:
         """What was done lately and by whom, newest first."""
         return await self.run(commands.audit(self._caller, since=since, actor=actor, command=command, limit=limit))
+
+    async def repairs(self, *, tenant: str = "", limit: int = 0) -> Document:
+        """What waits to be ended or put right, the most urgent first."""
+        return await self.run(commands.repairs(self._caller, tenant=tenant, limit=limit))
 
     async def schema(self, kind: str) -> Document:
         """The JSON Schema of a kind."""

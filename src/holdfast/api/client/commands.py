@@ -60,6 +60,13 @@ def whoami(caller: Caller) -> Call[Document]:
     return document_in((yield from caller.read("GET", "/v1/whoami")))
 
 
+def quota(caller: Caller, tenant: str = "") -> Call[Document]:
+    """How quotas stand: of one tenant, or of all that this client may see."""
+    if "/" in tenant or tenant in (".", ".."):
+        raise ValueError(f"not the name of a tenant: {tenant!r}")
+    return document_in((yield from caller.read("GET", f"/v1/quota/{tenant}" if tenant else "/v1/quota")))
+
+
 def can_i(
     caller: Caller, command: str = "", *, right: str = "", tenant: str = "", region: str = "", node: str = ""
 ) -> Call[Allowed]:
@@ -86,6 +93,13 @@ def audit(
         going_on = page.metadata.going_on
         if not going_on or len(found) >= limit:
             return tuple(found[:limit])
+
+
+def repairs(caller: Caller, *, tenant: str = "", limit: int = 0) -> Call[Document]:
+    """What waits to be ended or put right, the most urgent first; `metadata.total` is how much there is in all."""
+    asked = (("tenant", tenant), ("limit", str(limit) if limit else ""))
+    query = tuple((name, value) for name, value in asked if value)
+    return document_in((yield from caller.read("GET", "/v1/repairs", query)))
 
 
 def schema(caller: Caller, kind: str) -> Call[Document]:

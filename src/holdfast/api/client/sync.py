@@ -167,6 +167,10 @@ class HoldfastSync:
         """The principal that this client acts as."""
         return self.run(commands.whoami(self._caller))
 
+    def quota(self, tenant: str = "") -> Document:
+        """How quotas stand: of one tenant, or of all that this client may see."""
+        return self.run(commands.quota(self._caller, tenant))
+
     def can_i(
         self, command: str = "", *, right: str = "", tenant: str = "", region: str = "", node: str = ""
     ) -> Allowed:
@@ -176,6 +180,10 @@ class HoldfastSync:
     def audit(self, *, since: str = "", actor: str = "", command: str = "", limit: int = 100) -> tuple[Document, ...]:
         """What was done lately and by whom, newest first."""
         return self.run(commands.audit(self._caller, since=since, actor=actor, command=command, limit=limit))
+
+    def repairs(self, *, tenant: str = "", limit: int = 0) -> Document:
+        """What waits to be ended or put right, the most urgent first."""
+        return self.run(commands.repairs(self._caller, tenant=tenant, limit=limit))
 
     def schema(self, kind: str) -> Document:
         """The JSON Schema of a kind."""

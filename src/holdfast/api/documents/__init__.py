@@ -13,6 +13,7 @@ pure: text and trees in, values and trees out.
 - `forms`        from a type to its form; `read` and `show`
 - `objects`      whole documents of the kinds that people write
 - `shown`        the kinds that nobody writes, as structs
+- `told`         what regions have told, as it is shown with workloads and regions
 - `rows`         which rows of a ledger's state are objects of a kind, and their names
 - `finding`      one row by its name
 - `views`        a row as a document

@@ -20,17 +20,21 @@ from holdfast.api.documents.openapi_parts import (
     answer,
     body,
     header_parts,
+    name_parts,
     page_of,
     parameters,
+    part_schema,
     path_parameter,
     problem_parts,
     problems,
 )
-from holdfast.api.documents.openapi_schemas import SCHEMAS, question, ref
+from holdfast.api.documents.openapi_schemas import ON_PLATFORM, SCHEMAS, question, ref, repair_list
 from holdfast.api.documents.schema import DIALECT, Schema, Schemas, form_of_kind, name_pattern
+from holdfast.core.model.repair import Repair
 
 _ANYTHING: Schema = {"type": "object"}
 _OPEN: list[Schema] = [{}]
+_READ = ("readHeader", "read")
 _LEFT_OUT = "apiVersion, kind, name and tenant are the path's where the document leaves them out"
 
 
@@ -38,14 +42,15 @@ _LEFT_OUT = "apiVersion, kind, name and tenant are the path's where the document
 def description(ledger: str) -> Schema:
     """Everything that a server of this ledger (`platform` or `region`) answers."""
     schemas = Schemas("#/components/schemas/")
-    paths: Schema = {**_health(), **_about(ledger), **_machines(), **_audit()}
+    paths: Schema = {**_health(), **_about(ledger), **_machines(), **_lists(schemas)}
     for kind in KINDS.values():
         if ledger in kind.ledger:
             paths |= _kind(kind, ledger, schemas)
     paths |= {**_batch(ledger, schemas), **_commands(ledger, schemas)}
     if ledger == "platform":
-        paths |= {**_in_regions(), **_shipments()}
-    assert not schemas.named.keys() & SCHEMAS.keys(), "two schemas have one name"
+        paths |= {**_in_regions(), **_shipments(), **_quota()}
+    fixed = SCHEMAS | ON_PLATFORM if ledger == "platform" else SCHEMAS
+    assert not schemas.named.keys() & fixed.keys(), "two schemas have one name"
     return {
         "openapi": "3.1.0",
         "info": {"title": f"Holdfast: {ledger}", "version": __version__, "license": {"name": "Apache-2.0"}},
@@ -53,7 +58,7 @@ def description(ledger: str) -> Schema:
         "security": [{"bearer": []}],
         "paths": dict(sorted(paths.items())),
         "components": {
-            "schemas": dict(sorted({**SCHEMAS, **schemas.named}.items())),
+            "schemas": dict(sorted({**fixed, **schemas.named}.items())),
             "parameters": PARAMETERS,
             "headers": header_parts(),
             "responses": problem_parts(),
@@ -113,10 +118,12 @@ def _about(ledger: str) -> Schema:
     }
 
 
-def _audit() -> Schema:
+def _lists(schemas: Schemas) -> Schema:
+    item = schemas.of(fields_of(Repair))
     asked = ("notBefore", "actor", "command", "outcome", "limit", "before")
-    read = _get("audit", "What people did, newest first.", ref("AuditPage"), *asked)
-    return {"/v1/audit": {"get": read}}
+    done = _get("audit", "What people did, newest first.", ref("AuditPage"), *asked)
+    hangs = _get("repairs", "What waits to be ended or put right.", repair_list(item), *_READ, "limit", "tenant")
+    return {"/v1/audit": {"get": done}, "/v1/repairs": {"get": hangs}}
 
 
 def _kind(kind: Kind, ledger: str, schemas: Schemas) -> Schema:
@@ -124,12 +131,12 @@ def _kind(kind: Kind, ledger: str, schemas: Schemas) -> Schema:
     many = "List" + kind.name
     schemas.named[many] = page_of(shown)
     listed = {"200": answer(f"Objects of kind {kind.name}, or their changes.", {JSON: ref(many), LINES: {}})}
-    asked = parameters("readHeader", "read", "limit", "continue", "selector", "tenant", "watch", "since", "initial")
-    parts = _name_parts(kind)
-    where = [path_parameter(part, text, _part(kind, part)) for part, text in parts]
+    asked = parameters(*_READ, "limit", "continue", "selector", "tenant", "watch", "since", "initial")
+    parts = name_parts(kind)
+    where = [path_parameter(part, text, part_schema(kind, part)) for part, text in parts]
     path = f"/v1/{kind.plural}/" + "/".join(f"{{{part}}}" for part, _ in parts)
     one = {"200": answer(f"The {kind.name}, or its changes.", {JSON: shown, LINES: {}}, "ETag")}
-    reading = [*where, *parameters("readHeader", "read", "watch", "since", "initial")]
+    reading = [*where, *parameters(*_READ, "watch", "since", "initial")]
     verbs = {"get": _operation(f"get{kind.name}", f"One {kind.name}.", reading, one)}
     if ledger in kind.written_on:
         verbs |= _writes(kind, where, shown, schemas)
@@ -137,23 +144,6 @@ def _kind(kind: Kind, ledger: str, schemas: Schemas) -> Schema:
         f"/v1/{kind.plural}": {"get": _operation(f"list{kind.name}", f"All of kind {kind.name}.", asked, listed)},
         path: verbs,
     }
-
-
-def _name_parts(kind: Kind) -> list[tuple[str, str]]:
-    """The parts of a path that name an object."""
-    inner = {
-        "Assignment": [("workload", "A workload."), ("region", "A region."), ("purpose", "serving or recovery.")],
-        "Replica": [("workload", "A workload."), ("region", "A region."), ("ordinal", "The replica's ordinal.")],
-    }.get(kind.name, [("name", f"The name of a {kind.name}; it may hold slashes.")])
-    return [("tenant", "A tenant."), *inner] if kind.tenanted else inner
-
-
-def _part(kind: Kind, part: str) -> Schema:
-    """What a part of a path looks like: names of what people write as they write them."""
-    # The name of a principal holds a slash, of which a path says nothing: it may as well part two parameters.
-    if part == "tenant" or (part == "name" and kind.writable and kind.name != "Principal"):
-        return {"type": "string", "pattern": name_pattern(kind.name if part == "name" else "Tenant")}
-    return {"type": "string", "minLength": 1}
 
 
 def _writes(kind: Kind, where: list[Schema], shown: Schema, schemas: Schemas) -> Schema:
@@ -239,10 +229,17 @@ def _in_regions() -> Schema:
     return {"/v1/in/{region}/{rest}": verbs}
 
 
+def _quota() -> Schema:
+    summary = "What tenants were promised, what of it is lent and used where, and what cannot be kept."
+    asked = ("readHeader", "read")
+    tenant = path_parameter("tenant", "A tenant.", {"type": "string", "pattern": name_pattern("Tenant")})
+    return {
+        "/v1/quota": {"get": _get("quotas", summary, ref("QuotaReport"), *asked)},
+        "/v1/quota/{tenant}": {"get": _get("quota", summary, ref("QuotaReport"), *asked, more=[tenant])},
+    }
+
+
 def _shipments() -> Schema:
     stream = {"200": answer("The platform's log, filtered for the region.", {FRAMES: {}})}
-    return {
-        "/v1/shipments": {
-            "get": _operation("shipments", "The link's stream.", [*LINK_PARAMETERS, *parameters()], stream)
-        }
-    }
+    operation = _operation("shipments", "The link's stream.", [*LINK_PARAMETERS, *parameters()], stream)
+    return {"/v1/shipments": {"get": operation}}

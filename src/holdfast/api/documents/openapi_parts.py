@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.openapi_schemas import COUNT, INSTANT, REVISION, TEXT, like, ref
 from holdfast.api.documents.scalars import KEY_PATTERN, REVISION_PATTERN, TOKEN_PATTERN
-from holdfast.api.documents.schema import Schema
+from holdfast.api.documents.schema import Schema, name_pattern
 
 JSON, PROBLEM, LINES = "application/json", "application/problem+json", "application/x-ndjson"
 MSGPACK, FRAMES = "application/msgpack", "application/vnd.holdfast.frames"
@@ -161,3 +162,20 @@ def page_of(item: Schema) -> Schema:
         "metadata": ref("ListMetadata"),
     }
     return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def name_parts(kind: Kind) -> list[tuple[str, str]]:
+    """The parts of a path that name an object."""
+    inner = {
+        "Assignment": [("workload", "A workload."), ("region", "A region."), ("purpose", "serving or recovery.")],
+        "Replica": [("workload", "A workload."), ("region", "A region."), ("ordinal", "The replica's ordinal.")],
+    }.get(kind.name, [("name", f"The name of a {kind.name}; it may hold slashes.")])
+    return [("tenant", "A tenant."), *inner] if kind.tenanted else inner
+
+
+def part_schema(kind: Kind, part: str) -> Schema:
+    """What a part of a path looks like: names of what people write as they write them."""
+    # The name of a principal holds a slash, of which a path says nothing: it may as well part two parameters.
+    if part == "tenant" or (part == "name" and kind.writable and kind.name != "Principal"):
+        return {"type": "string", "pattern": name_pattern(kind.name if part == "name" else "Tenant")}
+    return {"type": "string", "minLength": 1}

@@ -48,9 +48,27 @@ def _many(item: Schema) -> Schema:
 
 _CONDITION = _with({"type": TEXT, "status": TEXT, "reason": TEXT, "message": TEXT})
 _LANE = _with({"lane": TEXT, "sharePercent": COUNT, "waiting": COUNT})
-_OF_REGION = _with({"name": TEXT, "health": TEXT, "address": TEXT, "heardMsAgo": _AGE, "joined": _FLAG})
+_OF_REGION = _with(
+    {
+        "name": TEXT,
+        "health": TEXT,
+        "address": TEXT,
+        "heardMsAgo": _AGE,
+        "summaryMsAgo": {**_AGE, "description": "Since its last summary came; one comes when something has changed."},
+        "behind": {**_AGE, "description": "Batches after what it has acknowledged; most may hold nothing for it."},
+        "joined": _FLAG,
+    }
+)
 _ENTRY = {"at": INSTANT, "actor": TEXT, "command": TEXT, "revision": REVISION, "outcome": TEXT}
 _ENTRY |= {"body": {}, "tenant": TEXT, "count": COUNT}
+
+_AMOUNTS: Schema = {"type": "object", "additionalProperties": {"anyOf": [TEXT, {"type": "integer"}]}}
+_QUOTA_IN = {"region": TEXT, "health": TEXT, **dict.fromkeys(("asked", "target", "settled", "protected"), _AMOUNTS)}
+_QUOTA_IN |= {"charged": _AMOUNTS, "reclaimable": _AMOUNTS, "toldMsAgo": _AGE}
+_QUOTA_IN |= {"ends": {"anyOf": [INSTANT, {"type": "null"}]}}
+_STANDING = {"tenant": TEXT, **dict.fromkeys(("hard", "protected", "effective", "asked"), _AMOUNTS)}
+_STANDING |= {"granted": _AMOUNTS, "charged": _AMOUNTS, "reclaimablePercent": COUNT}
+_STANDING |= {"regions": _many(_with(_QUOTA_IN)), "warnings": _many(TEXT)}
 
 #: What a server says of itself, of who asks, and of what was done.
 ABOUT: dict[str, Schema] = {
@@ -96,6 +114,18 @@ ABOUT: dict[str, Schema] = {
             "kind": {"const": "AuditList"},
             "items": _many(_with(_ENTRY, "body", "tenant", "count")),
             "metadata": _with({"continue": TEXT}, "continue"),
+        }
+    ),
+}
+
+#: What the platform alone is asked for.
+ON_PLATFORM: dict[str, Schema] = {
+    "QuotaReport": _with(
+        {
+            "kind": {"const": "QuotaReport"},
+            "at": INSTANT,
+            "items": _many(_with(_STANDING)),
+            "warnings": _many(TEXT),
         }
     ),
 }
@@ -158,3 +188,10 @@ def question(commands: tuple[str, ...]) -> Schema:
         "description": "May the sender send this command, or has it this right, there?",
         "oneOf": [of_command, of_right],
     }
+
+
+def repair_list(item: Schema) -> Schema:
+    """What waits to be ended or put right, and how much of that there is in all."""
+    return _with(
+        {"kind": {"const": "RepairList"}, "items": _many(item), "metadata": _with({"total": COUNT, "at": INSTANT})}
+    )

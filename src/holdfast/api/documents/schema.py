@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import NODEFAULT, Struct
 
-from holdfast.api.documents import amounts, scalars
+from holdfast.api.documents import amounts, scalars, told
 from holdfast.api.documents import shown as views
 from holdfast.api.documents.commands import rules
 from holdfast.api.documents.compounds import Field, Fields, ListOf, MapOf, Maybe, Pair
@@ -216,5 +216,5 @@ def form_of_kind(name: str, *, shown: bool = False) -> Form:
     written: Any = WRITTEN.get(name)
     if written is not None and not shown:
         return written_form_of(written)
-    of: Any = written or getattr(views, name)
+    of: Any = told.SHOWN.get(name) or written or getattr(views, name)
     return form_of(of)

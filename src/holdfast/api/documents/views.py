@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.api.documents import shown as s
+from holdfast.api.documents import told
 from holdfast.api.documents.forms import show
 from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.rows import FROM_PLATFORM, assignment_name, is_region, name_of
@@ -207,6 +208,8 @@ def _reservation(state: Any, name: str, key: Any, row: Any) -> s.Reservation:
 
 
 _BUILDERS: dict[str, Callable[[Any, str, Any, Any], Any]] = {
+    "Region": told.show_region,
+    "Workload": told.show_workload,
     "Assignment": _assignment,
     "Grant": _grant,
     "SchedulerPolicy": _policy,

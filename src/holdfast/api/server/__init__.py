@@ -10,7 +10,7 @@
 - `writing`    objects, commands by name; `batches` of many; `commands` which command it is
 - `machines`   envelopes, renewals, shipments
 - `forwarding` to the leader, to a region
-- `status`     what a server says of itself and of who asks; `audit` what people did
+- `status`     what a server says of itself and of who asks; `audit` what people did; `repairs` what hangs, and why
 """
 
 from holdfast.api.server.api import Api

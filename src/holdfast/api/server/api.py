@@ -13,7 +13,7 @@ from holdfast.api.documents.faults import did_you_mean
 from holdfast.api.documents.kinds import KINDS, Kind
 from holdfast.api.problems import Problem, of_error, of_refusal, problem
 from holdfast.api.problems import reply as problem_reply
-from holdfast.api.server import audit, batches, machines, published, reading, status, watching, writing
+from holdfast.api.server import audit, batches, machines, published, quota, reading, repairs, status, watching, writing
 from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk, Hearing
 from holdfast.api.server.forwarding import LEDGER, to_leader, to_region
@@ -60,6 +60,7 @@ _FIXED: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "whoami"): {"GET": Route(status.whoami)},
     ("v1", "can-i"): {"POST": Route(status.can_i)},
     ("v1", "audit"): {"GET": Route(audit.audit, asks=_AUDITED)},
+    ("v1", "repairs"): {"GET": Route(repairs.repairs, asks=("tenant", "limit", "read"))},
     ("v1", "batch"): {"POST": Route(batches.batch, is_led=True, asks=_DRY)},
     ("v1", "commands"): {"POST": Route(writing.command, is_led=True, least=1, most=1, asks=_DRY)},
     ("v1", "envelopes"): {"POST": Route(machines.envelope, is_led=True)},
@@ -67,6 +68,7 @@ _FIXED: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "renewals"): {"POST": Route(machines.renewal, is_led=True)},
 }
 _ON_PLATFORM: dict[tuple[str, ...], dict[str, Route]] = {
+    ("v1", "quota"): {"GET": Route(quota.quota, most=1)},
     ("v1", "shipments"): {"GET": Route(machines.shipped, asks=None)},
     ("v1", "in"): {verb: Route(to_region, least=2, most=_ANY, asks=None) for verb in ("GET", "PUT", "POST", "DELETE")},
 }

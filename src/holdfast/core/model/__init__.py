@@ -14,5 +14,6 @@
 - `control`     SchedulerPolicy, Override: how people steer
 - `lifecycle`   the slot's edge table
 - `placement`   Slot, SchedulingRequest, Reservation, Room: what a region holds
+- `repair`      Repair: something that waits to be ended or put right
 - `evidence`    Decision, AuditEvent, Denial: what is kept beside the log, or in it, and never folded
 """

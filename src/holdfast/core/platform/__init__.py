@@ -12,6 +12,7 @@ complete on evidence only.
 - `objects`            Put, Delete: what operators write
 - `checks`, `uses`     what a Put must satisfy, and what refuses a Delete, kind by kind
 - `admission`          PutWorkload: what a tenant may ask for
+- `fitting`            whether a workload could ever fit, from what regions tell of their nodes
 - `endings`            DeleteWorkload: how a workload ends
 - `templates`          who names a template, and when one is forgotten
 - `assignments`        Assign: how much of a workload a region has
@@ -26,6 +27,7 @@ complete on evidence only.
 - `reports`            ReportStatus
 - `observing`          Report, OfferBack: what regions say of themselves; `observed` what that changes
 - `breaches`           promises that somebody's right has broken: open, with an owner and a deadline
+- `repairs`            what waits to be ended or put right: by whom, since when, and what to do
 - `evolve`             what each event does: the only code that changes the platform's state
 - `keys`               what each event touches, for watches
 - `invariants`         what must hold in every state: `invariants_escrow` of grants, `invariants_regions` of what

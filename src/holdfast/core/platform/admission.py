@@ -2,22 +2,27 @@
 
 The one idea: tell at once what can never be, and let wait what only cannot be yet. A contradiction, an unknown name
 or a residency rule that no region satisfies is refused here; a quota that is used up is not, since quota comes back.
-How much may wait is bounded, so that no tenant fills every queue.
+How much may wait is bounded, so that no tenant fills every queue. Whether any node that regions tell of is large enough
+is told at once, too, as the condition `Fits`, and refuses nothing: nodes may come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.registry import Case
+from holdfast.core.model.meta import with_condition
 from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.model.workload import Workload, WorkloadSpec, contradictions
 from holdfast.core.platform.breaches import is_near, may_hold, recount_workload
 from holdfast.core.platform.checks import contradictory, in_use, malformed, refuse_amount, refuse_unknown
 from holdfast.core.platform.commands import PutWorkload
 from holdfast.core.platform.events import TemplateStored, WorkloadStored
+from holdfast.core.platform.fitting import fits_condition
 from holdfast.core.platform.names import refuse_marks, refuse_name
 from holdfast.core.platform.objects import already, merge, refuse_unexpected
 from holdfast.core.platform.senders import outside_placement, outside_tenant
@@ -52,7 +57,15 @@ def put_workload(state: PlatformState, command: PutWorkload, case: Case) -> Acce
         refused = check(state, merged, stored)
         if refused is not None:
             return refused
-    return Accepted(_events(state, merged, stored, case))
+    return Accepted(_events(state, _judged(state, merged, stored, case), stored, case))
+
+
+def _judged(state: PlatformState, merged: Workload, stored: Workload | None, case: Case) -> Workload:
+    """With what is known of whether it ever fits. It is taken all the same: nodes may come."""
+    if stored is not None and stored.meta.generation == merged.meta.generation:
+        return merged
+    conditions = with_condition(merged.status.conditions, fits_condition(state, merged, case.at))
+    return replace(merged, status=replace(merged.status, conditions=conditions))
 
 
 def _events(state: PlatformState, merged: Workload, stored: Workload | None, case: Case) -> tuple[object, ...]:

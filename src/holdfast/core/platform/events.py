@@ -73,6 +73,8 @@ class TemplatesForgotten(Row, frozen=True, tag="templates-forgotten"):
 
 
 class StatusReported(Row, frozen=True, tag="status-reported"):
+    """The counts as they are now, and of the conditions those that changed: the others stay."""
+
     workload: Revision
     tenant: str
     status: WorkloadStatus

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, stale
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.meta import Condition, Meta, Reason, Truth
+from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.tenancy import Quota
@@ -83,23 +83,11 @@ def merge(sent: T, stored: T | None, case: Case) -> T:
         if isinstance(sent, Region):
             return replace(sent, meta=meta, status=RegionStatus(since=case.at))
         if isinstance(sent, Workload):
-            return replace(sent, meta=meta, status=WorkloadStatus(conditions=(_not_yet_known(case),)))
+            return replace(sent, meta=meta, status=WorkloadStatus())
         return type(sent)(meta=meta, spec=sent.spec)  # type: ignore[arg-type]
     generation = stored.meta.generation + (sent.spec != stored.spec)
     meta = replace(stored.meta, labels=labels, annotations=annotations, generation=generation)
     return replace(stored, meta=meta, spec=sent.spec)
-
-
-def _not_yet_known(case: Case) -> Condition:
-    """What can be told of a workload that nobody has looked at."""
-    return Condition(
-        type="Fits",
-        status=Truth.UNKNOWN,
-        reason=Reason.NOT_YET_KNOWN,
-        message="no region has told what its nodes can hold",
-        since=case.at,
-        observed_generation=1,
-    )
 
 
 def refuse_unexpected(key: str, stored: OperatorObject | Workload | None, expect: Revision) -> Refused | None:

@@ -38,7 +38,9 @@ def report_status(state: PlatformState, command: ReportStatus, case: Case) -> Ac
     )
     if reported == workload.status:
         return already(f"Workload/{workload.meta.name}", workload.meta.revision)
-    return Accepted((StatusReported(command.workload, workload.meta.tenant, reported),))
+    changed = tuple(one for one in reported.conditions if one not in workload.status.conditions)
+    told = replace(reported, conditions=changed)
+    return Accepted((StatusReported(command.workload, workload.meta.tenant, told),))
 
 
 def _refuse_counts(command: ReportStatus) -> Refused | None:

@@ -1,0 +1,70 @@
+"""`holdfast region`: the two words that a person says of a region that does not answer.
+
+Lost means: it may still run, and failover need not wait. Forgotten means: nothing runs there any more, so everything it
+held is free. The first is taken back by the region itself, when it is heard again; the second by nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import shown
+from holdfast.cli.commands import an_app, command
+from holdfast.cli.connect import as_trouble, connect
+from holdfast.cli.contexts import resolve
+from holdfast.cli.options import Options, note
+from holdfast.cli.troubles import misused
+
+app = an_app("Declare a region lost, or forget one that is destroyed.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Which region.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why: it is kept in the log.")]
+Destroyed = Annotated[bool, typer.Option("--destroyed", help="Attest that nothing runs there, and never will again.")]
+
+
+@command(app, without=("tenant", "region"))
+def forget(options: Options, name: Name, destroyed: Destroyed = False, reason: Reason = "") -> None:
+    """Give a region up for good: what it held is released, and deletions that waited for it are complete.
+
+    It cannot be undone. Its log never speaks again; machines of that region may join only with a new one.
+    """
+    if not destroyed:
+        said = (
+            f"region {name} is not forgotten without --destroyed: with it you attest that nothing of it runs any more"
+        )
+        lines = (
+            "its rights, grants and finalizers are released at once, and what it ran may start elsewhere",
+            "were anything still running there, the same identity would run twice",
+        )
+        hint = f"if it may still run: `holdfast region declare-lost {name} --reason TEXT`"
+        raise misused(said, hint, lines)
+    _must_say_why(reason)
+    _send(options, "retire-region", name, reason)
+    shown.say(f"region/{name} forgotten")
+    note(f"it may join again as a new log only; `holdfast delete region {name}` removes its object")
+
+
+@command(app, "declare-lost", without=("tenant", "region"))
+def declare_lost(options: Options, name: Name, reason: Reason = "") -> None:
+    """Say that a region is lost without waiting for its silence to last: failover may begin.
+
+    What it holds stays its own: it may still run. Once it is heard again it is healthy again.
+    """
+    _must_say_why(reason)
+    _send(options, "declare-lost", name, reason)
+    shown.say(f"region/{name} declared lost")
+    note("`holdfast repair list` shows what waits for it")
+
+
+def _must_say_why(reason: str) -> None:
+    if not reason.strip():
+        raise misused("why? it is kept in the log", "--reason TEXT")
+
+
+def _send(options: Options, tag: str, name: str, reason: str) -> None:
+    try:
+        connect(options, resolve(options)).command(tag, region=name, reason=reason)
+    except Exception as error:
+        raise as_trouble(error, options.verbose, what=f"region/{name}") from None

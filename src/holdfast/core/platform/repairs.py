@@ -1,0 +1,165 @@
+"""What on the platform waits to be ended or put right: a list from state, for people who ask why something hangs.
+
+The one idea: nothing waits in silence. Whatever only a region can finish is named with that region, how it is, and the
+next thing to do; a region that never comes back is forgotten by a person's word, and all that waits for it ends then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.core.model.allotment import Assignment, RightHeld, Stage
+from holdfast.core.model.placement import Breach
+from holdfast.core.model.repair import Repair, in_order, of_breach
+from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.model.topology import RegionHealth, RegionStatus
+from holdfast.core.model.workload import Failover, Workload
+from holdfast.core.platform.rights import lapsed_at
+from holdfast.core.platform.state import PlatformState
+
+#: So many ordinals are named; of the others it is said how many there are.
+NAMED = 4
+
+
+def repairs(state: PlatformState, now: Instant) -> list[Repair]:
+    """Everything that waits, the most urgent first."""
+    found = [*_deletions(state, now), *_breaches(state, now), *_assignments(state), *_rights(state, now)]
+    return in_order([*found, *_grants(state)])
+
+
+def _deletions(state: PlatformState, now: Instant) -> Iterator[Repair]:
+    for _, workload in state.workloads.unordered():
+        meta, deletion = workload.meta, workload.meta.deletion
+        for finalizer in meta.finalizers if deletion is not None else ():
+            region = finalizer.owner.removeprefix("region/")
+            waits_for, todo = _word_of(state, region, "end and release its replicas")
+            yield Repair(
+                what="deletion",
+                key=f"workload/{meta.tenant}/{meta.name}",
+                owner=finalizer.owner,
+                since=deletion.at if deletion is not None else 0,
+                deadline=finalizer.deadline,
+                overdue=now >= finalizer.deadline,
+                waits_for=waits_for,
+                todo=todo or f"`holdfast get replicas --region {region} --tenant {meta.tenant}`",
+                tenant=meta.tenant,
+            )
+
+
+def _breaches(state: PlatformState, now: Instant) -> Iterator[Repair]:
+    for breach in state.breaches.values():
+        yield of_breach(breach, *_about(state, breach), now)
+
+
+def _about(state: PlatformState, breach: Breach) -> tuple[str, str]:
+    """What a breach is about, and the tenant whose it is."""
+    workload = state.workloads.get(int(breach.key)) if breach.key.isdigit() else None
+    if workload is not None:
+        return f"workload/{workload.meta.tenant}/{workload.meta.name}", workload.meta.tenant
+    kind, _, rest = breach.key.partition("/")
+    return breach.key, rest.partition("/")[0] if kind in ("quota", "reclaimable") else ""
+
+
+def _assignments(state: PlatformState) -> Iterator[Repair]:
+    """Ended and not released; those of a workload that is being deleted are told as its deletion."""
+    for _, one in state.assignments.unordered():
+        if one.stage is not Stage.ENDED or state.workloads[one.workload].meta.deletion is not None:
+            continue
+        waits_for, todo = _word_of(state, one.region, "release what it still has of it")
+        key = f"assignment/{one.tenant}/{one.workload_name}/{one.region}/{one.purpose}"
+        yield Repair(
+            what="assignment",
+            key=key,
+            owner=f"region/{one.region}",
+            since=_silent_since(state, one.region),
+            waits_for=waits_for,
+            todo=todo or f"`holdfast get replicas --region {one.region} --tenant {one.tenant}`",
+            tenant=one.tenant,
+        )
+
+
+def _rights(state: PlatformState, now: Instant) -> Iterator[Repair]:
+    """Rights that are to be given back, and rights that a lost region holds, by workload and region."""
+    held: dict[tuple[Revision, str], list[RightHeld]] = {}
+    for _, right in state.rights.unordered():
+        is_ending = state.workloads[right.workload].meta.deletion is not None
+        if not is_ending and state.regions[right.region].status.health is RegionHealth.LOST:
+            held.setdefault((right.workload, right.region), []).append(right)
+    for (uid, _), rights in held.items():
+        yield _lost(state, state.workloads[uid], sorted(rights, key=lambda one: one.ordinal), now)
+    for _, one in state.assignments.unordered():
+        if one.returning and one.stage is not Stage.ENDED and (one.workload, one.region) not in held:
+            yield _returning(state, one)
+
+
+def _lost(state: PlatformState, workload: Workload, rights: Sequence[RightHeld], now: Instant) -> Repair:
+    region, meta = rights[0].region, workload.meta
+    status = state.regions[region].status
+    waits_for, todo = _word_of(state, region, "release them")
+    lapsed = 0
+    if workload.spec.failover is Failover.LEASED:
+        lapsed = max(lapsed_at(state, right, status.since) for right in rights)
+        waits_for, todo = f"the leases of region {region} to run out", "nothing: they move by themselves then"
+    return Repair(
+        what="right",
+        key=f"workload/{meta.tenant}/{meta.name}/{_listed([right.ordinal for right in rights])}",
+        owner=f"region/{region}",
+        since=status.since,
+        deadline=lapsed,
+        overdue=bool(lapsed) and now >= lapsed,
+        waits_for=waits_for,
+        todo=todo,
+        tenant=meta.tenant,
+    )
+
+
+def _returning(state: PlatformState, one: Assignment) -> Repair:
+    waits_for, todo = _word_of(state, one.region, "end them and give the rights back")
+    return Repair(
+        what="right",
+        key=f"workload/{one.tenant}/{one.workload_name}/{_listed(one.returning)}",
+        owner=f"region/{one.region}",
+        since=_silent_since(state, one.region),
+        waits_for=waits_for,
+        todo=todo or f"`holdfast get replicas --region {one.region} --tenant {one.tenant}`",
+        tenant=one.tenant,
+    )
+
+
+def _grants(state: PlatformState) -> Iterator[Repair]:
+    for grant in state.grants.values():
+        if grant.acknowledged >= grant.version:
+            continue
+        waits_for, todo = _word_of(state, grant.region, f"log version {grant.version}")
+        kind, _, name = grant.account.partition("/")
+        yield Repair(
+            what="grant",
+            key=f"grant/{grant.region}/{grant.account}",
+            owner=f"region/{grant.region}",
+            since=_silent_since(state, grant.region),
+            waits_for=waits_for,
+            todo=todo or f"`holdfast describe grant {grant.region}/{grant.account}`",
+            tenant=name if kind in ("quota", "reclaimable") else "",
+        )
+
+
+def _word_of(state: PlatformState, region: str, what: str) -> tuple[str, str]:
+    """Whom one waits for, and what a person can do where that may be in vain; empty: look there."""
+    status: RegionStatus = state.regions[region].status
+    if status.health is RegionHealth.LOST:
+        forget = f"`holdfast region forget {region} --destroyed --reason TEXT`"
+        return f"region {region}, which is lost, to {what}", f"once nothing can run there any more: {forget}"
+    if status.health is RegionHealth.SUSPECT:
+        return f"region {region}, which is silent, to {what}", "`holdfast status` shows when it was last heard"
+    return f"region {region} to {what}", ""
+
+
+def _silent_since(state: PlatformState, region: str) -> Instant:
+    """Since when a region that is not well is not; that is how long one has waited at least. Unset: it is well."""
+    status = state.regions[region].status
+    return status.since if status.health is not RegionHealth.HEALTHY else 0
+
+
+def _listed(ordinals: Sequence[int]) -> str:
+    named = ",".join(str(ordinal) for ordinal in ordinals[:NAMED])
+    return named if len(ordinals) <= NAMED else f"{named} and {len(ordinals) - NAMED} more"

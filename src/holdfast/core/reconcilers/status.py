@@ -1,0 +1,103 @@
+"""What the regions together say of a workload: how many are bound, ready and serving, and why not all of them.
+
+    observed, assignments, health of regions ──▶ sums and conditions ──▶ ReportStatus, where something differs
+
+A sum counts each region's last word. The word of a region that is lost is old: what was ready and serving there counts
+no more, and the condition says so. Of a fresh workload its creation has told whether it fits; nothing more is said
+before a region has spoken of it, or before so long a time that somebody will ask why none does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.model.meta import Condition, Truth
+from holdfast.core.model.shapes import Instant
+from holdfast.core.model.workload import Workload, WorkloadStatus
+from holdfast.core.platform.commands import ReportStatus
+from holdfast.core.platform.fitting import FITS
+from holdfast.core.platform.state import PlatformState
+from holdfast.core.reconcilers.status_conditions import ASSIGNED, conditions_of
+from holdfast.core.reconcilers.status_sums import Standing, standing_of
+
+#: How long a fresh workload may be without a word from any region before that is said; and how long without a node:
+#: most have one soon, and what is said of the moments before that would be said twice.
+PATIENCE_MS = 10_000
+PLACED_SOON_MS = 2_000
+#: How soon it is looked again whether what does not fit, or may not, fits by now: summaries wake nobody.
+LOOK_AGAIN_MS = 15_000
+
+
+class Statuses:
+    """Looks at one workload at a time, by uid."""
+
+    name = "status"
+    watches: tuple[str, ...] = ("workload", "observed", "standing")
+
+    def keys(self, state: PlatformState) -> Iterable[Key]:
+        return [uid for uid, _ in state.workloads.items()]
+
+    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
+        """A region's summaries and acknowledgements come every second: they wake nobody. Its health wakes its own."""
+        kind, name = touched
+        if kind != "standing":
+            return [name]
+        return sorted({one.workload for _, one in state.assignments.unordered() if one.region == name})
+
+    def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
+        workload = state.workloads.get(key)  # type: ignore[arg-type]
+        if workload is None:
+            return NOTHING
+        quiet_until = _quiet_until(state, workload)
+        if now < quiet_until:
+            return Outcome((), quiet_until)
+        standing = standing_of(state, workload)
+        wanted = report(state, workload, standing)
+        again_at = now + LOOK_AGAIN_MS if _may_fit_later(wanted) else None
+        if not _differs(workload.status, wanted):
+            return Outcome((), again_at)
+        return Outcome((Wanted(wanted, workload.meta.revision),), again_at)
+
+
+def report(state: PlatformState, workload: Workload, standing: Standing) -> ReportStatus:
+    """What there is to say of a workload now."""
+    return ReportStatus(
+        workload.meta.uid,
+        standing.generation,
+        standing.bound,
+        standing.ready,
+        standing.serving,
+        conditions_of(state, workload, standing),
+    )
+
+
+def _quiet_until(state: PlatformState, workload: Workload) -> Instant:
+    """When there is something to say of a workload that was only just created; 0: now."""
+    conditions = {one.type: one for one in workload.status.conditions}
+    if ASSIGNED in conditions or FITS not in conditions or workload.meta.deletion is not None:
+        return 0
+    observed = state.observed.get(workload.meta.uid)
+    if observed is None:
+        return conditions[FITS].since + PATIENCE_MS
+    stands = any(count.bound for one in observed for count in one.seen.counts)
+    return 0 if stands else conditions[FITS].since + PLACED_SOON_MS
+
+
+def _may_fit_later(wanted: ReportStatus) -> bool:
+    return any(one.type == FITS and one.status is not Truth.TRUE for one in wanted.conditions)
+
+
+def _differs(known: WorkloadStatus, wanted: ReportStatus) -> bool:
+    """Whether the report says anything new. Since when a condition holds is the ledger's to say."""
+    counts = (known.observed_generation, known.bound, known.ready, known.serving)
+    if counts != (wanted.observed_generation, wanted.bound, wanted.ready, wanted.serving):
+        return True
+    stored = {one.type: _timeless(one) for one in known.conditions}
+    return any(stored.get(one.type) != one for one in wanted.conditions)
+
+
+def _timeless(condition: Condition) -> Condition:
+    return replace(condition, since=0)

@@ -1,0 +1,87 @@
+"""What in a region waits to be ended or put right: broken promises, ended assignments, replicas that do not end.
+
+Which replicas are in such a phase is told by the tallies of their assignments: nothing else of them is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import Breach, Slot
+from holdfast.core.model.repair import Repair, in_order, of_breach
+from holdfast.core.model.shapes import Instant
+from holdfast.core.region.index import in_phase
+from holdfast.core.region.state import RegionState
+
+_STUCK = (Phase.UNKNOWN, Phase.TERMINATING)
+
+
+def repairs(state: RegionState, now: Instant) -> list[Repair]:
+    """Everything that waits, the most urgent first."""
+    return in_order([*_breaches(state, now), *_assignments(state), *_replicas(state, now)])
+
+
+def _breaches(state: RegionState, now: Instant) -> Iterator[Repair]:
+    for breach in state.breaches.values():
+        yield of_breach(breach, *_about(state, breach), now, state.place.name)
+
+
+def _about(state: RegionState, breach: Breach) -> tuple[str, str]:
+    """What a breach is about by name, and the tenant whose it is."""
+    kind, _, rest = breach.key.partition("/")
+    uid, slash, tail = rest.partition("/")
+    if kind == "node" and uid.isdigit() and (node := state.nodes.get(int(uid))) is not None:
+        return f"node/{node.name}{slash}{tail}", ""
+    if kind == "assignment" and uid.isdigit() and (one := state.assignments.get(int(uid))) is not None:
+        return f"assignment/{one.tenant}/{one.workload_name}{slash}{tail}", one.tenant
+    return breach.key, ""
+
+
+def _assignments(state: RegionState) -> Iterator[Repair]:
+    for one in state.assignments.values():
+        if one.stage is Stage.ENDED:
+            left = len(state.ordinals.get(one.uid) or ())
+            yield Repair(
+                what="assignment",
+                key=f"assignment/{one.tenant}/{one.workload_name}/{one.region}/{one.purpose}",
+                owner="controller/replica" if left else "platform",
+                waits_for=f"{left} replicas to end" if left else "the platform to hear that nothing of it is left",
+                todo=f"`holdfast get replicas --region {one.region} --tenant {one.tenant}`" if left else "",
+                tenant=one.tenant,
+            )
+
+
+def _replicas(state: RegionState, now: Instant) -> Iterator[Repair]:
+    for uid, one in state.assignments.items():
+        if not any(in_phase(state, uid, phase) for phase in _STUCK):
+            continue
+        for ordinal in state.ordinals.get(uid) or ():
+            slot = state.slots[one.workload, ordinal]
+            if slot.phase in _STUCK:
+                yield _replica(state, one, slot, now)
+
+
+def _replica(state: RegionState, assignment: Assignment, slot: Slot, now: Instant) -> Repair:
+    """It should be over by its deadline: by then its agent has ended it, or it is fenced."""
+    settings, node = state.facts.settings, state.nodes.get(slot.node)
+    name = node.name if node is not None else "a node that is gone"
+    ended = node.session_ended if node is not None and not node.session else 0
+    if ended or slot.phase is Phase.UNKNOWN:
+        deadline = (ended or slot.since) + settings.fence_time
+        owner, waits_for = "controller/repair", f"{name}, which is silent, to come back or to be fenced"
+    else:
+        deadline = slot.since + settings.grace + settings.kill_margin
+        owner, waits_for = f"agent/{name}", f"{name} to end it ({slot.cause})"
+    return Repair(
+        what="replica",
+        key=f"replica/{assignment.tenant}/{assignment.workload_name}/{state.place.name}/{slot.ordinal}",
+        owner=owner,
+        since=slot.since,
+        deadline=deadline,
+        overdue=now >= deadline,
+        waits_for=waits_for,
+        todo=f"`holdfast describe node {name} --region {state.place.name}`" if node is not None else "",
+        tenant=assignment.tenant,
+    )

@@ -1,0 +1,177 @@
+"""What on the platform waits to be ended or put right: whose turn it is, and what to do next."""
+
+from __future__ import annotations
+
+from holdfast.core.model.repair import Repair
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.platform import commands as c
+from holdfast.core.platform.book import ASSIGNMENT
+from holdfast.core.platform.repairs import repairs
+from tests.support.platform import (
+    ACME,
+    ROOT,
+    PlatformBench,
+    a_quota,
+    a_workload,
+    a_world,
+    an_exclusive,
+    cpu,
+)
+
+FORGET = "once nothing can run there any more: `holdfast region forget eu --destroyed --reason TEXT`"
+
+
+def found(bench: PlatformBench, what: str) -> list[Repair]:
+    return [one for one in repairs(bench.state, bench.at) if one.what == what]
+
+
+def deleting() -> PlatformBench:
+    bench = a_world()
+    bench.assign(bench.put(a_workload()), "eu", 1)
+    bench.accept(ACME, c.DeleteWorkload("acme", "web"))
+    return bench
+
+
+def test_where_nothing_waits_nothing_is_listed() -> None:
+    bench = a_world()
+    bench.assign(bench.put(a_workload()), "eu", 1)
+    bench.settle("eu", bench.offer("eu", cpu(100)), cpu(100))
+    assert repairs(bench.state, bench.at) == []
+
+
+# Deletions
+
+
+def test_a_deletion_waits_for_each_region_that_has_not_released_it() -> None:
+    bench = deleting()
+    (one,) = found(bench, "deletion")
+    assert one == Repair(
+        what="deletion",
+        key="workload/acme/web",
+        owner="region/eu",
+        since=bench.at,
+        deadline=bench.at + bench.state.facts.settings.finalizer_deadline,
+        waits_for="region eu to end and release its replicas",
+        todo="`holdfast get replicas --region eu --tenant acme`",
+        tenant="acme",
+    )
+    bench.later(bench.state.facts.settings.finalizer_deadline)
+    assert found(bench, "deletion")[0].overdue
+
+
+def test_a_deletion_that_waits_for_a_lost_region_says_how_it_is_forgotten() -> None:
+    bench = deleting()
+    bench.judge("eu", RegionHealth.SUSPECT)
+    assert found(bench, "deletion")[0].waits_for == "region eu, which is silent, to end and release its replicas"
+    bench.judge("eu", RegionHealth.LOST)
+    (one,) = found(bench, "deletion")
+    assert (one.waits_for, one.todo) == ("region eu, which is lost, to end and release its replicas", FORGET)
+    bench.retire("eu")
+    assert repairs(bench.state, bench.at) == []
+
+
+def test_the_assignments_and_rights_of_what_is_being_deleted_are_told_once() -> None:
+    bench = a_world()
+    bench.hold(bench.put(an_exclusive()), "eu", 0)
+    bench.accept(ACME, c.DeleteWorkload("acme", "db"))
+    bench.lose("eu")
+    assert [one.what for one in repairs(bench.state, bench.at)] == ["deletion"]
+
+
+# Promises
+
+
+def test_a_broken_promise_has_its_owner_and_its_deadline() -> None:
+    bench = a_world()
+    bench.settle("eu", bench.offer("eu", cpu(8_000)), cpu(8_000))
+    bench.put(a_quota("acme", cpu(5_000)))
+    (one,) = found(bench, "breach")
+    assert (one.key, one.owner, one.tenant) == ("platform.escrow/quota/acme/cpu", "controller/grant", "acme")
+    assert one.deadline == bench.at + bench.state.facts.settings.breach_deadline
+
+
+def test_a_breach_of_a_workload_is_told_by_its_name() -> None:
+    bench = a_world()
+    bench.assign(bench.put(a_workload()), "eu", 1, disruption=1)
+    bench.put(a_workload(disruption_max=0))
+    (one,) = found(bench, "breach")
+    assert (one.key, one.tenant) == ("platform.disruption/workload/acme/web", "acme")
+
+
+# Assignments
+
+
+def test_an_ended_assignment_waits_for_its_region() -> None:
+    bench = a_world()
+    ended = bench.assign(bench.put(a_workload()), "eu", 1)
+    bench.accept(ASSIGNMENT, c.EndAssignment(ended))
+    (one,) = found(bench, "assignment")
+    assert (one.key, one.owner, one.since) == ("assignment/acme/web/eu/serving", "region/eu", 0)
+    bench.accept("region/eu", c.RemoveAssignment(ended))
+    assert repairs(bench.state, bench.at) == []
+
+
+# Rights
+
+
+def test_rights_that_are_to_be_given_back_wait_for_their_region() -> None:
+    bench = a_world()
+    db = bench.put(an_exclusive(replicas=6))
+    bench.hold(db, "eu", *range(6))
+    bench.assign(db, "eu", ordinals=(0,))
+    (one,) = found(bench, "right")
+    assert (one.key, one.owner) == ("workload/acme/db/1,2,3,4 and 1 more", "region/eu")
+    assert one.waits_for == "region eu to end them and give the rights back"
+
+
+def test_rights_of_a_lost_region_need_a_persons_word() -> None:
+    bench = a_world()
+    bench.hold(bench.put(an_exclusive()), "eu", 0, 1)
+    assert found(bench, "right") == []
+    bench.lose("eu")
+    (one,) = found(bench, "right")
+    assert (one.key, one.since, one.deadline, one.todo) == ("workload/acme/db/0,1", bench.at, 0, FORGET)
+
+
+def test_leased_rights_of_a_lost_region_move_by_themselves_at_a_time() -> None:
+    bench = a_world()
+    bench.hold(bench.put(an_exclusive(leased=True)), "eu", 0)
+    bench.lose("eu")
+    (one,) = found(bench, "right")
+    assert one.waits_for == "the leases of region eu to run out"
+    assert one.deadline > bench.at
+    bench.at = one.deadline
+    assert found(bench, "right")[0].overdue
+    bench.accept("controller/failover", c.GrantRight(bench.workload("db").meta.uid, 0, "us"))
+    assert found(bench, "right") == []
+
+
+# Grants
+
+
+def test_a_grant_waits_until_its_region_has_logged_it() -> None:
+    bench = a_world()
+    version = bench.offer("eu", cpu(100))
+    (one,) = found(bench, "grant")
+    assert (one.key, one.tenant, one.waits_for) == ("grant/eu/quota/acme", "acme", "region eu to log version 1")
+    bench.settle("eu", version, cpu(100))
+    assert repairs(bench.state, bench.at) == []
+    bench.offer("eu", cpu(50), "recovery/reserve")
+    assert found(bench, "grant")[0].tenant == ""
+
+
+# Order
+
+
+def test_what_is_overdue_comes_first_then_what_waits_longest() -> None:
+    bench = deleting()
+    bench.later(1)
+    bench.offer("us", cpu(100))
+    bench.put(a_quota("acme", cpu(50)))
+    bench.assign(bench.put(a_workload("mail")), "us", 1)
+    bench.later(1)
+    bench.accept(ACME, c.DeleteWorkload("acme", "mail"))
+    assert [one.what for one in repairs(bench.state, bench.at)] == ["deletion", "breach", "deletion", "grant"]
+    bench.accept(ROOT, c.DeclareLost("us", "a fire"))
+    bench.at = next(one for one in repairs(bench.state, bench.at) if one.what == "breach").deadline
+    assert [one.overdue for one in repairs(bench.state, bench.at)] == [True, True, False, False]
