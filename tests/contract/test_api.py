@@ -303,3 +303,20 @@ def test_a_region_hears_of_people_and_is_reached_through_the_platform_until_it_i
         assert "region eu is unreachable, last heard at 20" in problem.detail
 
     tell(story)
+
+
+def test_status_says_how_old_a_regions_word_and_summary_are_and_how_far_it_is_behind(tell: Tell) -> None:
+    async def story(two: Two) -> None:
+        await two.first.submit(OPERATOR, p.Put(a_region("eu", "EU")), key="eu")
+        (before,) = (await two.client.status())["regions"]
+        assert (before["summaryMsAgo"], before["behind"], before["heardMsAgo"]) == (None, None, None)
+        await two.knows("region/eu")
+        await two.world.region("eu", two.first, two.second)
+        status = two.first.state.regions
+        await two.world.until(lambda: "eu" in two.first.state.summaries and status["eu"].status.cursor > 0)
+        (after,) = (await (await two.at(two.first)).status())["regions"]
+        assert 0 <= after["summaryMsAgo"] < 10_000
+        assert 0 <= after["heardMsAgo"] < 10_000
+        assert 0 <= after["behind"] <= two.first.state.facts.seq
+
+    tell(story)

@@ -90,8 +90,9 @@ def need_log(world: World, log_id: str) -> None:
 
 
 def join_region(world: World, command: c.JoinRegion, case: Case) -> None:
-    need_region(world, command.region, case)
+    need(case.name == command.region, Code.NOT_OWNER)
     need_log(world, command.log_id)
+    need_region(world, command.region, case)
     need(len(command.address) <= 512 and command.address.isprintable(), Code.MALFORMED)
     standing = world.standing[command.region]
     others = [other.log for name, other in world.standing.items() if name != command.region]
@@ -107,8 +108,9 @@ def join_region(world: World, command: c.JoinRegion, case: Case) -> None:
 
 
 def acknowledge(world: World, command: c.Acknowledge, case: Case) -> None:
-    need_region(world, command.region, case)
+    need(case.name == command.region, Code.NOT_OWNER)
     need_log(world, command.log_id)
+    need_region(world, command.region, case)
     standing = world.standing[command.region]
     need(standing.log in ("", command.log_id), Code.DIVERGED)
     need_joined(world, command.region, case)

@@ -28,9 +28,11 @@ from holdfast.host.link.shipping import serve_shipments
 from holdfast.host.link.speaker import Platform
 from holdfast.host.link.wire import SHIPMENTS
 from holdfast.host.local import LocalNetwork, LocalTransport
+from holdfast.host.store import Store
 from holdfast.host.transport import Flow, NoAnswer, Pairs, Reply, Request, Serving, Transport, Unreachable, named
 from holdfast.host.wire import (
     ENVELOPES,
+    ENVELOPES_MANY,
     JSON,
     MSGPACK,
     RENEWALS,
@@ -103,7 +105,7 @@ class Server(Generic[S]):
     """A server of one ledger, with its name in the network."""
 
     def __init__(
-        self, book: Book[S], store: MemoryStore, world: LinkWorld, name: str, start: StartLog, **fields: Any
+        self, book: Book[S], store: Store, world: LinkWorld, name: str, start: StartLog, **fields: Any
     ) -> None:
         self.name = name
         self.world = world
@@ -154,6 +156,10 @@ class PlatformServer(Server[PlatformState]):
         actor = named(request.headers, WHO)
         if request.path == ENVELOPES:
             return Reply(200, (MSGPACK,), encode(await self._submit(request.body)))
+        if request.path == ENVELOPES_MANY:
+            bodies = msgspec.msgpack.decode(request.body, type=list[msgspec.Raw])
+            answers = await asyncio.gather(*[self._submit(bytes(one)) for one in bodies])
+            return Reply(200, (MSGPACK,), encode(answers))
         if request.path == RENEWALS:
             return self._renew(actor, request.body)
         assert request.path == SHIPMENTS, request
@@ -169,7 +175,7 @@ class PlatformServer(Server[PlatformState]):
             return Answered(Said.UNAVAILABLE, error.code, str(error))
         at = self.ledger.leader.term.now() if self.ledger.leader is not None else 0
         if isinstance(answer, Refused):
-            return Answered(Said.REFUSED, answer.code.value, answer.message, at=at)
+            return Answered(Said.REFUSED, answer.code.value, answer.message, at=at, facts=dict(answer.facts))
         session = self.state.session_of.get(envelope.actor) or 0
         return Answered(Said.LANDED, "", "", answer.revision, session, answer.answer, at)
 
@@ -189,9 +195,7 @@ class PlatformServer(Server[PlatformState]):
 class RegionServer(Server[RegionState]):
     """One with a link to the platform."""
 
-    def __init__(
-        self, store: MemoryStore, world: LinkWorld, name: str, servers: tuple[str, ...], **fields: Any
-    ) -> None:
+    def __init__(self, store: Store, world: LinkWorld, name: str, servers: tuple[str, ...], **fields: Any) -> None:
         super().__init__(REGION, store, world, name, StartLog("log-eu", "region/eu", ROOT), **fields)
         self.transport = world.network.join(name)
         self.line = Line(self.transport)
@@ -224,8 +228,10 @@ class LinkWorld:
         self._start(server)
         return server
 
-    def region(self, name: str = "r1", servers: tuple[str, ...] = ("p1",), **fields: Any) -> RegionServer:
-        server = RegionServer(self.region_store, self, name, servers, **fields)
+    def region(
+        self, name: str = "r1", servers: tuple[str, ...] = ("p1",), store: Store | None = None, **fields: Any
+    ) -> RegionServer:
+        server = RegionServer(store or self.region_store, self, name, servers, **fields)
         self._start(server)
         return server
 

@@ -1,6 +1,7 @@
 """What machines send to a server, and what they are told, as bytes: commands in envelopes, heartbeats, problems.
 
     POST /v1/envelopes   an `Envelope`, msgpack       -> `Answered`, msgpack, when it landed; otherwise a problem
+    POST /v1/envelopes/batch   an array of them       -> an array of `Answered`, in the same order
     POST /v1/renewals    `Renew`, JSON                -> `Renewed`, JSON; or a problem
     anything else that cannot be done                 -> a problem: JSON with a `code`
 
@@ -22,6 +23,7 @@ from holdfast.core.model.shapes import Instant, Revision
 from holdfast.host.transport import Reply, named
 
 ENVELOPES = "/v1/envelopes"
+ENVELOPES_MANY = "/v1/envelopes/batch"
 RENEWALS = "/v1/renewals"
 
 MSGPACK = ("content-type", "application/msgpack")
@@ -86,6 +88,7 @@ class Problem(Struct, frozen=True):
 
 _REFUSALS = frozenset(code.value for code in Code)
 _answered = msgspec.msgpack.Decoder(Answered)
+_answered_many = msgspec.msgpack.Decoder(list[Answered])
 _renewed = msgspec.json.Decoder(Renewed)
 _problem = msgspec.json.Decoder(Problem)
 _unreadable = (msgspec.MsgspecError, UnicodeDecodeError)
@@ -117,6 +120,18 @@ def read_answered(reply: Reply) -> Answered:
     at = named(reply.headers, AT)
     is_number = at.isascii() and at.isdigit() and len(at) < DIGITS_MAX
     return Answered(said, found.code, found.detail, at=int(at) if is_number else 0)
+
+
+def read_answered_many(reply: Reply, count: int) -> list[Answered]:
+    """What became of so many commands: of all of them the same, where the reply is about the request as a whole."""
+    try:
+        if named(reply.headers, MSGPACK[0]) == MSGPACK[1]:
+            found = _answered_many.decode(reply.body)
+            if len(found) == count:
+                return found
+    except _unreadable:
+        pass
+    return [read_answered(reply)] * count
 
 
 def read_renewed(reply: Reply) -> Renewed | Problem:

@@ -67,6 +67,8 @@ class WorkQueue:
         self._attempts: dict[Key, int] = {}
         self._taken = 0
         self._changed = asyncio.Event()
+        #: Of all who want a key one waits for the queue to change: woken by every change, many would do nothing else.
+        self._taking = asyncio.Lock()
 
     def add(self, key: Key) -> None:
         """Have the key worked on, after this call; if it is being worked on now, then once more afterwards."""
@@ -111,13 +113,14 @@ class WorkQueue:
 
     async def take(self) -> Taken:
         """The next key, once there is one and the pace allows it. Whoever takes it says when it is `done`."""
-        while True:
-            self._changed.clear()
-            self._call_due()
-            pause = self._turns.take() if self._wanted or self._patrol else self._until_due()
-            if pause == 0:
-                return self._next()
-            await self._pause(pause)
+        async with self._taking:
+            while True:
+                self._changed.clear()
+                self._call_due()
+                pause = self._turns.take() if self._wanted or self._patrol else self._until_due()
+                if pause == 0:
+                    return self._next()
+                await self._pause(pause)
 
     def done(self, key: Key) -> None:
         """The key is no longer being worked on."""

@@ -142,3 +142,77 @@ def test_a_region_without_a_session_says_nothing() -> None:
     assert answer.code is Code.NO_SESSION
     bench.accept("region/eu", OpenSession())
     bench.refuse(Code.NO_SESSION, "region/eu", c.ReleaseRight(db, 0, 0))  # in the session that has ended
+
+
+def test_a_forgotten_region_is_told_to_stop_also_when_its_object_is_gone() -> None:
+    bench = a_world()
+    bench.retire("us2")
+    bench.accept(ROOT, c.Delete("Region", "us2"))
+    bench.open_session("us2")
+    bench.refuse(Code.TOMBSTONED, "region/us2", c.JoinRegion("us2", "log-us2"))
+    bench.refuse(Code.TOMBSTONED, "region/us2", c.Acknowledge("us2", "log-us2", 9, 0))
+    bench.refuse(Code.NOT_FOUND, "region/us2", c.JoinRegion("us2", "log-new"))
+
+
+def recreated_while_cut() -> tuple[PlatformBench, int, int]:
+    """eu runs web and is cut off; meanwhile web is deleted and made again, and runs in us. The old uid, the new one."""
+    bench = a_world()
+    old = bench.put(a_workload())
+    bench.assign(old, "eu", 3)
+    bench.judge("eu", RegionHealth.SUSPECT)
+    bench.accept(ACME, c.DeleteWorkload("acme", "web", old))
+    new = bench.put(a_workload())
+    bench.assign(new, "us", 3)
+    return bench, old, new
+
+
+def test_delete_and_recreate_while_a_region_is_cut_off_gives_two_objects_of_one_name() -> None:
+    bench, old, new = recreated_while_cut()
+    assert old != new
+    assert bench.workload("web").meta.uid == new
+    assert [one.owner for one in bench.state.workloads[old].meta.finalizers] == ["region/eu"]
+    assert bench.state.workloads[new].meta.finalizers == ()
+    assert [(one.workload, one.region, one.stage) for one in bench.state.assignments.values()] == [
+        (old, "eu", Stage.ENDED),
+        (new, "us", Stage.ACTIVE),
+    ]
+
+
+def test_delete_and_recreate_while_a_region_is_cut_off_ends_the_old_one_when_the_region_is_back() -> None:
+    bench, old, new = recreated_while_cut()
+    bench.judge("eu", RegionHealth.HEALTHY)
+    (ended,) = [one for one in bench.state.assignments.values() if one.workload == old]
+    bench.accept("region/eu", c.RemoveAssignment(ended.uid))
+    assert old not in bench.state.workloads
+    assert bench.workload("web").meta.uid == new
+    assert [one.workload for one in bench.state.assignments.values()] == [new]
+
+
+def test_delete_and_recreate_while_a_region_is_cut_off_ends_the_old_one_when_the_region_is_forgotten() -> None:
+    bench, old, new = recreated_while_cut()
+    bench.judge("eu", RegionHealth.LOST)
+    assert old in bench.state.workloads
+    bench.retire("eu")
+    assert old not in bench.state.workloads
+    assert bench.workload("web").meta.uid == new
+    assert [one.workload for one in bench.state.assignments.values()] == [new]
+
+
+def test_a_region_that_is_forgotten_completes_the_deletions_that_wait_for_it() -> None:
+    bench = a_world()
+    here, both = bench.put(a_workload("here")), bench.put(an_exclusive("both", replicas=2))
+    bench.assign(here, "eu", 1)
+    bench.hold(both, "eu", 0)
+    bench.hold(both, "us", 1)
+    for name in ("here", "both"):
+        bench.accept(ACME, c.DeleteWorkload("acme", name))
+    bench.lose("eu")
+    batches = len(bench.log)
+    bench.retire("eu")
+    assert len(bench.log) == batches + 1
+    assert here not in bench.state.workloads
+    assert [one.owner for one in bench.state.workloads[both].meta.finalizers] == ["region/us"]
+    assert [(held.ordinal, held.region) for held in bench.state.rights.values()] == [(1, "us")]
+    (left,) = bench.state.assignments.values()
+    bench.accept("region/us", c.RemoveAssignment(left.uid))
+    assert (len(bench.state.workloads), len(bench.state.rights)) == (0, 0)

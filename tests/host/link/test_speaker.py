@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
 import pytest
 
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.repeats import WINDOW
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.platform.commands import Acknowledge, JoinRegion
+from holdfast.host.link import speaker as speaking
 from holdfast.host.link.speaker import Platform, SessionOver, Speaker, ToldToStop
 from holdfast.host.transport import NoAnswer, Reply, Request, Serving, Unreachable
-from holdfast.host.wire import LEADER, MSGPACK, Answered, Said, problem
+from holdfast.host.wire import ENVELOPES_MANY, LEADER, MSGPACK, Answered, Said, problem
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 SERVERS = ("a", "b", "c")
@@ -134,3 +137,121 @@ def test_every_request_carries_the_credentials() -> None:
     loop, told = VirtualLoop(), Told(lambda *_: landed())
     run_virtual(a_speaker(told, loop).open(), loop)
     assert ("authorization", "Bearer x") in told.asked[0][1].headers
+
+
+# Several commands in one request
+
+
+def bodies_of(request: Request) -> list[Envelope[object]]:
+    """What a request for many carries."""
+    assert request.path == ENVELOPES_MANY
+    read = [PLATFORM.envelopes.read(bytes(one)) for one in msgspec.msgpack.decode(request.body, type=list[msgspec.Raw])]
+    return [one for one in read if isinstance(one, Envelope)]
+
+
+def said_of_each(request: Request, *answers: Answered) -> Reply:
+    """These answers first, and of all others that they landed."""
+    rest = [Answered(Said.LANDED, revision=9)] * (len(bodies_of(request)) - len(answers))
+    return Reply(200, (MSGPACK,), encode([*answers, *rest]))
+
+
+def steps(count: int) -> list[Acknowledge]:
+    return [Acknowledge("eu", "log-eu", number, 0) for number in range(1, count + 1)]
+
+
+def test_many_commands_go_in_one_request_in_their_order_under_growing_numbers() -> None:
+    loop = VirtualLoop()
+    told = Told(lambda _, request: said_of_each(request))
+    answers = run_virtual(a_speaker(told, loop).send_many(steps(5)), loop)
+    assert [one.said for one in answers] == [Said.LANDED] * 5
+    ((_, request),) = told.asked
+    assert [one.sequence for one in bodies_of(request)] == [1, 2, 3, 4, 5]
+    assert [one.command for one in bodies_of(request)] == steps(5)
+
+
+def test_many_commands_are_repeated_as_a_whole_until_each_is_judged() -> None:
+    unjudged = [Answered(Said.LANDED), Answered(Said.UNAVAILABLE, "not-proven")]
+
+    def answering(peer: str, request: Request) -> Reply:
+        if peer == "a":
+            raise NoAnswer("lost")
+        return said_of_each(request, *unjudged) if peer == "b" else said_of_each(request, Answered(Said.LANDED))
+
+    loop, told = VirtualLoop(), Told(answering)
+    answers = run_virtual(a_speaker(told, loop).send_many(steps(3)), loop)
+    assert [peer for peer, _ in told.asked] == ["a", "b", "c"]
+    assert len({request.body for _, request in told.asked}) == 1
+    assert [one.said for one in answers] == [Said.LANDED] * 3
+
+
+def test_a_reply_about_the_request_as_a_whole_judges_none_of_many() -> None:
+    replies = [problem(503, "not-leading", "elsewhere"), None]
+
+    def answering(peer: str, request: Request) -> Reply:
+        return replies.pop(0) or said_of_each(request)
+
+    loop, told = VirtualLoop(), Told(answering)
+    answers = run_virtual(a_speaker(told, loop).send_many(steps(2)), loop)
+    assert (len(told.asked), [one.said for one in answers]) == (2, [Said.LANDED] * 2)
+
+
+def test_more_than_may_be_in_flight_or_than_one_request_carries_goes_in_several(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = VirtualLoop()
+    told = Told(lambda _, request: said_of_each(request))
+    speaker = a_speaker(told, loop)
+
+    async def story() -> None:
+        await speaker.send_many(steps(2 * WINDOW + 10))
+        assert [len(bodies_of(request)) for _, request in told.asked] == [WINDOW, WINDOW, 10]
+        told.asked.clear()
+        monkeypatch.setattr(speaking, "REQUEST_BYTES", 200)
+        await speaker.send_many(steps(10))
+
+    run_virtual(story(), loop)
+    assert sum(len(bodies_of(request)) for _, request in told.asked) == 10
+    assert all(len(request.body) <= 210 for _, request in told.asked)
+    assert len(told.asked) > 2
+
+
+@pytest.mark.parametrize(("code", "error"), [("no-session", SessionOver), ("tombstoned", ToldToStop)])
+def test_what_ends_everything_is_raised_for_one_of_many(code: str, error: type[Exception]) -> None:
+    loop = VirtualLoop()
+    ending = (Answered(Said.LANDED), Answered(Said.REFUSED, code, "why"))
+    speaker = a_speaker(Told(lambda _, request: said_of_each(request, *ending)), loop)
+    with pytest.raises(error, match="why"):
+        run_virtual(speaker.send_many(steps(3)), loop)
+
+
+def test_a_session_whose_commands_were_refused_as_often_as_it_is_wide_is_left_for_another() -> None:
+    """A refused number is not used up in the ledger's eyes, which would take no number beyond its window any more."""
+    loop, refused = VirtualLoop(), Answered(Said.REFUSED, "already")
+    told = Told(lambda _, request: said_of_each(request, *[refused] * len(bodies_of(request))))
+    speaker = a_speaker(told, loop)
+
+    async def story() -> None:
+        await speaker.send_many(steps(WINDOW - 1))
+        await speaker.send_many(steps(1))
+        with pytest.raises(SessionOver, match="used up"):
+            await speaker.send_many(steps(1))
+
+    run_virtual(story(), loop)
+
+
+def test_one_command_that_lands_opens_the_window_again() -> None:
+    loop, refused = VirtualLoop(), Answered(Said.REFUSED, "already")
+
+    def answering(peer: str, request: Request) -> Reply:
+        sent = bodies_of(request)
+        return said_of_each(request, *[refused] * (len(sent) - 1))
+
+    told = Told(answering)
+    speaker = a_speaker(told, loop)
+
+    async def story() -> None:
+        for _ in range(4):
+            await speaker.send_many(steps(WINDOW))
+
+    run_virtual(story(), loop)
+    assert [bodies_of(request)[0].sequence for _, request in told.asked] == [1, 257, 513, 769]

@@ -33,6 +33,8 @@ class Limits(Struct, frozen=True):
     watches: int = 20_000
     timeout_ms: int = 10_000
     timeout_most_ms: int = 60_000
+    #: In one part of a full list for a region; 0: as many as the link sends.
+    shipped_objects: int = 0
 
 
 class Paces:

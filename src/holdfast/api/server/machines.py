@@ -117,4 +117,4 @@ async def shipped(desk: Desk, call: Call) -> Reply | Flow:
     if kind != "region":
         refused = of_refusal(Refused(Code.NO_RIGHT, f"{call.caller.actor} is sent no shipments", {}))
         raise Trouble(desk.deny(call, refused))
-    return await serve_shipments(desk.ledger, call.request, name)
+    return await serve_shipments(desk.ledger, call.request, name, desk.limits.shipped_objects)

@@ -16,6 +16,7 @@ from holdfast.api.server.commands import rule_of
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.rights import sees, sees_everything
 from holdfast.core.ledger.registry import Lane
+from holdfast.core.ledger.revision import seq_of
 from holdfast.core.model.meta import Condition, Truth
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.tenancy import Right
@@ -110,11 +111,14 @@ def _lanes(desk: Desk) -> list[dict[str, Any]]:
 
 def _region(desk: Desk, region: Region, now: Instant) -> dict[str, Any]:
     status, heard_at = region.status, desk.heard_at(region)
+    told = desk.state.summaries.get(region.meta.name)
     return {
         "name": region.meta.name,
         "health": status.health.value,
         "address": status.address,
         "heardMsAgo": max(0, now - heard_at) if heard_at else None,
+        "summaryMsAgo": max(0, now - told.at) if told is not None else None,
+        "behind": desk.state.facts.seq - seq_of(status.cursor) if status.cursor else None,
         "joined": bool(status.log_id),
     }
 

@@ -21,7 +21,7 @@ from holdfast.core.platform.commands import Acknowledge, DeclareLost, JoinRegion
 from holdfast.core.platform.events import RegionAcknowledged, RegionJoined, RegionJudged, RegionRejoined
 from holdfast.core.platform.names import refuse_reason
 from holdfast.core.platform.objects import already
-from holdfast.core.platform.senders import outside_whole_region, refuse_other_region, refuse_unjoined
+from holdfast.core.platform.senders import outside_whole_region, refuse_impostor, refuse_other_region, refuse_unjoined
 from holdfast.core.platform.state import PlatformState
 
 _H = RegionHealth
@@ -34,8 +34,9 @@ ADDRESS_MAX = 512
 def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accepted | Refused:
     """One log speaks for a region, from the first time until the region is retired."""
     refused = (
-        refuse_other_region(state, command.region, case)
+        refuse_impostor(command.region, case)
         or _refuse_log_id(state, command.log_id)
+        or refuse_other_region(state, command.region, case)
         or _refuse_address(command.address)
     )
     if refused is not None:
@@ -57,7 +58,11 @@ def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accept
 
 def acknowledge(state: PlatformState, command: Acknowledge, case: Case) -> Accepted | Refused:
     """Both positions only ever grow: what is older was overtaken on the way."""
-    refused = refuse_other_region(state, command.region, case) or _refuse_log_id(state, command.log_id)
+    refused = (
+        refuse_impostor(command.region, case)
+        or _refuse_log_id(state, command.log_id)
+        or refuse_other_region(state, command.region, case)
+    )
     if refused is not None:
         return refused
     status = state.regions[command.region].status

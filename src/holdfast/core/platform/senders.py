@@ -19,10 +19,18 @@ def region_of(case: Case) -> str:
     return case.actor.partition("/")[2]
 
 
+def refuse_impostor(region: str, case: Case) -> Refused | None:
+    """The sender is not that region."""
+    if region_of(case) == region:
+        return None
+    return Refused(Code.NOT_OWNER, f"only region/{region} may say that", {"owner": f"region/{region}"})
+
+
 def refuse_other_region(state: PlatformState, region: str, case: Case) -> Refused | None:
     """The sender is not that region, or there is no such region."""
-    if region_of(case) != region:
-        return Refused(Code.NOT_OWNER, f"only region/{region} may say that", {"owner": f"region/{region}"})
+    refused = refuse_impostor(region, case)
+    if refused is not None:
+        return refused
     return None if region in state.regions else not_found("Region", region)
 
 

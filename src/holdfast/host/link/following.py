@@ -54,14 +54,15 @@ class Outlook:
         #: None: nothing was heard since this server started.
         self.heard: Heard | None = None
         self.trouble = ""
-        #: Set by every step that is applied, for whoever tells the platform.
-        self.applied = asyncio.Event()
+        #: Set by every word of the platform, and by whoever has heard of something else to tell it.
+        self.wake = asyncio.Event()
 
     def hear(self, message: Message, server: str, boot: int) -> None:
         """All is well: this came, and is applied."""
         before = self.heard.whole if self.heard is not None else None
         self.heard = Heard(boot, message.at, message.token, server, boot if message.whole else before)
         self.trouble = ""
+        self.wake.set()
 
 
 class _Broken(Exception):
@@ -163,7 +164,6 @@ class Following:
             self._refused(server, answer, shipment)
         self._meters.count("link_steps", kind="list" if ship.full else "step")
         self._meters.count("link_objects", len(ship.puts) + len(ship.gone))
-        self._outlook.applied.set()
 
     async def _submit(self, step: Ship) -> Answered:
         try:

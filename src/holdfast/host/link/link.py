@@ -1,36 +1,34 @@
 """A region's link to the platform, beside the leader of the region's ledger.
 
-lead, shown now ──▶ open a session ──▶ join ──▶ heartbeats | the stream of shipments | acknowledgements
+lead, shown now ──▶ open a session ──▶ join ──▶ heartbeats | the stream of shipments | what the region says by itself
       ▲                                                             │
-      └──────────────── the session is over ◀───────────────────────┘        tombstoned ──▶ stopped, for good
+      └──────────────── the session is over ◀───────────────────────┘        tombstoned ──▶ everything ends, for good
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import Any
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.revision import INDEX_MAX, revision, show
-from holdfast.core.platform.commands import Acknowledge
+from holdfast.core.ledger.revision import show
 from holdfast.core.region.state import RegionState
 from holdfast.host.clock import Clock
 from holdfast.host.errors import Unavailable
 from holdfast.host.journal import Journal
 from holdfast.host.leader import Leader
 from holdfast.host.ledger import Ledger
+from holdfast.host.link.facts import Told
 from holdfast.host.link.following import Following, Heard, Outlook
+from holdfast.host.link.reporting import Reporting
+from holdfast.host.link.saying import Saying
 from holdfast.host.link.speaker import Platform, SessionOver, Speaker, ToldToStop
+from holdfast.host.link.stopping import stand_down
 from holdfast.host.reads import Level
 from holdfast.host.transport import Transport
-from holdfast.host.waiting import DeadlinePassed, within
 from holdfast.host.wire import Said
 
-#: Between two acknowledgements at least, and while nothing is shipped.
-ACKNOWLEDGE_MS = 500
-ACKNOWLEDGE_IDLE_MS = 5_000
 #: A region that the platform does not take asks again after so long: a person has to do something first.
 REFUSED_MS = 5_000
 #: A server that cannot show that it leads its region looks again after so long.
@@ -66,17 +64,22 @@ class Link:
     async def run(self, leader: Leader[RegionState]) -> None:
         """Keep the region up to date for as long as this server leads it."""
         self._speaker = speaker = Speaker(self._transport, self._clock, self._platform, leader.term.now)
+        told = Told()
         while True:
             try:
                 await self._join(leader, speaker)
                 following = Following(leader, speaker, self._transport, self._outlook, self._journal)
-                await _together(self._keep_alive(leader, speaker), following.run(), self._acknowledge(leader, speaker))
+                saying = Saying(leader, speaker, self._journal)
+                reporting = Reporting(leader, self._ledger.hub, self._outlook, told, saying, self._platform.region)
+                alive = self._keep_alive(leader, speaker)
+                await _together(alive, following.run(), reporting.listen(), reporting.speak())
             except SessionOver as error:
                 self._journal.info("session-over", why=error)
                 await speaker.pause(1)
             except ToldToStop as error:
                 self._outlook.trouble = f"told to stop: {error}"
                 self._journal.error("told-to-stop", why=error)
+                await stand_down(leader, str(error), self._journal)
                 await asyncio.Event().wait()
 
     async def _join(self, leader: Leader[RegionState], speaker: Speaker) -> None:
@@ -119,26 +122,6 @@ class Link:
             self._ledger.meters.gauge("link_offset_ms", speaker.offset.most)
             lease = leader.term.durable.state.facts.settings.session_lease
             await self._clock.sleep(min(lease, renewed.worth_ms) // 4)
-
-    async def _acknowledge(self, leader: Leader[RegionState], speaker: Speaker) -> None:
-        """How far this region's log is, and the platform's in it: soon after each step, and now and then without."""
-        told = (0, 0)
-        while True:
-            with suppress(DeadlinePassed):
-                await within(self._clock, ACKNOWLEDGE_IDLE_MS, self._outlook.applied.wait())
-            self._outlook.applied.clear()
-            state, heard = leader.term.durable.state, self.heard
-            now = revision(state.facts.seq, INDEX_MAX), state.place.cursor
-            # A cursor in another log than the one that is heard says nothing there.
-            if now == told or heard is None or heard.token.log_id != state.place.platform_log:
-                continue
-            answered = await speaker.send(Acknowledge(self._platform.region, state.facts.log_id, *now))
-            told = now
-            if answered.said is Said.LANDED:
-                self._ledger.meters.count("link_acknowledged")
-            elif answered.code != Code.ALREADY:
-                self._journal.warning("not-acknowledged", code=answered.code, why=answered.message)
-            await self._clock.sleep(ACKNOWLEDGE_MS)
 
 
 async def _together(*work: Coroutine[Any, Any, None]) -> None:

@@ -60,8 +60,10 @@ class Asked(Struct, frozen=True):
     session: Revision
 
 
-async def serve_shipments(ledger: Ledger[PlatformState], request: Request, region: str) -> Reply | Flow:
-    """Answer `GET /v1/shipments` for the region that the sender has proven to be."""
+async def serve_shipments(
+    ledger: Ledger[PlatformState], request: Request, region: str, part_objects: int = 0
+) -> Reply | Flow:
+    """Answer `GET /v1/shipments` for the region that the sender has proven to be, with lists in parts of this size."""
     asked = _read(request, region)
     if isinstance(asked, Reply):
         return asked
@@ -72,7 +74,7 @@ async def serve_shipments(ledger: Ledger[PlatformState], request: Request, regio
         since = await _since(ledger, asked)
     except Unavailable as error:
         return problem(503, error.code, str(error))
-    return Flow(_Stream(ledger, region, asked, since).frames(), Framing.FRAMES)
+    return Flow(_Stream(ledger, region, asked, since, part_objects or PART_OBJECTS).frames(), Framing.FRAMES)
 
 
 def _read(request: Request, region: str) -> Asked | Reply:
@@ -134,8 +136,11 @@ async def _token_of(ledger: Ledger[PlatformState], seq: int) -> Token:
 class _Stream:
     """One region's stream: how far it has told, and what it has heard since."""
 
-    def __init__(self, ledger: Ledger[PlatformState], region: str, asked: Asked, since: Token | None) -> None:
+    def __init__(
+        self, ledger: Ledger[PlatformState], region: str, asked: Asked, since: Token | None, part_objects: int
+    ) -> None:
         self._ledger = ledger
+        self._part_objects = part_objects
         self._region = region
         self._session = asked.session
         self._since = since
@@ -229,7 +234,7 @@ class _Stream:
         self._ledger.meters.count("shipping_lists")
         self._journal.info("full-list", objects=len(puts), seq=head.seq, cursor=show(self._cursor))
         whole = Ship(head.log_id, head.term, 0, revision(head.seq, INDEX_MAX), puts, full=True)
-        for part in in_parts(whole, PART_OBJECTS, PART_BYTES):
+        for part in in_parts(whole, self._part_objects, PART_BYTES):
             yield self._shipment(part, whole=part.last)
 
     def _shipment(self, ship: Ship, *, whole: bool = True) -> Shipment:

@@ -3,21 +3,24 @@
     open ──▶ join with the region's log ──▶ commands and heartbeats ──▶ `SessionOver`: open another one, and join again
                           └── tombstoned ──▶ `ToldToStop`: nothing that this log says will ever be heard again
 
-A command is repeated, with its number, until it is judged: what is done twice is answered once (RULES 12).
+A command is repeated, with its number, until it is judged: what is done twice is answered once (RULES 12). Several go
+in one request, repeated as a whole. One task at a time sends commands, so that what is sent later has the higher
+number; a refused number is not used again, and a session that has too many of them in a row is left for another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession
+from holdfast.core.ledger.repeats import WINDOW
 from holdfast.core.ledger.revision import show
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.platform.commands import JoinRegion
@@ -27,6 +30,7 @@ from holdfast.host.transport import Pairs, Reply, Request, Transport, TransportE
 from holdfast.host.waiting import doubled, jittered
 from holdfast.host.wire import (
     ENVELOPES,
+    ENVELOPES_MANY,
     JSON,
     LEADER,
     MSGPACK,
@@ -37,10 +41,13 @@ from holdfast.host.wire import (
     Renewed,
     Said,
     read_answered,
+    read_answered_many,
     read_renewed,
 )
 
 ASK_MS = 3_000
+#: How much one request carries: less than the largest body that a server reads.
+REQUEST_BYTES = 512 << 10
 RETRY_FIRST_MS = 100
 RETRY_MOST_MS = 2_000
 
@@ -83,6 +90,8 @@ class Speaker:
         self._actor = f"region/{platform.region}"
         self._now = now
         self._sequence = 0
+        #: The highest number of this session that landed.
+        self._landed = 0
         self._at = 0
 
     @property
@@ -108,8 +117,9 @@ class Speaker:
 
     async def open(self) -> Answered:
         """Begin a life at the platform; what it said of the last try, which is not `unavailable`."""
-        self.session, self._sequence = 0, 0
-        answered = await self._until_judged(OpenSession())
+        self.session, self._sequence, self._landed = 0, 0, 0
+        opening = encode(Envelope(self._actor, OpenSession(), self._sent()))
+        (answered,) = await self._until_judged(ENVELOPES, opening, 1)
         if answered.said is Said.LANDED:
             self.session = answered.session
         return answered
@@ -120,13 +130,46 @@ class Speaker:
 
     async def send(self, command: Any) -> Answered:
         """Send a command until it is judged: `landed` or `refused`. Raises when the session or everything is over."""
-        self._sequence += 1
-        answered = await self._until_judged(command, session=self.session, sequence=self._sequence)
-        if answered.code == Code.NO_SESSION:
-            raise SessionOver(answered.message)
-        if answered.code == Code.TOMBSTONED:
-            raise ToldToStop(answered.message)
-        return answered
+        (body,) = self._numbered([command])
+        return self._judged(await self._until_judged(ENVELOPES, body, 1))[0]
+
+    async def send_many(self, commands: Sequence[Any]) -> list[Answered]:
+        """Send commands in their order until each is judged, as many in one request as it carries. Raises as `send`."""
+        found: list[Answered] = []
+        while len(found) < len(commands):
+            bodies = self._numbered(commands[len(found) :])
+            answers = await self._until_judged(ENVELOPES_MANY, encode([Raw(one) for one in bodies]), len(bodies))
+            found += self._judged(answers)
+        return found
+
+    def _numbered(self, commands: Sequence[Any]) -> list[bytes]:
+        """The first commands, as envelopes: at least one, and no more than may be in flight or one request carries."""
+        left = WINDOW - (self._sequence - self._landed)
+        if left <= 0:
+            raise SessionOver(f"{WINDOW} commands in a row were refused: their numbers are used up")
+        bodies: list[bytes] = []
+        size_bytes, sent = 0, self._sent()
+        for command in commands[:left]:
+            number = self._sequence + 1
+            body = encode(Envelope(self._actor, command, sent, session=self.session, sequence=number))
+            size_bytes += len(body)
+            if bodies and size_bytes > REQUEST_BYTES:
+                break
+            bodies.append(body)
+            self._sequence = number
+        return bodies
+
+    def _judged(self, answers: list[Answered]) -> list[Answered]:
+        """What became of the last commands that were numbered, unless that is the end of this session or of all."""
+        first = self._sequence - len(answers) + 1
+        for number, answered in enumerate(answers, first):
+            if answered.code == Code.TOMBSTONED:
+                raise ToldToStop(answered.message)
+            if answered.code in (Code.NO_SESSION, Code.TOO_MANY_IN_FLIGHT):
+                raise SessionOver(answered.message)
+            if answered.said is Said.LANDED:
+                self._landed = number
+        return answers
 
     async def renew(self) -> Renewed | None:
         """A heartbeat; None when nobody heard it, and another server will be asked next."""
@@ -145,13 +188,12 @@ class Speaker:
         self._not_here(server, renewed.code, renewed.detail, reply)
         return None
 
-    async def _until_judged(self, command: Any, **fields: Any) -> Answered:
-        envelope = Envelope(self._actor, command, self._sent(), **fields)
+    async def _until_judged(self, path: str, body: bytes, count: int) -> list[Answered]:
         attempt = 0
         while True:
-            answered = await self._once(envelope)
-            if answered is not None and answered.said is not Said.UNAVAILABLE:
-                return answered
+            answers = await self._once(path, body, count)
+            if answers is not None and all(one.said is not Said.UNAVAILABLE for one in answers):
+                return answers
             attempt += 1
             await self.pause(attempt)
 
@@ -159,20 +201,22 @@ class Speaker:
         """Now, by the platform's time once that is known: a wrong clock here must not make a command come too late."""
         return self.offset.theirs(self._now()) if self.offset.is_measured else self._clock.wall()
 
-    async def _once(self, envelope: Envelope[Any]) -> Answered | None:
-        """Send a command once; None when it may have landed or not."""
+    async def _once(self, path: str, body: bytes, count: int) -> list[Answered] | None:
+        """Send commands once; None when they may have landed or not."""
         asked, server = self._now(), self.server
-        reply = await self._ask(ENVELOPES, (MSGPACK,), encode(envelope))
+        reply = await self._ask(path, (MSGPACK,), body)
         if reply is None:
             return None
-        answered = read_answered(reply)
-        if answered.at:
-            self.offset.asked(asked, answered.at, self._now())
-        if answered.said is Said.UNAVAILABLE:
-            self._not_here(server, answered.code, answered.message, reply)
+        answers = read_answered_many(reply, count) if path == ENVELOPES_MANY else [read_answered(reply)]
+        at = max(one.at for one in answers)
+        if at:
+            self.offset.asked(asked, at, self._now())
+        unjudged = next((one for one in answers if one.said is Said.UNAVAILABLE), None)
+        if unjudged is not None:
+            self._not_here(server, unjudged.code, unjudged.message, reply)
         else:
             self.trouble = ""
-        return answered
+        return answers
 
     def _not_here(self, server: str, code: str, why: str, reply: Reply) -> None:
         self.trouble = f"{server} does not take what this region says: {why} ({code})"

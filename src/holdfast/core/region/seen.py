@@ -1,0 +1,96 @@
+"""What a region says of one workload: how far its replicas are, by template, and why others wait."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar
+
+from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import SchedulingRequest
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.summary import Counted, Seen, Waiting
+from holdfast.core.region.state import RegionState
+
+#: So many slots are counted in one bit: about a millisecond.
+BIT = 500
+#: Of so many templates and reasons it speaks; where there are more, of those with most replicas.
+NAMED_MAX = 16
+MESSAGE_MAX = 200
+#: Why a request waits that no scheduler has looked at yet.
+NOT_EXAMINED = "not-yet-examined"
+
+_BOUND = (Phase.BOUND, Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING)
+_READY = (Phase.READY, Phase.SERVING)
+#: What each phase counts as: bound, ready, serving. By the phase's text: a member of an enum is hashed in Python.
+_COUNTS_AS = {phase.value: (phase in _BOUND, phase in _READY, phase is Phase.SERVING) for phase in Phase}
+
+T = TypeVar("T")
+
+
+def at_once(work: Generator[None, None, T]) -> T:
+    """What comes of work that is done bit by bit, without a stop between."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            found: T = done.value
+            return found
+
+
+def seen_of(state: RegionState, workload: Revision) -> Seen:
+    """What this region says of the workload; of one that it has no assignment of, nothing."""
+    return at_once(counting(state, workload))
+
+
+def counting(state: RegionState, workload: Revision) -> Generator[None, None, Seen]:
+    """The same, bit by bit: a workload may have very many replicas."""
+    found = assignments_here(state, workload)
+    if not found:
+        return Seen(workload, 0)
+    counts: dict[str, list[int]] = {}
+    number = 0
+    for assignment in found:
+        for ordinal in state.ordinals.get(assignment.uid) or ():
+            number += 1
+            if number % BIT == 0:
+                yield
+            slot = state.slots.get((workload, ordinal))
+            if slot is None:
+                continue
+            count = counts.get(slot.template)
+            if count is None:
+                count = counts[slot.template] = [0, 0, 0]
+            bound, ready, serving = _COUNTS_AS[slot.phase._value_]
+            count[0] += bound
+            count[1] += ready
+            count[2] += serving
+    waiting = _waiting(state, found)
+    # Where some wait, that says that there is something; else what counts for nothing yet, or no more, has to.
+    named = [template for template, count in counts.items() if count[0] or not waiting]
+    most = sorted(named, key=lambda template: (-counts[template][0], template))[:NAMED_MAX]
+    newest = max(found, key=lambda assignment: assignment.revision)
+    told = tuple(Counted(template, *counts[template]) for template in sorted(most))
+    return Seen(workload, newest.generation, told, waiting)
+
+
+def assignments_here(state: RegionState, workload: Revision) -> list[Assignment]:
+    """The workload's assignments in this region, by uid."""
+    return [state.assignments[uid] for uid in state.assignments_of.get(workload) or ()]
+
+
+def why(request: SchedulingRequest) -> str:
+    """The code of why a request waits: of the first reason, which weighs most."""
+    return request.reasons[0].code if request.reasons else NOT_EXAMINED
+
+
+def _waiting(state: RegionState, assignments: list[Assignment]) -> tuple[Waiting, ...]:
+    found: dict[str, Waiting] = {}
+    for request in [one for a in assignments for one in state.requests.get(a.uid) or ()]:
+        code = why(request)
+        message = request.reasons[0].message[:MESSAGE_MAX] if request.reasons else ""
+        known = found.get(code, Waiting(code, 0, request.since, message))
+        oldest = known if known.since <= request.since else Waiting(code, 0, request.since, message)
+        found[code] = Waiting(code, known.count + request.open, oldest.since, oldest.message)
+    most = sorted(found.values(), key=lambda one: (-one.count, one.code))[:NAMED_MAX]
+    return tuple(sorted(most, key=lambda one: one.code))

@@ -1,0 +1,194 @@
+"""What a region has to say to the platform, told from its durable state and from what was told before.
+
+    Word: a command for the platform, and what the platform knows once it has judged it
+
+The one idea: everything is compared with what was told, by name. So nothing is said twice without need, and what is
+said twice all the same is harmless: the platform answers `already`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.revision import Token
+from holdfast.core.model.allotment import ACTIVE, Assignment, Stage
+from holdfast.core.model.placement import SchedulingRequest
+from holdfast.core.model.resources import greatest
+from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.model.summary import Seen
+from holdfast.core.platform import commands as p
+from holdfast.core.region.charging import charged
+from holdfast.core.region.seen import assignments_here, why
+from holdfast.core.region.state import RegionState
+
+#: What something that was told is found under: `("grant", account)`, `("right", workload, ordinal)`, ...
+Name = tuple[Any, ...]
+SUMMARY: Name = ("summary",)
+PLACE: Name = ("place",)
+#: Until when the platform takes no offers of this region at all.
+OFFERS: Name = ("offers",)
+
+#: How many workloads one report names, and how many bytes of them.
+SEEN_MAX = 1_000
+SEEN_BYTES = 128 << 10
+
+#: So many names are looked at in one bit.
+BIT = 2_000
+
+#: Reasons that another region may not have: here there is no room for it.
+ROOM = frozenset(
+    (
+        Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART, Code.PROTECTED, Code.LABELS, Code.TAINT,
+        Code.TENANCY, Code.NODE_UNAVAILABLE,
+    )
+)  # fmt: skip
+
+
+class Word(Struct, frozen=True):
+    """A command for the platform, and what counts as told once it is judged."""
+
+    command: Any
+    told: tuple[tuple[Name, Any], ...] = ()
+
+
+class Told:
+    """What one leader of a region has told one log of the platform, as far as that log is known to reach."""
+
+    def __init__(self) -> None:
+        self.of: dict[Name, Any] = {}
+        self._log_id = ""
+        self._seq = 0
+
+    def hear(self, place: Token) -> bool:
+        """The platform is there now. Whether what it was told is forgotten: its log is another, or lost its end."""
+        is_other = place.log_id != self._log_id or place.seq < self._seq
+        if is_other:
+            self.of = {}  # and not emptied: an answer that is still awaited belongs to the old ones
+        self._log_id, self._seq = place.log_id, place.seq
+        return is_other
+
+
+def settled_grants(state: RegionState, accounts: Iterable[str], told: dict[Name, Any]) -> Iterator[Word]:
+    """What each account settled on: version, and the larger of target and charge, as this region's log has it."""
+    for account in accounts:
+        allowance, name = state.allowances.get(account), ("grant", account)
+        if allowance is None:
+            told.pop(name, None)
+            continue
+        settled = greatest(allowance.target, charged(state, account))
+        if told.get(name) != (allowance.version, settled):
+            command = p.AcknowledgeGrant(account, allowance.version, settled)
+            yield Word(command, ((name, (allowance.version, settled)),))
+
+
+def is_above_target(state: RegionState, account: str) -> bool:
+    """Whether the account is charged more than it should be: then it settles lower when charges fall."""
+    allowance = state.allowances.get(account)
+    return allowance is not None and greatest(allowance.target, charged(state, account)) != allowance.target
+
+
+def released(state: RegionState, workload: Revision, told: dict[Name, Any]) -> Iterator[Word]:
+    """Identities that the platform wants back, and ended assignments, of which nothing is left here."""
+    for assignment in assignments_here(state, workload):
+        for ordinal in assignment.returning:
+            right: Name = ("right", workload, ordinal)
+            if (workload, ordinal) not in state.slots and told.get(right) != assignment.revision:
+                yield Word(p.ReleaseRight(workload, ordinal, assignment.revision), ((right, assignment.revision),))
+        name: Name = ("removed", assignment.uid)
+        if is_released(state, assignment) and told.get(name) != assignment.revision:
+            yield Word(p.RemoveAssignment(assignment.uid), ((name, assignment.revision),))
+
+
+def is_released(state: RegionState, assignment: Assignment) -> bool:
+    """Whether an assignment has ended, and neither slots nor holds of it are left."""
+    if assignment.stage is not Stage.ENDED or state.ordinals.get(assignment.uid):
+        return False
+    return not any(hold.assignment == assignment.uid for _, hold in state.holds.unordered())
+
+
+def waiting_for_room(state: RegionState, assignment: Assignment) -> list[SchedulingRequest]:
+    """Requests of an assignment that other regions could serve, and that wait for room here."""
+    if assignment.stage is not ACTIVE or assignment.exclusive:
+        return []
+    return [one for one in state.requests.get(assignment.uid) or () if why(one) in ROOM]
+
+
+def offered_back(state: RegionState, uid: Revision, now: Instant, told: dict[Name, Any]) -> Word | None:
+    """What of an assignment has waited for room so long that it is offered back, if that was not said lately."""
+    assignment, settings, name = state.assignments.get(uid), state.facts.settings, ("offer", uid)
+    if assignment is None or max(told.get(name, 0), told.get(OFFERS, 0)) > now:
+        return None
+    late = [r for r in waiting_for_room(state, assignment) if r.since + settings.overflow_after <= now]
+    most = sum(share.count for share in assignment.shares)
+    count = min(most, sum(request.open for request in late))
+    if not count:
+        return None
+    reason = min(late, key=lambda request: (request.since, request.uid)).reasons[0]
+    message = f"{reason.code} {reason.message}".strip()[:200]
+    return Word(p.OfferBack(uid, count, message), ((name, now + settings.rebalance_window),))
+
+
+class Sighting(Struct, frozen=True):
+    """What is news of a workload, and of which assignments: another one of the same workload is told of anew."""
+
+    seen: Seen
+    assignments: tuple[Revision, ...]
+
+
+def sighted(state: RegionState, seen: Seen, told: dict[Name, Any]) -> Sighting | None:
+    """What was seen, if it is other than what was told. The platform forgets a workload with its last assignment."""
+    assignments, name = state.assignments_of.get(seen.workload), ("seen", seen.workload)
+    if assignments is None:
+        told.pop(name, None)
+        return None
+    sighting = Sighting(seen, assignments)
+    return sighting if told.get(name) != sighting else None
+
+
+def is_progress(sighting: Sighting, told: dict[Name, Any]) -> bool:
+    """Whether more replicas than were told of have a node, are ready, or serve."""
+    known = told.get(("seen", sighting.seen.workload))
+    before = _sums(known.seen) if known is not None else (0, 0, 0)
+    return any(now > then for now, then in zip(_sums(sighting.seen), before, strict=True))
+
+
+def _sums(seen: Seen) -> tuple[int, int, int]:
+    counts = seen.counts
+    return sum(c.bound for c in counts), sum(c.ready for c in counts), sum(c.serving for c in counts)
+
+
+def reports(region: str, position: Revision, sightings: Iterable[Sighting]) -> Iterator[Word]:
+    """Reports of workloads, each as large as one may be."""
+    part: list[Sighting] = []
+    left = SEEN_BYTES
+    for one in sightings:
+        size_bytes = len(encode(one.seen))
+        if part and (len(part) >= SEEN_MAX or size_bytes > left):
+            yield _report(region, position, part)
+            part, left = [], SEEN_BYTES
+        part.append(one)
+        left -= size_bytes
+    if part:
+        yield _report(region, position, part)
+
+
+def _report(region: str, position: Revision, part: list[Sighting]) -> Word:
+    command = p.Report(region, position, tuple(one.seen for one in part))
+    return Word(command, tuple((("seen", one.seen.workload), one) for one in part))
+
+
+def forgetting(state: RegionState, told: dict[Name, Any]) -> Generator[None, None, None]:
+    """Drop what was told of workloads and assignments that are no more, bit by bit."""
+    for number, name in enumerate(list(told), 1):
+        if number % BIT == 0:
+            yield
+        match name:
+            case ("removed" | "offer", uid) if uid not in state.assignments:
+                told.pop(name, None)
+            case ("right", workload, _) | ("seen", workload) if workload not in state.assignments_of:
+                told.pop(name, None)

@@ -1,0 +1,70 @@
+"""What of a region may be other than the platform was told, and since when: noticed from the region's own changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from holdfast.core.ledger.reconciler import WatchKey
+from holdfast.core.model.shapes import Revision
+from holdfast.core.region.keys import ASSIGNMENT, CURSOR, GRANT, WORKLOAD
+from holdfast.core.region.state import RegionState
+
+#: What is no progress is told so long after it was first noticed: mostly something else follows from it.
+CALM_MS = 100
+
+
+class Noticed:
+    """Workloads, accounts, and whether the summary is old. Times are of the even clock."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, None] = {}
+        self.is_summary_old = True
+        #: Workloads to look at, and those that were looked at and wait for what follows; since when.
+        self._fresh: dict[Revision, int] = {}
+        self._calm: dict[Revision, int] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is something to look at now."""
+        return bool(self._fresh or self.accounts)
+
+    def hear(self, state: RegionState, keys: Iterable[WatchKey], now: int) -> None:
+        """Note what a batch touched."""
+        for kind, key in keys:
+            if kind == WORKLOAD:
+                self._note(key, now)  # type: ignore[arg-type]
+            elif kind == GRANT:
+                self.accounts[str(key)] = None
+            elif kind == ASSIGNMENT and (assignment := state.assignments.get(key)) is not None:  # type: ignore[arg-type]
+                self._note(assignment.workload, now)
+            self.is_summary_old |= kind != CURSOR
+
+    def _note(self, workload: Revision, now: int) -> None:
+        self._fresh.setdefault(workload, self._calm.pop(workload, now))
+
+    def everything(self, state: RegionState) -> None:
+        """Anything may be other than it was told."""
+        self._fresh = dict.fromkeys(sorted(uid for uid, _ in state.assignments_of.unordered()), 0)
+        self._calm = {}
+        self.accounts = dict.fromkeys(account for account, _ in state.allowances.items())
+        self.is_summary_old = True
+
+    def rested_at(self) -> int | None:
+        """When the first of those that wait has waited long enough; None: none waits."""
+        return min(self._calm.values()) + CALM_MS if self._calm else None
+
+    def wake(self, now: int) -> None:
+        """Those that have waited long enough are looked at again."""
+        rested = [workload for workload, since in self._calm.items() if since + CALM_MS <= now]
+        self._fresh = {workload: self._calm.pop(workload) for workload in rested} | self._fresh
+
+    def take(self, most: int) -> list[tuple[Revision, int]]:
+        """Workloads to look at, at most so many, and since when: they are noticed no more."""
+        found = list(islice(self._fresh.items(), most))
+        for workload, _ in found:
+            del self._fresh[workload]
+        return found
+
+    def let_rest(self, workload: Revision, since: int) -> None:
+        """Look at it once more when it has waited long enough."""
+        self._calm.setdefault(workload, since)

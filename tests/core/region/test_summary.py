@@ -1,0 +1,245 @@
+"""A region in short, and what it says of one workload: told from its state, and from nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.ledger.house import EndSession
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import PendingReason
+from holdfast.core.model.resources import Resources, exceeded, total
+from holdfast.core.model.summary import Counted, Nodes, Seen, Summary, Waiting
+from holdfast.core.model.topology import NodeHealth, Taint
+from holdfast.core.region import commands as c
+from holdfast.core.region import seen as seen_module
+from holdfast.core.region import summary as summary_module
+from holdfast.core.region.seen import at_once, counting, seen_of
+from holdfast.core.region.summary import KINDS_MAX, LARGEST_MAX, MIXED, Pieces, summarising, summary_of
+from tests.support.region import LINK, REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
+
+
+def only(summary: Summary) -> Nodes:
+    (nodes,) = summary.nodes
+    return nodes
+
+
+def a_bench() -> RegionBench:
+    bench = RegionBench()
+    bench.a_scheduler()
+    bench.a_grant()
+    return bench
+
+
+def report(bench: RegionBench, assignment: int, template: str, *reasons: PendingReason) -> None:
+    examined = bench.state.facts.seq << 20
+    bench.accept(SCHEDULER, c.ReportPending(assignment, template, examined, reasons))
+
+
+# The region as a whole
+
+
+def test_an_empty_region_has_nothing_to_say() -> None:
+    assert summary_of(RegionBench().state) == Summary()
+
+
+def test_nodes_of_one_kind_are_counted_together_with_what_they_have_and_what_is_free() -> None:
+    bench = a_bench()
+    one, _ = bench.a_node("n1", 8_000, 16_384), bench.a_node("n2", 4_000, 32_768)
+    web = bench.a_workload(a_template(1_000, 1_024))
+    bench.place(web, c.Placement(0, one), c.Placement(1, one))
+    nodes = only(summary_of(bench.state))
+    assert (nodes.pool, nodes.count) == ("general", 2)
+    assert nodes.capacity == Resources(12_000, 49_152, 200_000)
+    assert nodes.free == Resources(10_000, 47_104, 200_000)
+    assert nodes.largest == (Resources(8_000, 16_384, 100_000), Resources(4_000, 32_768, 100_000))
+    assert nodes.largest_free == (Resources(6_000, 14_336, 100_000), Resources(4_000, 32_768, 100_000))
+
+
+def test_nodes_are_told_apart_by_what_work_can_ask_of_them() -> None:
+    bench = a_bench()
+    plain = bench.a_node("n1", labels=(("disk", "hdd"), ("rack", "7")))
+    bench.a_node("n2", pool="gpu", gpus=("h100", "h100"))
+    taint = Taint("dedicated", "db")
+    bench.accept(ROOT, c.AdministerNode(plain, labels=(("disk", "ssd"),), taints=(taint,), tenancy=("acme",)))
+    kinds = {nodes.pool: nodes for nodes in summary_of(bench.state).nodes}
+    assert kinds["general"].labels == (("disk", "ssd"), ("rack", "7"))  # an operator's word wins
+    assert (kinds["general"].taints, kinds["general"].tenancy) == ((taint,), ("acme",))
+    assert kinds["gpu"].models == ("h100",)
+
+
+def test_nodes_that_take_no_work_are_not_counted() -> None:
+    bench = a_bench()
+    uid = bench.a_node("n1")
+    bench.a_node("n2")
+    bench.accept(ROOT, c.AdministerNode(uid, cordoned=True, note="looking at it"))
+    assert only(summary_of(bench.state)).count == 1
+
+
+def test_more_work_than_a_smaller_node_has_room_for_leaves_nothing_free_and_not_less() -> None:
+    bench = a_bench()
+    uid = bench.a_node("n1", 8_000)
+    web = bench.a_workload(a_template(4_000))
+    bench.place(web, c.Placement(0, uid), c.Placement(1, uid))
+    bench.a_node("n1", 2_000)
+    assert only(summary_of(bench.state)).free.cpu == 0
+
+
+sizes = st.integers(1, 40)
+
+
+@given(st.lists(st.tuples(sizes, sizes, sizes), min_size=1, max_size=40))
+def test_whatever_fits_a_node_fits_one_of_the_largest_and_these_are_few(nodes: list[tuple[int, int, int]]) -> None:
+    bench = RegionBench(checked=False)
+    capacities = [Resources(cpu * 100, memory * 100, disk * 100) for cpu, memory, disk in nodes]
+    for number, capacity in enumerate(capacities):
+        bench.a_node(f"n{number}", capacity.cpu, capacity.memory, disk=capacity.disk)
+    largest = only(summary_of(bench.state)).largest
+    assert 1 <= len(largest) <= LARGEST_MAX
+    assert all(any(not exceeded(capacity, one) for one in largest) for capacity in capacities)
+    assert all(exceeded(one, other) for one in largest for other in largest if one is not other)
+
+
+def test_kinds_beyond_the_most_are_told_as_one_that_admits_everything() -> None:
+    bench = RegionBench(checked=False)
+    for number in range(KINDS_MAX + 3):
+        gpus = ("h100",) if number >= KINDS_MAX else ()
+        for which in range(1 if number >= KINDS_MAX else 2):
+            uid = bench.a_node(f"n{number}-{which}", pool=f"p{number:03}", gpus=gpus)
+            bench.accept(ROOT, c.AdministerNode(uid, taints=(Taint("only", str(number)),)))
+    found = summary_of(bench.state).nodes
+    (mixed,) = [nodes for nodes in found if nodes.pool == MIXED]
+    assert len(found) == KINDS_MAX + 1
+    assert (mixed.count, mixed.labels, mixed.taints, mixed.tenancy, mixed.models) == (3, (), (), (), ("h100",))
+    whole = total(node.capacity for _, node in bench.state.nodes.items())
+    assert total(nodes.capacity for nodes in found) == whole == bench.state.sums.capacity
+
+
+def test_uses_are_what_accounts_are_charged_in_their_order() -> None:
+    bench = a_bench()
+    bench.a_grant("quota/zeta")
+    uid = bench.a_node("n1")
+    bench.place(bench.a_workload(tenant="zeta", uid=200, workload=2), c.Placement(0, uid))
+    bench.place(bench.a_workload(), c.Placement(0, uid))
+    need = Resources(1_000, 1_024)
+    assert summary_of(bench.state).uses == (("quota/acme", need), ("quota/zeta", need))
+
+
+def test_silent_nodes_broken_promises_and_requests_tried_in_vain_are_troubles() -> None:
+    bench = a_bench()
+    uid = bench.a_node("n1", 8_000)
+    web = bench.a_workload(a_template(4_000), count=3)
+    bench.place(web, c.Placement(0, uid), c.Placement(1, uid))
+    assert summary_of(bench.state).troubles == ()
+    waits_since = bench.at
+    bench.at += 60_000
+    report(bench, web.uid, web.shares[0].template, PendingReason("capacity", 1, "no node has 4 cpu"))
+    bench.a_node("n1", 2_000)
+    bench.a_node("n2")
+    bench.accept("ledger", EndSession(bench.sessions["agent/n2"], "silent"))
+    bench.accept("controller/node-health", c.JudgeNode(bench.state.node_names["n2"], NodeHealth.SILENT))
+    troubles = {one.kind: one for one in summary_of(bench.state).troubles}
+    assert list(troubles) == ["node-silent", "breach/region.capacity", "request-waits"]
+    assert (troubles["node-silent"].count, troubles["node-silent"].message) == (1, "n2")
+    assert troubles["breach/region.capacity"].since == bench.at
+    waits = troubles["request-waits"]
+    assert (waits.count, waits.since, waits.message) == (1, waits_since, "w1: capacity no node has 4 cpu")
+
+
+def test_a_summary_made_from_what_was_known_is_the_one_made_anew() -> None:
+    bench = a_bench()
+    uids = [bench.a_node(f"n{number}") for number in range(5)]
+    web = bench.a_workload()
+    known: Pieces = {}
+    at_once(summarising(bench.state, known))
+    bench.place(web, c.Placement(0, uids[0]), c.Placement(1, uids[1]))
+    bench.accept(ROOT, c.AdministerNode(uids[2], labels=(("disk", "ssd"),)))
+    bench.accept(ROOT, c.AdministerNode(uids[3], draining=True, note="going"))
+    bench.accept("ledger", EndSession(bench.sessions["agent/n3"], "silent"))
+    bench.accept(ROOT, c.RemoveNode(uids[3]))
+    assert at_once(summarising(bench.state, known)) == summary_of(bench.state)
+    assert sorted(known) == sorted(uid for uid in uids if uid != uids[3])
+
+
+def bits(work: Any) -> int:
+    return sum(1 for _ in work)
+
+
+def test_a_summary_of_many_nodes_is_made_in_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summary_module, "BIT", 2)
+    bench = RegionBench(checked=False)
+    for number in range(9):
+        bench.a_node(f"n{number}")
+    assert bits(summarising(bench.state, {})) >= 4
+
+
+# One workload
+
+
+def test_of_a_workload_that_is_not_here_there_is_nothing_to_say() -> None:
+    assert seen_of(a_bench().state, 77) == Seen(77, 0)
+
+
+def test_replicas_are_counted_by_template_and_by_how_far_they_are() -> None:
+    bench = a_bench()
+    uid = bench.a_node("n1")
+    web = bench.a_workload(count=5)
+    digest = web.shares[0].template
+    bench.place(web, *[c.Placement(ordinal, uid) for ordinal in range(4)])
+    for ordinal, phase in enumerate((Phase.RUNNING, Phase.READY, Phase.SERVING)):
+        bench.walk(phase, ordinal)
+    found = seen_of(bench.state, 1)
+    assert (found.workload, found.generation) == (1, 1)
+    assert found.counts == (Counted(digest, bound=4, ready=2, serving=1),)
+
+
+def test_what_is_still_being_stopped_is_there_and_counts_for_nothing() -> None:
+    bench = a_bench()
+    uid = bench.a_node("n1")
+    web = bench.a_workload(count=1)
+    bench.place(web, c.Placement(0, uid))
+    bench.walk(Phase.SERVING)
+    bench.accept(REPLICA, c.WithdrawSlots(web.uid, (0,)))
+    bench.accept(REPLICA, c.Stop(((1, 0),), "scaled-down"))
+    assert seen_of(bench.state, 1).counts == (Counted(web.shares[0].template, 0, 0, 0),)
+
+
+def test_why_replicas_wait_is_told_by_the_first_reason_of_their_request() -> None:
+    bench = a_bench()
+    web = bench.a_workload(count=3)
+    assert seen_of(bench.state, 1).waiting == (Waiting("not-yet-examined", 3, bench.at),)
+    since = bench.at
+    bench.at += 5_000
+    below = PendingReason("taint", 2)
+    report(bench, web.uid, web.shares[0].template, PendingReason("capacity", 3, "full", (below,)))
+    assert seen_of(bench.state, 1).waiting == (Waiting("capacity", 3, since, "full"),)
+
+
+def test_a_workload_with_two_assignments_is_counted_over_both_and_is_of_the_newer_generation() -> None:
+    bench = a_bench()
+    bench.a_workload(count=2, uid=300, generation=4)
+    other = an_assignment(uid=200, template=a_template(), count=1, generation=3)
+    bench.ship(c.AssignmentShipped(other))
+    bench.accept(REPLICA, c.OpenSlots(200, other.shares[0].template, (10,)))
+    found = seen_of(bench.state, 1)
+    assert (found.generation, found.waiting[0].count) == (4, 3)
+
+
+def test_with_its_last_assignment_a_workload_leaves_the_index() -> None:
+    bench = a_bench()
+    web = bench.a_workload(count=0, ordinals=0)
+    assert bench.state.assignments_of[1] == (web.uid,)
+    bench.ship(gone=(c.Gone("assignment", str(web.uid)),))
+    assert 1 not in bench.state.assignments_of
+    assert bench.replay().assignments_of.is_empty()
+    bench.refuse(LINK, c.ForgetAssignment(web.uid))
+
+
+def test_a_workload_with_many_replicas_is_counted_in_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen_module, "BIT", 10)
+    bench = a_bench()
+    bench.a_workload(count=95)
+    assert bits(counting(bench.state, 1)) == 9
