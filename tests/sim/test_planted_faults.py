@@ -60,7 +60,6 @@ def test_a_workload_is_deleted_and_recreated_while_a_region_is_cut_off() -> None
     report = planted(Fault(12 * SECOND, "cut-link", "eu", 30 * SECOND), acts=(Act(14 * SECOND, "recreate", 3),))
     assert report.counts["command.delete-workload"] == 1
     assert report.counts["command.remove-assignment"] >= 1
-    assert report.counts["command.release-finalizer"] >= 1
 
 
 def test_a_node_flaps() -> None:
@@ -69,7 +68,8 @@ def test_a_node_flaps() -> None:
 
 
 def test_mass_silence_is_doubted_once_before_anybody_is_given_up() -> None:
-    report = planted(*(Fault(20 * SECOND, "isolate", f"eu-n{number}", 15 * SECOND) for number in (1, 2, 3, 4)))
+    silent = [Fault(20 * SECOND, "isolate", f"eu-n{number}", 15 * SECOND) for number in (1, 2, 3, 4)]
+    report = planted(*silent, acts=(Act(22 * SECOND, "scale", 3),))
     assert report.counts.get("command.end-session", 0) == 0
 
 

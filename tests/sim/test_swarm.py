@@ -228,6 +228,6 @@ def test_a_scenario_must_have_met_its_faults_in_its_own_runs(monkeypatch: pytest
 
 
 def test_the_scenarios_of_the_project_cover_kinds_of_counters_that_runs_have() -> None:
-    kinds = {name.partition(".")[0] for name in coverage.EVERYWHERE} | {"fault", "command"}
+    kinds = {name.partition(".")[0] for name in coverage.EVERYWHERE} | {"fault", "command", "stopped"}
     for scenario in all_in(ROOT / "scenarios").values():
         assert {name.partition(".")[0] for name in coverage.wanted(scenario)} <= kinds, scenario.name

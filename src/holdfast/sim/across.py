@@ -42,7 +42,8 @@ def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) 
     breaches = [key for key, _ in platform.breaches.items()]
     for (key, account), amount in used.items():
         kind, _, owner = account.partition("/")
-        limit = NOTHING
+        # An emergency and a share of room have no limit of their own here: what was lent of them was within it then.
+        limit = platform.offered_of.get(key) or NOTHING if kind in ("emergency", "reclaimable") else NOTHING
         if kind == "quota" and owner in platform.quotas:
             limit = platform.quotas[owner].spec.hard
         elif kind == "recovery" and owner in platform.budgets:

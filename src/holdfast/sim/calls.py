@@ -26,6 +26,7 @@ class Asker(Protocol):
 
     name: str
     is_dead: bool
+    certificate: str
 
 
 class Call:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.revision import revision, show
+from holdfast.core.model.resources import exceeded
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform import events as p
 from holdfast.core.region import events as e
@@ -51,7 +52,7 @@ class Chronicle:
         return (entry for entry in self.entries if entry.when >= when)
 
     def counts(self) -> dict[str, int]:
-        """How often what happened: commands, causes of moves, stops and releases, sessions' ends, terms."""
+        """How often what happened: commands, causes of moves, stops and releases, sessions' ends, terms, breaches."""
         found: dict[str, int] = {}
         for entry in self.entries:
             for what in (f"command.{entry.command}", *(tag for event in entry.events for tag in _told(event))):
@@ -70,3 +71,7 @@ def _told(event: Any) -> Iterator[str]:
             yield f"stopped.{event.cause}"
         case p.RegionJudged():
             yield f"region.{event.health.value}"
+        case p.BreachStored(breach):
+            yield f"breach.{breach.invariant}"
+        case p.GrantStored(grant) if exceeded(grant.offered, grant.target):
+            yield "grant.lowered"

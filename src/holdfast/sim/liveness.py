@@ -10,11 +10,11 @@ from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import EMPTY_ROOM
 from holdfast.core.model.topology import RegionHealth, usable
 from holdfast.core.platform.state import PlatformState
+from holdfast.core.reconcilers.wanted import plan
 from holdfast.core.region.charging import affordable
 from holdfast.core.region.feasible import feasible
 from holdfast.core.region.state import RegionState
 from holdfast.host.ledger import Role
-from holdfast.sim.actors.replicas import wanted_ordinals
 from holdfast.sim.audit import Finding
 from holdfast.sim.scene import PLATFORM_NAME, Scene, old_server
 
@@ -68,6 +68,10 @@ def _platform(scene: Scene, state: PlatformState) -> Iterator[str]:
             yield f"workload {name} has {assigned} of {workload.spec.replicas} replicas assigned"
 
 
+def _asked(assignment: Assignment) -> int:
+    return sum(share.count for share in assignment.shares) if assignment.stage is ACTIVE else 0
+
+
 def _serves(assignment: Assignment) -> bool:
     return assignment.purpose is Purpose.SERVING and assignment.stage is ACTIVE
 
@@ -86,7 +90,10 @@ def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState
         if grant is None or grant.acknowledged != allowance.version or grant.version != allowance.version:
             yield f"its grant of {account} is not settled"
     for uid, assignment in ours.items():
-        yield from _slots(state, uid, wanted_ordinals(assignment, now))
+        wanted = plan(state, assignment, now).templates
+        if len(wanted) != _asked(assignment) and not _waiting(state, uid):
+            yield f"assignment {uid} wants {len(wanted)} replicas where {_asked(assignment)} are asked for"
+        yield from _slots(state, uid, wanted)
     yield from (f"hold {uid} should have ended" for uid, hold in state.holds.items() if hold.ends <= now)
     yield from (f"override {uid} should have ended" for uid, one in state.overrides.items() if one.ends <= now)
     speaking = {f"agent/{node}" for node in scene.cast.nodes[name]}

@@ -68,6 +68,8 @@ class SimTransport:
         self.network = network
         self.name = name
         self.life = life
+        #: The principal whose certificate it shows to whomever it asks, as in mutual TLS; empty: it has none.
+        self.certificate = ""
         self.is_dead = False
         self.has_left = False
         self._serving_with: Serving = serve_nothing
@@ -171,7 +173,7 @@ class SimTransport:
             self._serving.pop(task, None)
 
     async def _answer(self, call: Call) -> None:
-        found = await self._serving_with(replace(call.request, proven=""))
+        found = await self._serving_with(replace(call.request, proven=call.asker.certificate))
         if isinstance(found, Reply):
             self._send(call, found)
         elif call.is_stream:

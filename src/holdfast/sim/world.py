@@ -17,21 +17,20 @@ from random import Random
 from typing import Any
 
 from holdfast.host.store import Store
-from holdfast.host.transport import Transport
 from holdfast.sim import links, service
 from holdfast.sim.chance import Chance
 from holdfast.sim.clock import SimClock
 from holdfast.sim.disk import SimDisk
 from holdfast.sim.loop import VirtualLoop
 from holdfast.sim.machine import Life, Machine, know_lives
-from holdfast.sim.network import SimNetwork
+from holdfast.sim.network import SimNetwork, SimTransport
 from holdfast.sim.store import SimStore
 
 
 class Process:
     """What a program in this world has: its name, its clock, and its ways to everybody else."""
 
-    def __init__(self, world: World, life: Life, transport: Transport) -> None:
+    def __init__(self, world: World, life: Life, transport: SimTransport) -> None:
         self.name = life.name
         self.machine = life.machine.name
         self.clock = life.machine.clock

@@ -1,4 +1,4 @@
-"""Small stand-ins for what is not written yet: link, controllers, scheduler, agents, people.
+"""Small stand-ins for what is not written yet: controllers, scheduler, agents, people.
 
     people ──▶ platform servers ◀──link── region servers ◀──beats── agents ── metal, which really runs things
                 (planners)                (replicas, health)  ◀──proposals── schedulers, each with a view of its own

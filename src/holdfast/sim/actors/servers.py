@@ -1,4 +1,4 @@
-"""The programs of servers: a production ledger with what stands in for its controllers and its link beside it."""
+"""The programs of servers: a production ledger and link, and what stands in for controllers, beside one another."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.api.server import Api, Limits
 from holdfast.core.ledger.codec import Batch, BatchReader, Header, UpgradeNeeded
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.envelope import Envelope
@@ -16,8 +17,14 @@ from holdfast.core.ledger.reconciler import Reconciler
 from holdfast.core.ledger.state import LEVEL
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.platform.state import PlatformState
+from holdfast.core.reconcilers.assignment import Assignments
+from holdfast.core.reconcilers.grants import Grants
 from holdfast.core.reconcilers.overrides import Overrides
 from holdfast.core.reconcilers.region_health import Regions
+from holdfast.core.reconcilers.replicas import Replicas
+from holdfast.core.reconcilers.rights import Rights
+from holdfast.core.reconcilers.rollout import Rollout
+from holdfast.core.reconcilers.status import Statuses
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
@@ -26,20 +33,24 @@ from holdfast.host.controllers import Controllers
 from holdfast.host.errors import Unavailable
 from holdfast.host.leader import Leader
 from holdfast.host.ledger import Identity, Ledger
+from holdfast.host.link.link import Link
+from holdfast.host.link.speaker import Platform
 from holdfast.host.meters import Meters
 from holdfast.host.snapshots import Keeping
 from holdfast.host.workqueue import Pace
 from holdfast.sim.actors import desk
 from holdfast.sim.actors.agent import serve_beats
 from holdfast.sim.actors.ears import Ears
-from holdfast.sim.actors.link import Link, serve_polls
 from holdfast.sim.actors.paths import Paths
-from holdfast.sim.actors.planners import Assigning, Failing, Granting
+from holdfast.sim.actors.planners import Failing
 from holdfast.sim.actors.remote import Heard
-from holdfast.sim.actors.replicas import Endpoints, Health, Repair, Replicas, Rollout
+from holdfast.sim.actors.replicas import Endpoints, Health, Repair
+from holdfast.sim.actors.witness import Witness
 from holdfast.sim.world import Process, Program
 
 EXPIRE_MS = 2_000
+#: Full lists come in parts of few objects, so that some are under way when something breaks.
+LIMITS = Limits(shipped_objects=5)
 
 
 class OldReader(BatchReader[Any]):
@@ -90,11 +101,11 @@ class Servers:
                 Identity(process.name, start),
                 keeping=self.manner.keeping,
             )
-            planners: list[Reconciler[PlatformState]] = [Assigning(), Failing(), Granting(), Regions(), Overrides()]
+            planners: list[Reconciler[PlatformState]] = [
+                Assignments(), Failing(), Grants(), Statuses(), Regions(), Overrides(),
+            ]  # fmt: skip
             ledger.beside["controllers"] = Controllers(ledger, planners, care=self.manner.care).run
-            paths = Paths()
-            serve_polls(paths, ledger)
-            await self._run(process, ledger, paths)
+            await self._run(process, ledger, Paths(Api(ledger, process.transport, limits=LIMITS).serve))
 
         return run
 
@@ -106,9 +117,13 @@ class Servers:
             ledger = Ledger(
                 REGION, process.store(name), process.clock, Identity(process.name, start), keeping=self.manner.keeping
             )
-            own: list[Reconciler[RegionState]] = [Replicas(), Rollout(), Endpoints(), Health(), Repair(), Overrides()]
+            own: list[Reconciler[RegionState]] = [
+                Replicas(), Rollout(), Rights(), Endpoints(), Health(), Repair(), Overrides(),
+            ]  # fmt: skip
             ledger.beside["controllers"] = Controllers(ledger, own, care=self.manner.care).run
-            ledger.beside["link"] = Link(process, ledger, list(platform), heard).run
+            process.transport.certificate = f"region/{name}"
+            way = Witness(process.transport, heard)
+            ledger.beside["link"] = Link(ledger, way, process.clock, Platform(tuple(platform), name)).run
             ledger.beside["expiry"] = expire
             paths = Paths()
             serve_beats(paths, ledger)
