@@ -43,11 +43,12 @@ format: $(READY) ## Sort imports, fix what can be fixed, format
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store, the API, the simulator
+bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store, the API, the road, the simulator
 	$(BIN)/holdfast bench core $(ARGS)
 	$(BIN)/holdfast bench ledger $(ARGS)
 	$(BIN)/holdfast bench store $(ARGS)
 	$(BIN)/holdfast bench api $(ARGS)
+	$(BIN)/holdfast bench road $(ARGS)
 	$(BIN)/holdfast bench sim $(ARGS)
 
 reference: $(READY) ## Write docs/reference.md and the settings in docs/operating.md anew from the tables in the code

@@ -54,6 +54,15 @@ def api(as_json: AsJson = False) -> None:
 
 
 @app.command()
+def road(as_json: AsJson = False) -> None:
+    """The road from the platform to three regions: shipping one change, and a thousand workloads at once."""
+    from holdfast.bench import road as benchmark
+
+    Console(stderr=True).print("measuring `holdfast dev` on the disk of this folder; about two minutes")
+    _show(benchmark.run(), as_json=as_json)
+
+
+@app.command()
 def sim(as_json: AsJson = False) -> None:
     """The simulator: a quiet world, against real time."""
     from holdfast.bench import sim as benchmark

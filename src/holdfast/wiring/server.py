@@ -27,11 +27,19 @@ from typing import Any
 from holdfast.api.server import Api
 from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.core.ledger.house import StartLog
+from holdfast.core.ledger.reconciler import Reconciler
 from holdfast.core.platform.book import PLATFORM
+from holdfast.core.reconcilers.assignment import Assignments
+from holdfast.core.reconcilers.grants import Grants
 from holdfast.core.reconcilers.overrides import Overrides
 from holdfast.core.reconcilers.region_health import Regions
+from holdfast.core.reconcilers.replicas import Replicas
+from holdfast.core.reconcilers.rights import Rights
+from holdfast.core.reconcilers.rollout import Rollout
+from holdfast.core.reconcilers.status import Statuses
 from holdfast.core.region.book import REGION
 from holdfast.host.clock import Clock, SystemClock
+from holdfast.host.controller import Care
 from holdfast.host.controllers import Controllers
 from holdfast.host.errors import Stopped
 from holdfast.host.journal import Journal
@@ -41,6 +49,7 @@ from holdfast.host.link.speaker import Platform
 from holdfast.host.snapshots import Keeping
 from holdfast.host.store import Store, StoreCorrupt
 from holdfast.host.supervise import Supervisor
+from holdfast.host.workqueue import Pace
 from holdfast.wiring import logs, pieces
 from holdfast.wiring.bootstrap import Bootstrap
 from holdfast.wiring.contradictions import ledger_settings
@@ -48,6 +57,8 @@ from holdfast.wiring.pieces import CannotStart, ledger_name
 from holdfast.wiring.private import write_private
 from holdfast.wiring.settings import ServerSettings
 
+#: So many keys of a controller are under way at a time: what they send goes into one batch of the log.
+CARE = Care(pace=Pace(per_second=5_000, burst=5_000), workers=64)
 #: How often a server looks whether it has become ready.
 LOOK_MS = 20
 
@@ -119,14 +130,16 @@ class Server:
         if settings.role == "platform":
             self.bootstrap = Bootstrap(Path(settings.bootstrap_file), settings.operator, settings.bootstrap_life)
             ledger.beside["bootstrap"] = self.bootstrap.run
-            ledger.beside["controllers"] = Controllers(ledger, [Overrides(), Regions()]).run
+            planners: list[Reconciler[Any]] = [Assignments(), Grants(), Statuses(), Regions(), Overrides()]
+            ledger.beside["controllers"] = Controllers(ledger, planners, care=CARE).run
         else:
             platform = Platform(
                 settings.platform, settings.region, settings.advertise, pieces.credentials(settings).headers
             )
             link = Link(ledger, transport, self.clock, platform)
             ledger.beside["link"] = link.run
-            ledger.beside["controllers"] = Controllers(ledger, [Overrides()]).run
+            own: list[Reconciler[Any]] = [Replicas(), Rollout(), Rights(), Overrides()]
+            ledger.beside["controllers"] = Controllers(ledger, own, care=CARE).run
         self.api = Api(ledger, transport, limits=pieces.limits(settings), link=link)
         transport.serve(self.api.serve)
         self.transport = transport

@@ -1,0 +1,49 @@
+"""`holdfast dev` for a benchmark: a platform and three regions, a process each, in a folder that is thrown away."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from holdfast.wiring.dev_folder import HOST, REGIONS
+
+LOOK_SECONDS = 0.02
+READY_SECONDS = 30.0
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[int]:
+    """A platform and its regions on loopback, ready; the first of their ports."""
+    port = _free_ports(len(REGIONS) + 1)
+    command = (sys.executable, "-m", "holdfast.cli.main", "dev", "--no-apply")
+    process = await asyncio.create_subprocess_exec(
+        *command, "--data", str(folder), "--port", str(port),
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        until = time.monotonic() + READY_SECONDS
+        while not all((folder / name / "ready.json").exists() for name in ("platform", *REGIONS)):
+            assert process.returncode is None, "holdfast dev ended early"
+            assert time.monotonic() < until, "holdfast dev is not ready"
+            await asyncio.sleep(LOOK_SECONDS)
+        yield port
+    finally:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+
+def _free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody has."""
+    for first in range(20_000, 60_000, 50):
+        with suppress(OSError):
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind((HOST, port))
+            return first
+    raise AssertionError("no free ports")
