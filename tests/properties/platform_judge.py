@@ -136,7 +136,12 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
         {(uid, one.region): (one.position, one.seen) for uid, many in state.observed.items() for one in many},
     )
     yield "summaries", world.summaries, {n: (s.position, s.at, s.summary) for n, s in state.summaries.items()}
-    yield "overflows", world.overflows, dict(state.overflows.items())
+    yield (
+        "overflows",
+        world.overflows,
+        {(uid, one.region): one for uid, many in state.overflows.items() for one in many},
+    )
+    yield "rebalances", world.rebalances, {n: (one.since, one.moved) for n, one in state.rebalances.items()}
     yield "grants", {k: grant_of(g) for k, g in world.grants.items()}, {
         (g.region, g.account): (
             g.uid, g.version, g.target, g.offered, g.ends, g.protected, g.acknowledged, g.settled, len(g.offers)

@@ -136,8 +136,10 @@ class World:
     observed: dict[tuple[int, str], tuple[int, Seen]] = field(default_factory=dict)
     #: By region: from which position it was said, when it was heard, and what.
     summaries: dict[str, tuple[int, int, Summary]] = field(default_factory=dict)
-    #: By assignment.
-    overflows: dict[int, Overflow] = field(default_factory=dict)
+    #: By workload and region.
+    overflows: dict[tuple[int, str], Overflow] = field(default_factory=dict)
+    #: By region: when its window began, and how many it offered back since.
+    rebalances: dict[str, tuple[int, int]] = field(default_factory=dict)
     policies: dict[int, PolicyStage] = field(default_factory=dict)
     validities: dict[tuple[str, str], int] = field(default_factory=dict)
     overrides: dict[int, Override] = field(default_factory=dict)
@@ -181,7 +183,6 @@ class World:
 def drop_assignment(world: World, uid: int) -> None:
     """It is gone, and with a region's last one of a workload what the region said of it."""
     gone = world.assignments.pop(uid)
-    world.overflows.pop(uid, None)
     if all(a.region != gone.region for a in world.assigned(gone.workload)):
         world.observed.pop((gone.workload, gone.region), None)
 

@@ -356,6 +356,8 @@ def forget(world: World, uid: int) -> None:
     del world.named[uid]
     for key in [key for key in world.rights if key[0] == uid]:
         drop_right(world, key)
+    for place in [place for place in world.overflows if place[0] == uid]:
+        del world.overflows[place]
 
 
 def drop_finalizer(world: World, uid: int, region: str, revision: int) -> None:

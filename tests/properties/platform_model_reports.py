@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.allotment import Stage
+from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.summary import Overflow
 from holdfast.core.platform import commands as c
 from tests.properties.platform_model import Case, World, need
@@ -44,15 +44,18 @@ def offer_back(world: World, command: c.OfferBack, case: Case) -> None:
     need_joined(world, assignment.region, case)
     count = sum(share.count for share in assignment.shares)
     need(0 < command.count <= count and len(command.message) <= 512, Code.MALFORMED)
-    need(assignment.stage is Stage.ACTIVE and not assignment.exclusive, Code.WRONG_PHASE)
-    settings = world.settings
-    recent = [o for o in world.overflows.values() if o.region == assignment.region]
-    moved = sum(o.moved for o in recent if o.at > case.at - settings.rebalance_window)
+    serves = assignment.stage is Stage.ACTIVE and assignment.purpose is Purpose.SERVING
+    need(serves and not assignment.exclusive, Code.WRONG_PHASE)
+    settings, region = world.settings, assignment.region
+    since, moved = world.rebalances.get(region, (0, 0))
+    if case.at >= since + settings.rebalance_window:
+        since, moved = case.at, 0
     need(moved < settings.rebalance_max, Code.TOO_EARLY)
     moving = min(command.count, settings.rebalance_max - moved)
-    known = world.overflows.get(assignment.uid)
+    known = world.overflows.get((assignment.workload, region))
     need(known is None or known.until <= case.at or known.most > count - moving, Code.ALREADY)
-    world.overflows[assignment.uid] = Overflow(
-        assignment=assignment.uid, workload=assignment.workload, region=assignment.region, most=count - moving,
-        moved=moving, at=case.at, until=case.at + settings.offer_life,
+    world.rebalances[region] = (since, moved + moving)
+    world.overflows[assignment.workload, region] = Overflow(
+        workload=assignment.workload, region=region, most=count - moving, moved=moving, window=since,
+        until=case.at + settings.offer_life,
     )  # fmt: skip

@@ -86,7 +86,8 @@ PLATFORM_TOLD: dict[str, Told] = {
     "rights": lambda key, row, _: [("workload", key[0]), ("region", row.region)],
     "observed": lambda uid, _row, _: [("observed", uid)],
     "summaries": lambda name, _row, _: [("summary", name)],
-    "overflows": lambda uid, row, _: [("assignment", uid), ("workload", row.workload)],
+    "overflows": lambda uid, _row, _: [("workload", uid)],
+    "rebalances": lambda name, _row, _: [("summary", name)],
     "validities": lambda key, row, _: [("validity", key), ("region", row.region)],
     "breaches": _of_platform_breach,
 }  # fmt: skip

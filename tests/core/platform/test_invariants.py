@@ -188,8 +188,8 @@ def hear_of_another_workload(state: PlatformState) -> None:
 
 
 def take_back_what_is_gone(state: PlatformState) -> None:
-    _, overflow = state.overflows.items()[0]
-    state.overflows.put(99, overflow)
+    _, overflows = state.overflows.items()[0]
+    state.overflows.put(99, overflows)
 
 
 def hear_from_the_grave(state: PlatformState) -> None:

@@ -12,7 +12,7 @@ from holdfast.core.ledger.house import Configure
 from holdfast.core.model.summary import Counted, Observation, Seen, Summary, Waiting
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT
-from tests.support.platform import ROOT, PlatformBench, a_workload, a_world, an_exclusive
+from tests.support.platform import ACME, ROOT, PlatformBench, a_workload, a_world, an_exclusive
 
 
 def seen(uid: int, serving: int = 1) -> Seen:
@@ -80,11 +80,22 @@ def test_with_its_last_assignment_goes_what_a_region_said() -> None:
     bench, web = serving_in_eu()
     tell(bench, 7, seen(web))
     (mine,) = bench.assignments(web)
-    bench.accept("region/eu", c.OfferBack(mine.uid, 1))
     bench.accept(ASSIGNMENT, c.EndAssignment(mine.uid))
     bench.accept("region/eu", c.RemoveAssignment(mine.uid))
-    assert (len(bench.state.observed), len(bench.state.overflows)) == (0, 0)
+    assert len(bench.state.observed) == 0
     bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 9, (seen(web),)))
+
+
+def test_what_was_offered_back_stays_known_though_the_assignment_is_gone_and_ends_with_the_workload() -> None:
+    """Were it forgotten, the region would be given the same again at once, and offer it back again, for ever."""
+    bench, web = serving_in_eu()
+    (mine,) = bench.assignments(web)
+    bench.accept("region/eu", c.OfferBack(mine.uid, 4))
+    bench.accept(ASSIGNMENT, c.EndAssignment(mine.uid))
+    bench.accept("region/eu", c.RemoveAssignment(mine.uid))
+    assert [(one.region, one.most) for one in bench.state.overflows[web]] == [("eu", 0)]
+    bench.accept(ACME, c.DeleteWorkload("acme", "web"))
+    assert len(bench.state.overflows) == 0
 
 
 def test_a_retired_region_is_not_quoted_any_more() -> None:
@@ -122,7 +133,7 @@ def test_what_a_region_cannot_place_it_offers_back_for_a_while() -> None:
     bench, web = serving_in_eu()
     (mine,) = bench.assignments(web)
     bench.accept("region/eu", c.OfferBack(mine.uid, 3, "no node has room"))
-    overflow = bench.state.overflows[mine.uid]
+    (overflow,) = bench.state.overflows[web]
     assert (overflow.most, overflow.moved) == (1, 3)
     assert overflow.until == bench.at + bench.state.facts.settings.offer_life
     bench.refuse(Code.ALREADY, "region/eu", c.OfferBack(mine.uid, 3))
@@ -137,10 +148,25 @@ def test_offers_are_bounded_in_each_window() -> None:
     first, second = bench.assignments(web)[0].uid, bench.assign(other, "eu", 3)
     bench.accept("region/eu", c.OfferBack(first, 2))
     bench.accept("region/eu", c.OfferBack(second, 3))
-    assert (bench.state.overflows[second].most, bench.state.overflows[second].moved) == (2, 1)
+    (overflow,) = bench.state.overflows[other]
+    assert (overflow.most, overflow.moved) == (2, 1)
     refused = bench.refuse(Code.TOO_EARLY, "region/eu", c.OfferBack(second, 3))
     bench.at = refused.facts["until"]
     bench.accept("region/eu", c.OfferBack(second, 3))
+
+
+def test_the_bound_of_a_window_holds_also_for_assignments_that_are_gone() -> None:
+    bench, _ = serving_in_eu()
+    bench.accept(ROOT, Configure(replace(bench.state.facts.settings, rebalance_max=4)))
+    for number in range(3):
+        uid = bench.assign(bench.put(a_workload(f"w{number}")), "eu", 2)
+        offered = c.OfferBack(uid, 2)
+        if number == 2:
+            bench.refuse(Code.TOO_EARLY, "region/eu", offered)
+            break
+        bench.accept("region/eu", offered)
+        bench.accept(ASSIGNMENT, c.EndAssignment(uid))
+        bench.accept("region/eu", c.RemoveAssignment(uid))
 
 
 @pytest.mark.parametrize("count", [0, -1, 5])

@@ -380,6 +380,18 @@ def test_when_an_offer_is_over_the_region_is_asked_again() -> None:
     assert story.says("eu", 3).run().counts() == {"eu": 3, "us": 3, "us2": 3}
 
 
+def test_a_region_that_offered_back_all_it_had_is_not_given_it_again_before_the_offer_ends() -> None:
+    story = Story(replicas=3).run()
+    story.bench.accept("region/eu", c.OfferBack(story.in_region("eu").uid, 1))
+    story.run()
+    ended = story.in_region("eu")
+    assert ended.stage is Stage.ENDED
+    story.bench.accept("region/eu", c.RemoveAssignment(ended.uid))
+    assert "eu" not in story.run().counts()
+    story.all_ready().bench.later(story.bench.state.facts.settings.offer_life)
+    assert story.run().counts()["eu"] == 1
+
+
 def test_what_nobody_else_may_have_stays_where_it_was_offered_back() -> None:
     story = Story(replicas=3, regions=("eu",)).run().says("eu", 1)
     story.bench.accept("region/eu", c.OfferBack(story.in_region("eu").uid, 2))

@@ -321,11 +321,11 @@ async def a_crowded_region(world: LinkWorld, code: str) -> tuple[Acting, int, in
 
 def test_what_waits_for_room_for_long_is_offered_back_once_in_a_window() -> None:
     async def story(world: LinkWorld) -> None:
-        act, _, uid = await a_crowded_region(world, "capacity")
+        act, web, _ = await a_crowded_region(world, "capacity")
         await world.clock.sleep(29_000)
-        assert uid not in act.platform.state.overflows
-        await act.soon(lambda: uid in act.platform.state.overflows, 3_000)
-        overflow = act.platform.state.overflows[uid]
+        assert web not in act.platform.state.overflows
+        await act.soon(lambda: web in act.platform.state.overflows, 3_000)
+        (overflow,) = act.platform.state.overflows[web]
         assert (overflow.most, overflow.moved) == (1, 3)
         await world.clock.sleep(50_000)
         assert len(sent(act, p.OfferBack)) == 1
@@ -361,18 +361,18 @@ def test_identities_are_not_offered_back() -> None:
 def test_an_offer_that_comes_too_early_is_made_again_when_it_is_not() -> None:
     async def story(world: LinkWorld) -> None:
         act = await acting(world)
-        uids = []
+        uids, webs = [], []
         for number in range(2):
-            web = await act.put(a_workload(f"w{number}", replicas=100, template=a_template(1, str(number))))
-            uids.append(await act.assign(web, 100))
+            webs.append(await act.put(a_workload(f"w{number}", replicas=100, template=a_template(1, str(number)))))
+            uids.append(await act.assign(webs[-1], 100))
         for uid in uids:
             await act.open(uid, *range(100))
             await act.wait_in_vain(uid)
-        await act.soon(lambda: uids[0] in act.platform.state.overflows, 40_000)
+        await act.soon(lambda: webs[0] in act.platform.state.overflows, 40_000)
         await world.clock.sleep(5_000)
         assert act.counted("link_words_refused", code="too-early") == 1
-        assert uids[1] not in act.platform.state.overflows
-        await act.soon(lambda: uids[1] in act.platform.state.overflows, 70_000)
+        assert webs[1] not in act.platform.state.overflows
+        await act.soon(lambda: webs[1] in act.platform.state.overflows, 70_000)
 
     linked(story)
 

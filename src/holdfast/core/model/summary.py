@@ -96,15 +96,25 @@ class Summarised(Row, frozen=True):
 
 
 class Overflow(Row, frozen=True):
-    """What a region could not place and has offered back: until `until` it takes at most `most` of that assignment."""
+    """What a region could not place and has offered back: until `until` it takes at most `most` of that workload.
 
-    assignment: Revision
+    `window` is when the window began in which that counts as moved.
+    """
+
     workload: Revision
     region: str
     most: int
     moved: int
-    at: Instant
+    window: Instant
     until: Instant
+
+
+class Rebalance(Row, frozen=True):
+    """How many replicas a region has offered back since its present window began."""
+
+    region: str
+    since: Instant
+    moved: int
 
 
 def capacity_of(summary: Summary) -> Resources:

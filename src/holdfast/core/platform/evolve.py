@@ -22,7 +22,7 @@ from holdfast.core.model.resources import NOTHING, subtract
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import events as e
-from holdfast.core.platform.observed import APPLY_OBSERVED, forget_assignment
+from holdfast.core.platform.observed import APPLY_OBSERVED, forget_word
 from holdfast.core.platform.state import (
     TABLE_OF,
     PlatformState,
@@ -97,6 +97,7 @@ def workloads_removed(state: PlatformState, event: e.WorkloadsRemoved, stamp: St
         state.templates_of.drop(one.workload)
         _unindex_workload(state, one.workload)
         state.workloads.drop(one.workload)
+        state.overflows.drop(one.workload)
 
 
 def _unindex_workload(state: PlatformState, uid: Revision) -> None:
@@ -155,7 +156,7 @@ def assignments_removed(state: PlatformState, event: e.AssignmentsRemoved, stamp
     for one in event.assignments:
         _unindex_assignment(state, one.assignment)
         state.assignments.drop(one.assignment)
-        forget_assignment(state, one.assignment, one.workload, one.region)
+        forget_word(state, one.workload, one.region)
 
 
 def _unindex_assignment(state: PlatformState, uid: Revision) -> None:

@@ -89,7 +89,7 @@ class Nearby(Near[PlatformState]):
         self.draw("workloads", uids)
         self.draw("templates_of", uids)
         self.draw("observed", uids)
-        self.draw("overflows", self.keys("assignments"))
+        self.draw("overflows", uids)
         for uid in uids:
             self.draw("assignments", self.before.assignments_of.get(uid) or ())
         for uid, _, new in self.change.rows("workloads"):

@@ -67,10 +67,13 @@ def observed(at: Places) -> Found:
             yield f"regions {names} have said something of workload {uid}, and {sorted(held)} hold it"
         if any(one.seen.workload != uid for one in observations):
             yield f"what is said of workload {uid} is of another"
-    for uid, overflow in at.rows("overflows"):
-        assignment = state.assignments.get(uid)
-        if assignment is None or (overflow.assignment, overflow.region) != (uid, assignment.region):
-            yield f"something of assignment {uid} was offered back, which is not there"
+    for uid, overflows in at.rows("overflows"):
+        names = [one.region for one in overflows]
+        if uid not in state.workloads or names != sorted({*names}) or any(one.workload != uid for one in overflows):
+            yield f"something of workload {uid} was offered back by {names}"
+    for name, rebalance in at.rows("rebalances"):
+        if name != rebalance.region or rebalance.moved <= 0:
+            yield f"region {name} has offered back {rebalance.moved}"
     for name, told in at.rows("summaries"):
         if name != told.region or name not in state.regions or _is_retired(state, name):
             yield f"there is a summary of region {name}, which does not speak"

@@ -139,7 +139,7 @@ KEYS: Mapping[type, KeysOf] = {
         for a in event.assignments
         for key in (*_assignment(a.assignment, a.workload, a.tenant, a.region), (OBSERVED, a.workload))
     ),
-    e.OfferedBack: lambda event, _: ((ASSIGNMENT, event.overflow.assignment), (WORKLOAD, event.overflow.workload)),
+    e.OfferedBack: lambda event, _: ((WORKLOAD, event.overflow.workload), (SUMMARY, event.overflow.region)),
     e.GrantStored: lambda event, _: _grant(grant_key(event.grant.region, event.grant.account)),
     e.GrantsRemoved: lambda event, _: _once(key for one in event.grants for key in _grant(one)),
     e.RightGranted: lambda event, _: ((WORKLOAD, event.workload), (REGION, event.region)),

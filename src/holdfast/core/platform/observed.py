@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.model.shapes import Revision
-from holdfast.core.model.summary import Observation, Summarised
+from holdfast.core.model.summary import Observation, Rebalance, Summarised
 from holdfast.core.platform import events as e
 from holdfast.core.platform.state import PlatformState, assignments_of
 
@@ -21,12 +21,16 @@ def region_reported(state: PlatformState, event: e.RegionReported, stamp: Stamp)
 
 
 def offered_back(state: PlatformState, event: e.OfferedBack, stamp: Stamp) -> None:
-    state.overflows.put(event.overflow.assignment, event.overflow)
+    overflow = event.overflow
+    others = [one for one in state.overflows.get(overflow.workload) or () if one.region != overflow.region]
+    state.overflows.put(overflow.workload, tuple(sorted((*others, overflow), key=lambda one: one.region)))
+    known = state.rebalances.get(overflow.region)
+    before = known.moved if known is not None and known.since == overflow.window else 0
+    state.rebalances.put(overflow.region, Rebalance(overflow.region, overflow.window, before + overflow.moved))
 
 
-def forget_assignment(state: PlatformState, uid: Revision, workload: Revision, region: str) -> None:
-    """An assignment is no more: neither is what was offered back of it, nor, with the region's last, what it said."""
-    state.overflows.drop(uid)
+def forget_word(state: PlatformState, workload: Revision, region: str) -> None:
+    """An assignment is no more; with the region's last one of a workload, neither is what it said of it."""
     if any(assignment.region == region for assignment in assignments_of(state, workload)):
         return
     left = tuple(one for one in state.observed.get(workload) or () if one.region != region)

@@ -4,14 +4,14 @@ The one idea: whoever knows more wins. A report is as of a position in the regio
 workload, and of the region as a whole, what was said from the furthest position stands, in whatever order and however
 often reports arrive. It is a hint for controllers and people: nothing is authorised by it.
 
-    Report ──▶ observed[workload] · summaries[region]         OfferBack ──▶ overflows[assignment], until it ends
+    Report ──▶ observed[workload] · summaries[region]         OfferBack ──▶ overflows[workload, region], until it ends
 """
 
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.allotment import Assignment, Purpose, Stage
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.summary import Observation, Overflow, Seen, Summary
 from holdfast.core.platform.checks import malformed
@@ -19,7 +19,7 @@ from holdfast.core.platform.commands import OfferBack, Report
 from holdfast.core.platform.events import OfferedBack, RegionReported
 from holdfast.core.platform.objects import already
 from holdfast.core.platform.senders import refuse_unjoined
-from holdfast.core.platform.state import PlatformState, assignments_of
+from holdfast.core.platform.state import PlatformState, assignments_of, overflow_of
 
 #: How much one report may say.
 SEEN_MAX = 1_000
@@ -90,31 +90,29 @@ def offer_back(state: PlatformState, command: OfferBack, case: Case) -> Accepted
     refused = refuse_unjoined(state, assignment.region, case) or _refuse_offer(assignment, command)
     if refused is not None:
         return refused
-    settings = state.facts.settings
-    since = case.at - settings.rebalance_window
-    region = assignment.region
-    recent = [one for _, one in state.overflows.items() if one.region == region and one.at > since]
-    left = settings.rebalance_max - sum(one.moved for one in recent)
+    settings, region = state.facts.settings, assignment.region
+    known = state.rebalances.get(region)
+    goes_on = known is not None and case.at < known.since + settings.rebalance_window
+    window, used = (known.since, known.moved) if known is not None and goes_on else (case.at, 0)
+    left = settings.rebalance_max - used
     if left <= 0:
-        until = min(one.at for one in recent) + settings.rebalance_window
-        facts = {"region": region, "most": settings.rebalance_max, "until": until}
-        return Refused(Code.TOO_EARLY, f"region {region} has offered back {settings.rebalance_max} lately", facts)
+        facts = {"region": region, "most": settings.rebalance_max, "until": window + settings.rebalance_window}
+        return Refused(Code.TOO_EARLY, f"region {region} has offered back {used} lately", facts)
     moved = min(command.count, left)
     most = sum(share.count for share in assignment.shares) - moved
-    known = state.overflows.get(assignment.uid)
-    if known is not None and known.until > case.at and known.most <= most:
-        return already(f"overflow/{assignment.uid}", assignment.revision)
-    overflow = Overflow(
-        assignment.uid, assignment.workload, region, most, moved, case.at, case.at + settings.offer_life
-    )
-    return Accepted((OfferedBack(overflow),))
+    before = overflow_of(state, assignment.workload, region)
+    if before is not None and before.until > case.at and before.most <= most:
+        return already(f"overflow/{assignment.workload}/{region}", assignment.revision)
+    until = case.at + settings.offer_life
+    return Accepted((OfferedBack(Overflow(assignment.workload, region, most, moved, window, until)),))
 
 
 def _refuse_offer(assignment: Assignment, command: OfferBack) -> Refused | None:
     count = sum(share.count for share in assignment.shares)
     if not 0 < command.count <= count or len(command.message) > MESSAGE_MAX:
         return malformed(f"between 1 and {count} replicas, and a short message", count=command.count)
-    if assignment.stage is not Stage.ACTIVE or assignment.exclusive:
+    serves = assignment.stage is Stage.ACTIVE and assignment.purpose is Purpose.SERVING
+    if not serves or assignment.exclusive:
         facts = {"assignment": assignment.uid, "stage": assignment.stage.value, "exclusive": assignment.exclusive}
-        return Refused(Code.WRONG_PHASE, "only active work without identities is offered back", facts)
+        return Refused(Code.WRONG_PHASE, "only work that serves and has no identities is offered back", facts)
     return None

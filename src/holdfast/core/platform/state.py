@@ -15,7 +15,7 @@ from holdfast.core.model.control import SchedulerPolicy, Validity
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.resources import NOTHING, Resources, add, times
 from holdfast.core.model.shapes import Revision, SlotKey
-from holdfast.core.model.summary import Observation, Overflow, Summarised
+from holdfast.core.model.summary import Observation, Overflow, Rebalance, Summarised
 from holdfast.core.model.tenancy import PriorityClass, Quota, Tenant, Token
 from holdfast.core.model.topology import NodePool, Region
 from holdfast.core.model.workload import Template, Workload
@@ -60,7 +60,8 @@ class PlatformState(LedgerState):
         TableSpec("rights", tuple[int, int], RightHeld, MANY),
         TableSpec("observed", int, tuple[Observation, ...], MANY),
         TableSpec("summaries", str, Summarised),
-        TableSpec("overflows", int, Overflow),
+        TableSpec("overflows", int, tuple[Overflow, ...]),
+        TableSpec("rebalances", str, Rebalance),
         TableSpec("policies", int, SchedulerPolicy),
         TableSpec("validities", str, Validity),
         TableSpec("breaches", tuple[str, str], Breach),
@@ -98,8 +99,10 @@ class PlatformState(LedgerState):
     observed: Table[Revision, tuple[Observation, ...]]
     #: By region.
     summaries: Table[str, Summarised]
-    #: By assignment: what its region could not place.
-    overflows: Table[Revision, Overflow]
+    #: By workload: what regions could not place, by region, also once their assignments are gone.
+    overflows: Table[Revision, tuple[Overflow, ...]]
+    #: By region.
+    rebalances: Table[str, Rebalance]
     policies: Table[Revision, SchedulerPolicy]
     #: By `region|scope`.
     validities: Table[str, Validity]
@@ -218,6 +221,11 @@ def name_key(tenant: str, name: str) -> str:
 def grant_key(region: str, account: str) -> str:
     """The key of the one grant of an account to a region."""
     return f"{region}|{account}"
+
+
+def overflow_of(state: PlatformState, workload: Revision, region: str) -> Overflow | None:
+    """What a region has offered back of a workload, now or earlier."""
+    return next((one for one in state.overflows.get(workload) or () if one.region == region), None)
 
 
 def charge_key(account: str, region: str) -> str:

@@ -18,7 +18,7 @@ from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.model.workload import Workload, WorkloadSpec
 from holdfast.core.platform.breaches import RESIDENCY, is_near, may_hold
 from holdfast.core.platform.fitting import could_hold, room_for
-from holdfast.core.platform.state import PlatformState
+from holdfast.core.platform.state import PlatformState, overflow_of
 from holdfast.core.reconcilers.splitting import Place, is_settled, target, turns
 
 OVER_GRANT = Code.OVER_GRANT.value
@@ -93,7 +93,7 @@ def sites_of(
             site = _site(spec, region, old, seen.get(name), allowed=allowed, weight=weight)
             site.place.turn = (index - first) % len(known)
             found.all.append(site)
-            _strain(state, site, found.again, now)
+            _strain(state, uid, site, found.again, now)
     _force(state, uid, found, spec, now)
     return found
 
@@ -124,9 +124,9 @@ def _rank(spec: WorkloadSpec, region: Region) -> int:
     return sum(known.get(rule.client, rule.target + 1) > rule.target for rule in targets)
 
 
-def _strain(state: PlatformState, site: Site, again: list[Instant], now: Instant) -> None:
+def _strain(state: PlatformState, uid: int, site: Site, again: list[Instant], now: Instant) -> None:
     """What it has offered back it does not take, for a while."""
-    overflow = state.overflows.get(site.old.uid) if site.old is not None else None
+    overflow = overflow_of(state, uid, site.region.meta.name)
     if overflow is not None and now < overflow.until:
         place = site.place
         place.strained = True

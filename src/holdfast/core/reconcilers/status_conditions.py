@@ -15,7 +15,7 @@ from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.fitting import Fit, fits, fits_condition, places
-from holdfast.core.platform.state import PlatformState, assignments_of
+from holdfast.core.platform.state import PlatformState
 from holdfast.core.reconcilers.status_sums import Held, Standing
 
 ASSIGNED, PLACED, AVAILABLE = "Assigned", "Placed", "Available"
@@ -94,7 +94,7 @@ def _assigned(state: PlatformState, workload: Workload, standing: Standing) -> F
     fit = fits(state, workload)
     if fit.status is Truth.FALSE:
         return _false(fit.reason, _short(f"{share}: {fit.message}"))
-    full = [one.region for one in assignments_of(state, workload.meta.uid) if one.uid in state.overflows]
+    full = [one.region for one in state.overflows.get(workload.meta.uid) or () if one.until > state.facts.at]
     if full:
         return _false(Reason.WAITING_FOR_ROOM, _short(f"{share}: no room for more in {', '.join(full)}"))
     return _false(Reason.WAITING_FOR_REGION, _short("; ".join([share, *ill])))

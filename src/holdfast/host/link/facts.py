@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import Token
-from holdfast.core.model.allotment import ACTIVE, Assignment, Stage
+from holdfast.core.model.allotment import ACTIVE, RECOVERY, Assignment, Stage
 from holdfast.core.model.placement import SchedulingRequest
 from holdfast.core.model.resources import greatest
 from holdfast.core.model.shapes import Instant, Revision
@@ -113,7 +113,7 @@ def is_released(state: RegionState, assignment: Assignment) -> bool:
 
 def waiting_for_room(state: RegionState, assignment: Assignment) -> list[SchedulingRequest]:
     """Requests of an assignment that other regions could serve, and that wait for room here."""
-    if assignment.stage is not ACTIVE or assignment.exclusive:
+    if assignment.stage is not ACTIVE or assignment.exclusive or assignment.purpose is RECOVERY:
         return []
     return [one for one in state.requests.get(assignment.uid) or () if why(one) in ROOM]
 
