@@ -146,6 +146,14 @@ def test_leased_rights_of_a_lost_region_move_by_themselves_at_a_time() -> None:
     assert found(bench, "right") == []
 
 
+def test_leased_rights_of_work_that_recovers_wait_for_failover() -> None:
+    bench = a_world()
+    bench.hold(bench.put(an_exclusive(leased=True, budget="reserve")), "eu", 0)
+    bench.lose("eu")
+    (one,) = found(bench, "right")
+    assert (one.waits_for, one.todo) == ("failover, once the leases of region eu have run out", "")
+
+
 # Grants
 
 

@@ -66,6 +66,13 @@ class Code(StrEnum):
     TOMBSTONED = "tombstoned"
 
 
+#: Why something is not placed that another place might not say: there is no room for it here.
+NO_ROOM = (
+    Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART, Code.PROTECTED, Code.LABELS, Code.TAINT,
+    Code.TENANCY, Code.NODE_UNAVAILABLE,
+)  # fmt: skip
+
+
 class Refused(Struct, frozen=True):
     """Nothing has changed. The facts say which object, what was seen, and what to wait for."""
 

@@ -93,6 +93,13 @@ def format_memory(mib: int) -> str:
     return f"{mib}Mi"
 
 
+def format_amount(resource: str, amount: int) -> str:
+    """An amount of a resource, in the unit that people use for it."""
+    if resource in ("cpu", "gpu"):
+        return format_cpu(amount)
+    return format_memory(amount) if resource in ("memory", "disk") else str(amount)
+
+
 def format_duration(milliseconds: int) -> str:
     """The shortest text that `parse_duration` reads back."""
     parts = []

@@ -45,4 +45,4 @@ def of_breach(breach: Breach, subject: str, tenant: str, now: Instant, region: s
 
 def in_order(found: Iterable[Repair]) -> list[Repair]:
     """What is overdue first, then what waits longest; what has no time comes last."""
-    return sorted(found, key=lambda one: (not one.overdue, not one.since, one.since, one.what, one.key))
+    return sorted(found, key=lambda one: (not one.overdue, not one.since, one.since, one.what, one.key, one.owner))

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.core.model.meta import Condition, Reason, Truth
-from holdfast.core.model.quantity import format_cpu, format_memory
+from holdfast.core.model.quantity import format_amount
 from holdfast.core.model.resources import NOTHING, Resources, amount_of, lacking
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.summary import Nodes, Summary
-from holdfast.core.model.topology import RegionHealth
-from holdfast.core.model.workload import Template, Workload, tolerates
+from holdfast.core.model.topology import Region, RegionHealth
+from holdfast.core.model.workload import Template, Workload, WorkloadSpec, tolerates
 from holdfast.core.platform.breaches import is_near, may_hold
 from holdfast.core.platform.state import PlatformState
 
@@ -100,14 +100,13 @@ def fits_condition(state: PlatformState, workload: Workload, at: Instant) -> Con
 
 def places(state: PlatformState, workload: Workload) -> list[str]:
     """The regions that have joined, are not retired, and where the workload may be."""
-    return [
-        name
-        for name, region in state.regions.items()
-        if region.status.log_id
-        and region.status.health is not RegionHealth.RETIRED
-        and may_hold(workload.spec, region)
-        and is_near(workload.spec, region)
-    ]
+    return [name for name, region in state.regions.items() if allows(workload.spec, region)]
+
+
+def allows(spec: WorkloadSpec, region: Region) -> bool:
+    """Whether the region is there and rules let it hold the workload."""
+    is_there = bool(region.status.log_id) and region.status.health is not RegionHealth.RETIRED
+    return is_there and may_hold(spec, region) and is_near(spec, region)
 
 
 def _covers(pieces: tuple[Resources, ...], need: Resources) -> bool:
@@ -163,14 +162,6 @@ def _too_small(piece: Resources, need: Resources, region: str) -> Miss:
         if wanted > there:
             short.append((wanted * 1000 // max(there, 1), name))
     over, name = max(short)
-    asked, has = _shown(amount_of(need, name), name), _shown(amount_of(piece, name), name)
+    asked, there = format_amount(name, amount_of(need, name)), amount_of(piece, name)
+    has = format_amount(name, there) if there else "none"
     return Miss(0, over, f"needs {asked} {name}; the largest node of {region} has {has}")
-
-
-def _shown(amount: int, name: str) -> str:
-    """An amount as people write it."""
-    if not amount:
-        return "none"
-    if name in ("cpu", "gpu"):
-        return format_cpu(amount)
-    return format_memory(amount) if name in ("memory", "disk") else str(amount)

@@ -100,6 +100,8 @@ def _lost(state: PlatformState, workload: Workload, rights: Sequence[RightHeld],
     if workload.spec.failover is Failover.LEASED:
         lapsed = max(lapsed_at(state, right, status.since) for right in rights)
         waits_for, todo = f"the leases of region {region} to run out", "nothing: they move by themselves then"
+        if workload.spec.recovery.budget:  # the assignment controller leaves these to recovery
+            waits_for, todo = f"failover, once the leases of region {region} have run out", ""
     return Repair(
         what="right",
         key=f"workload/{meta.tenant}/{meta.name}/{_listed([right.ordinal for right in rights])}",

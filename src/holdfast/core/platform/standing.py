@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holdfast.core.model.quantity import format_cpu, format_memory
+from holdfast.core.model.quantity import format_amount
 from holdfast.core.model.resources import NOTHING, Resources, add, amount_of, exceeded, names_in, times, total
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.summary import Summary, capacity_of
@@ -168,9 +168,7 @@ def _one(amounts: Resources, name: str) -> str:
 
 def words(name: str, amount: int) -> str:
     """An amount of a resource as people say it: `2 cpu`, `500m cpu`, `4Gi memory`."""
-    if name in ("cpu", "gpu"):
-        return f"{format_cpu(amount)} {name}"
-    return f"{format_memory(amount) if name in ('memory', 'disk') else amount} {name}"
+    return f"{format_amount(name, amount)} {name}"
 
 
 def _listed(parts: Sequence[str]) -> str:

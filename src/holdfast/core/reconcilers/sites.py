@@ -16,8 +16,8 @@ from holdfast.core.model.shapes import Instant
 from holdfast.core.model.summary import Seen
 from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.model.workload import Workload, WorkloadSpec
-from holdfast.core.platform.breaches import RESIDENCY, is_near, may_hold
-from holdfast.core.platform.fitting import could_hold, room_for
+from holdfast.core.platform.breaches import RESIDENCY, may_hold
+from holdfast.core.platform.fitting import allows, could_hold, room_for
 from holdfast.core.platform.state import PlatformState, overflow_of
 from holdfast.core.reconcilers.splitting import Place, is_settled, target, turns
 
@@ -66,13 +66,6 @@ class Sites(Struct):
     def counting(self) -> list[Site]:
         """Those that make up what is wanted."""
         return [site for site in self.all if site.counts]
-
-
-def allows(spec: WorkloadSpec, region: Region) -> bool:
-    """Whether the region is there and rules let it hold the workload."""
-    status = region.status
-    there = bool(status.log_id) and status.health is not RegionHealth.RETIRED
-    return there and may_hold(spec, region) and is_near(spec, region)
 
 
 def sites_of(

@@ -10,7 +10,7 @@ Each says the gravest reason that it knows, in few words: every change of them i
 
 from __future__ import annotations
 
-from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.answers import NO_ROOM, Code
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Workload
@@ -22,14 +22,10 @@ ASSIGNED, PLACED, AVAILABLE = "Assigned", "Placed", "Available"
 #: So much of what a region says is repeated.
 MESSAGE_MAX = 160
 
-_ROOM = (
-    Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART, Code.PROTECTED, Code.LABELS, Code.TAINT,
-    Code.TENANCY, Code.NODE_UNAVAILABLE,
-)  # fmt: skip
 #: What a reason from below is called here. A code that is a reason itself stays what it is.
 REASONS: dict[str, Reason] = {
     **dict.fromkeys((Code.OVER_GRANT.value, Code.GRANT_ENDED.value), Reason.WAITING_FOR_QUOTA),
-    **{code.value: Reason.WAITING_FOR_ROOM for code in _ROOM},
+    **{code.value: Reason.WAITING_FOR_ROOM for code in NO_ROOM},
     Code.PAUSED.value: Reason.OVERRIDDEN,
     Code.POLICY.value: Reason.STALE_VIEW,
     Code.STALE.value: Reason.STALE_VIEW,

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.answers import NO_ROOM
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import Token
 from holdfast.core.model.allotment import ACTIVE, RECOVERY, Assignment, Stage
@@ -39,14 +39,6 @@ SEEN_BYTES = 128 << 10
 
 #: So many names are looked at in one bit.
 BIT = 2_000
-
-#: Reasons that another region may not have: here there is no room for it.
-ROOM = frozenset(
-    (
-        Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART, Code.PROTECTED, Code.LABELS, Code.TAINT,
-        Code.TENANCY, Code.NODE_UNAVAILABLE,
-    )
-)  # fmt: skip
 
 
 class Word(Struct, frozen=True):
@@ -115,7 +107,7 @@ def waiting_for_room(state: RegionState, assignment: Assignment) -> list[Schedul
     """Requests of an assignment that other regions could serve, and that wait for room here."""
     if assignment.stage is not ACTIVE or assignment.exclusive or assignment.purpose is RECOVERY:
         return []
-    return [one for one in state.requests.get(assignment.uid) or () if why(one) in ROOM]
+    return [one for one in state.requests.get(assignment.uid) or () if why(one) in NO_ROOM]
 
 
 def offered_back(state: RegionState, uid: Revision, now: Instant, told: dict[Name, Any]) -> Word | None:

@@ -70,11 +70,6 @@ class Platform(Struct, frozen=True):
     credentials: Callable[[], Pairs] = tuple
 
 
-def joining(region: str, log_id: str, address: str) -> JoinRegion:
-    """The command that joins."""
-    return JoinRegion(region, log_id, address)
-
-
 class Speaker:
     """One life of a region's link. `now` is the region's ledger time."""
 
@@ -126,7 +121,7 @@ class Speaker:
 
     async def join(self, log_id: str) -> Answered:
         """Speak for the region with its log, from now on, in this session."""
-        return await self.send(joining(self.region, log_id, self._platform.address))
+        return await self.send(JoinRegion(self.region, log_id, self._platform.address))
 
     async def send(self, command: Any) -> Answered:
         """Send a command until it is judged: `landed` or `refused`. Raises when the session or everything is over."""
