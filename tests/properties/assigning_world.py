@@ -17,7 +17,7 @@ from holdfast.core.model.workload import Workload
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT
 from holdfast.core.reconcilers.assignment import Assignments
-from tests.support.platform import PlatformBench, a_world, cpu
+from tests.support.platform import DIGEST, PlatformBench, a_world, cpu
 
 REGIONS = ("eu", "us", "us2")
 #: So many looks in a row may have something to say before all is said.
@@ -92,7 +92,8 @@ class Assigned:
         mine = [one for one in self.bench.assignments(self.uid) if one.region == name]
         self.regions[name].hear(mine)
         self._say(
-            name, c.Acknowledge(name, f"log-{name}", self._next(), revision(self.bench.state.facts.seq, INDEX_MAX))
+            name,
+            c.Acknowledge(name, f"log-{name}", self._next(), revision(self.bench.state.facts.seq, INDEX_MAX), DIGEST),
         )
 
     def report(self, name: str, *, unpaid: bool = False) -> None:

@@ -165,7 +165,7 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
 def standing_of(status: RegionStatus) -> model.Standing:
     return model.Standing(
         status.since, status.health, status.log_id, status.position, status.cursor, status.heard_at, status.session,
-        list(status.tombstones), status.address,
+        list(status.tombstones), status.address, status.digest,
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from tests.properties.platform_intents import (
     region,
 )
 from tests.properties.platform_program import Program
-from tests.support.platform import HOUR, ROOT, a_quota, a_template, a_tenant, a_workload, cpu
+from tests.support.platform import DIGEST, HOUR, ROOT, a_quota, a_template, a_tenant, a_workload, cpu
 
 ACTORS = ("ledger", "controller/grant", "controller/other", ROOT, HELPER, "person/nobody", "tenant/acme", "region/eu",
           "region/us", "region/other", "agent/n1", "stranger")  # fmt: skip
@@ -71,7 +71,7 @@ def numbers(p: Program) -> None:
         standing = p.world.standing.get(where)
         position = standing.position + 1 if standing else 1
         log = standing.log if standing else ""
-        p.send(f"region/{where}", c.Acknowledge(where, log, position, p.world.seq << 20), sequence=number)
+        p.send(f"region/{where}", c.Acknowledge(where, log, position, p.world.seq << 20, DIGEST), sequence=number)
 
 
 def ended_session(p: Program) -> None:

@@ -75,6 +75,7 @@ class Standing:
     session: int = 0
     tombstones: list[str] = field(default_factory=list)
     address: str = ""
+    digest: str = ""
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
@@ -101,7 +103,7 @@ def join_region(world: World, command: c.JoinRegion, case: Case) -> None:
         need(standing.session != case.session or standing.address != command.address, Code.ALREADY)
     else:
         need(command.log_id not in others, Code.EXISTS)
-        standing.log, standing.position, standing.cursor = command.log_id, 0, 0
+        standing.log, standing.position, standing.cursor, standing.digest = command.log_id, 0, 0, ""
         if standing.health is H.RETIRED:
             standing.health, standing.since = H.HEALTHY, case.at
     standing.session, standing.heard, standing.address = case.session, case.at, command.address
@@ -115,9 +117,11 @@ def acknowledge(world: World, command: c.Acknowledge, case: Case) -> None:
     need(standing.log in ("", command.log_id), Code.DIVERGED)
     need_joined(world, command.region, case)
     need(command.cursor >> 20 <= world.seq, Code.MALFORMED)
+    need(re.fullmatch("[0-9a-f]{16}", command.digest), Code.MALFORMED)
     need(command.position > standing.position, Code.ALREADY)
     need(command.cursor >= standing.cursor, Code.CONTRADICTORY)
     standing.position, standing.cursor, standing.heard = command.position, command.cursor, case.at
+    standing.digest = command.digest
 
 
 def judge_region(world: World, command: c.JudgeRegion, case: Case) -> None:

@@ -33,7 +33,7 @@ from holdfast.core.reconcilers.grants import Grants
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.charging import charged
-from tests.support.platform import PlatformBench, a_quota, a_workload, a_world
+from tests.support.platform import DIGEST, PlatformBench, a_quota, a_workload, a_world
 from tests.support.region import LINK, REPLICA, SCHEDULER, RegionBench, a_template
 
 ACCOUNT = "quota/acme"
@@ -263,7 +263,7 @@ class Between(RuleBasedStateMachine):
         self.bench.later(1)
         if health is RegionHealth.LOST:
             status = self.bench.state.regions[name].status
-            heard = p.Acknowledge(name, f"log-{name}", status.position + 1, status.cursor)
+            heard = p.Acknowledge(name, f"log-{name}", status.position + 1, status.cursor, DIGEST)
             self.bench.accept(f"region/{name}", heard)
         self.bench.accept(REGION_HEALTH, p.JudgeRegion(name, RegionHealth.HEALTHY, "heard again"))
 

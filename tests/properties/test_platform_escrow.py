@@ -14,7 +14,7 @@ from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import GRANT, REGION_HEALTH
-from tests.support.platform import HOUR, ROOT, PlatformBench, a_quota, a_world, cpu
+from tests.support.platform import DIGEST, HOUR, ROOT, PlatformBench, a_quota, a_world, cpu
 
 REGIONS = st.sampled_from(["eu", "us", "us2"])
 AMOUNTS = st.integers(0, 20)
@@ -104,7 +104,7 @@ class Escrow(RuleBasedStateMachine):
         if status.health is RegionHealth.LOST:
             self.bench.later(1)
             actor, position = f"region/{name}", status.position + 1
-            self.bench.accept(actor, c.Acknowledge(name, self.logs[name], position, status.cursor))
+            self.bench.accept(actor, c.Acknowledge(name, self.logs[name], position, status.cursor, DIGEST))
             self.bench.accept(REGION_HEALTH, c.JudgeRegion(name, RegionHealth.HEALTHY, "heard"))
 
     @rule(name=REGIONS)

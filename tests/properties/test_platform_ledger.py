@@ -25,6 +25,7 @@ from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, FAILOVER, GRANT, REGION_HEALTH, STATUS
 from tests.support.platform import (
+    DIGEST,
     HOUR,
     ROOT,
     PlatformBench,
@@ -178,7 +179,7 @@ def report(bench: PlatformBench, which: int, bound: int) -> Sent:
 
 def acknowledge(bench: PlatformBench, region: str) -> Sent:
     status = bench.state.regions[region].status
-    command = c.Acknowledge(region, status.log_id or f"log-{region}", status.position + 1, status.cursor)
+    command = c.Acknowledge(region, status.log_id or f"log-{region}", status.position + 1, status.cursor, DIGEST)
     return f"region/{region}", command
 
 

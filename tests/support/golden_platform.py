@@ -23,6 +23,7 @@ from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import FAILOVER, STATUS
 from tests.support.platform import (
+    DIGEST,
     HOUR,
     ROOT,
     SECOND,
@@ -91,7 +92,7 @@ def _want(bench: PlatformBench) -> tuple[int, int]:
     bench.hold(db, "eu", 0, 1)
     progress = Condition(type="Progressing", status=Truth.TRUE, reason=Reason.PROGRESSING, message="two are up")
     bench.accept(STATUS, c.ReportStatus(web, 1, 4, 3, 2, (progress,)))
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 5, revision(bench.state.facts.seq)))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 5, revision(bench.state.facts.seq), DIGEST))
     bench.tell("eu", web, free=cpu(3_000))
     bench.accept("region/eu", c.OfferBack(bench.assignments(web)[0].uid, 1, "no node has room"))
     return web, db
@@ -129,7 +130,7 @@ def _recover(bench: PlatformBench, web: int, db: int) -> None:
     bench.accept(FAILOVER, c.GrantRight(db, 0, "us"))
     bench.accept(ROOT, c.AttestRight(db, 1, "eu", "its rack has no power"))
     bench.later(SECOND)
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 6, revision(bench.state.facts.seq)))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 6, revision(bench.state.facts.seq), DIGEST))
     bench.judge("eu", RegionHealth.HEALTHY)
     bench.release(db, "us", 0)
     serving = next(a.uid for a in bench.assignments(web) if a.region == "us" and a.purpose is Purpose.SERVING)

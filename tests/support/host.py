@@ -20,7 +20,7 @@ from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from holdfast.host.ledger import Identity, Ledger, Role
 from holdfast.host.snapshots import Keeping
-from holdfast.host.store import Store
+from holdfast.host.store import Head, Store, Written
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.memory import MemoryStore
 from tests.support.region import CLASSES, LINK, ROOT, a_principal
@@ -91,6 +91,17 @@ class Server:
         session = self.state.session_of.get(actor)
         assert session is not None
         return session
+
+
+async def as_it_was(store: Store, seq: int) -> MemoryStore:
+    """A copy of a store from when it was at that batch: what a restored backup is."""
+    copy, head = MemoryStore(store.name), Head()
+    for stored in (await store.read(1))[:seq]:
+        outcome = await copy.append(head, stored)
+        assert isinstance(outcome, Written)
+        head = outcome.head
+    assert head.seq == seq
+    return copy
 
 
 def an_override(now: int, reason: str) -> OpenOverride:

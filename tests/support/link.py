@@ -132,6 +132,12 @@ class Server(Generic[S]):
         if self.transport is not None:
             await self.transport.close()
 
+    async def failure(self) -> BaseException | None:
+        """How it ends by itself, soon."""
+        assert self._task is not None
+        await until(self._task.done, self.clock)
+        return self._task.exception()
+
     async def accept(self, actor: str, command: Any) -> int:
         """What must be accepted; its revision."""
         self.world.keys += 1
@@ -144,7 +150,7 @@ class Server(Generic[S]):
 class PlatformServer(Server[PlatformState]):
     """One that answers what a link asks, and nothing else: whoever asks is who the headers say."""
 
-    def __init__(self, store: MemoryStore, world: LinkWorld, name: str, log_id: str, **fields: Any) -> None:
+    def __init__(self, store: Store, world: LinkWorld, name: str, log_id: str, **fields: Any) -> None:
         super().__init__(PLATFORM, store, world, name, StartLog(log_id, "platform", ROOT), **fields)
         self.transport = world.network.join(name)
         self.transport.serve(self._serve)
@@ -222,7 +228,7 @@ class LinkWorld:
         self.servers: list[Server[Any]] = []
 
     def platform(
-        self, name: str = "p1", log_id: str = "log-platform", store: MemoryStore | None = None, **fields: Any
+        self, name: str = "p1", log_id: str = "log-platform", store: Store | None = None, **fields: Any
     ) -> PlatformServer:
         server = PlatformServer(store or self.platform_store, self, name, log_id, **fields)
         self._start(server)

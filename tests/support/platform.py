@@ -62,6 +62,8 @@ T0 = 1_700_000_000_000
 SECOND = 1_000
 HOUR = 3_600_000
 ROOT = "person/root"
+#: How the digest of some batch of a region begins: what regions acknowledge with, where no log of theirs is at hand.
+DIGEST = "0123456789abcdef"
 ACME = "tenant/acme"
 
 

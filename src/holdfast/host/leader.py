@@ -12,7 +12,7 @@ from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import EndSession, RecordDigest
 from holdfast.core.ledger.registry import Lane
 from holdfast.core.ledger.state import LedgerState
-from holdfast.host.errors import NotLeading, NotProven, OutcomeUnknown, Overloaded, ReadOnly, Unavailable
+from holdfast.host.errors import NotLeading, NotProven, OutcomeUnknown, Overloaded, ReadOnly, Stopped, Unavailable
 from holdfast.host.group_commit import Answered, GroupCommit
 from holdfast.host.lanes import Waiting, refuse
 from holdfast.host.proof import Renewal
@@ -34,6 +34,8 @@ class Leader(Generic[S]):
         self._loop = asyncio.get_running_loop()
         self._commits = GroupCommit(term, self.prove_now)
         self._proving: asyncio.Task[None] | None = None
+        #: Why this server must stop, once somebody has found out.
+        self._stopped_by: asyncio.Future[Stopped] = self._loop.create_future()
 
     async def submit(self, envelope: Envelope[Any]) -> Answered:
         """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
@@ -90,6 +92,12 @@ class Leader(Generic[S]):
             raise SteppedDown(f"cannot stand: {self.term.room.why()}")
         self.term.sessions.restart("new-term")
 
+    def stop(self, why: Stopped) -> None:
+        """Somebody has found that this server must not go on: nothing more is judged, and `run` raises this."""
+        self.term.is_over = True
+        if not self._stopped_by.done():
+            self._stopped_by.set_result(why)
+
     async def run(self) -> None:
         """Lead until the term is over."""
         tasks = (
@@ -97,7 +105,9 @@ class Leader(Generic[S]):
             asyncio.create_task(self._commits.run(), name="commits"),
         )
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((*tasks, self._stopped_by), return_when=asyncio.FIRST_COMPLETED)
+            if self._stopped_by.done():
+                raise self._stopped_by.result()
             for task in tasks:
                 if task.done():
                     task.result()

@@ -56,6 +56,7 @@ METRICS: dict[str, Metric] = {
     "link_steps": Metric(_COUNT, "steps, and parts of lists, that a region applied or had applied", ("kind",)),
     "link_stood_down": Metric(_COUNT, "times that a region ended everything because it is retired"),
     "link_summaries": Metric(_COUNT, "summaries of a region that the platform logged"),
+    "link_went_back": Metric(_COUNT, "times that a region's log was not the one that the platform knows"),
     "link_words_refused": Metric(_COUNT, "what a region said and the platform refused", ("code",)),
     "observation_restarts": Metric(_COUNT, "times that listening to sessions began anew", ("why",)),
     "proofs_failed": Metric(_COUNT, "questions whether a term still stands that the store did not answer"),

@@ -16,6 +16,7 @@ from holdfast.core.model.workload import Placement
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import FAILOVER, REGION_HEALTH
 from tests.support.platform import (
+    DIGEST,
     HOUR,
     ROOT,
     SECOND,
@@ -81,7 +82,7 @@ def test_an_operator_of_one_region_cannot_hold_another_region_lost() -> None:
     bench.send("person/us", OpenOverride(Action.DECLARE_LOST, "us", "eu", "why not", bench.at + HOUR))
     bench.lose("eu")
     bench.later(1)
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0, DIGEST))
     bench.accept(REGION_HEALTH, c.JudgeRegion("eu", RegionHealth.HEALTHY, "heard"))
 
 

@@ -10,7 +10,7 @@ from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import REGION_HEALTH
-from tests.support.platform import HOUR, ROOT, PlatformBench, a_principal, a_region, a_world
+from tests.support.platform import DIGEST, HOUR, ROOT, PlatformBench, a_principal, a_region, a_world
 
 H = RegionHealth
 
@@ -78,8 +78,8 @@ def test_a_region_that_was_lost_before_it_ever_joined_is_not_healthy_for_having_
     assert bench.state.regions["ap"].status.health is H.LOST
 
 
-def acknowledgement(bench: PlatformBench, position: int, cursor: int) -> c.Acknowledge:
-    return c.Acknowledge("eu", "log-eu", position, cursor)
+def acknowledgement(bench: PlatformBench, position: int, cursor: int, digest: str = DIGEST) -> c.Acknowledge:
+    return c.Acknowledge("eu", "log-eu", position, cursor, digest)
 
 
 def test_positions_only_grow() -> None:
@@ -101,9 +101,29 @@ def test_nobody_has_applied_what_is_not_in_the_log() -> None:
     bench.accept("region/eu", acknowledgement(bench, 1, revision(head, 7)))
 
 
+def test_a_region_is_held_to_the_batch_that_it_acknowledged_until_another_log_joins() -> None:
+    bench = a_world()
+    assert bench.state.regions["eu"].status.digest == ""
+    bench.accept("region/eu", acknowledgement(bench, 20, 0, "00000000000000aa"))
+    bench.refuse(Code.ALREADY, "region/eu", acknowledgement(bench, 20, 0, "00000000000000bb"))
+    assert bench.state.regions["eu"].status.digest == "00000000000000aa"
+    bench.accept("region/eu", acknowledgement(bench, 21, 0, "00000000000000cc"))
+    assert bench.state.regions["eu"].status.digest == "00000000000000cc"
+    bench.retire("eu")
+    bench.join("eu", "log-eu-2")
+    status = bench.state.regions["eu"].status
+    assert (status.position, status.digest) == (0, "")
+
+
+@pytest.mark.parametrize("digest", ["", "0" * 15, "0" * 17, "0123456789ABCDEF", "0123456789abcde\n", "١" * 16])
+def test_what_cannot_be_the_start_of_a_digest_is_refused(digest: str) -> None:
+    bench = a_world()
+    bench.refuse(Code.MALFORMED, "region/eu", acknowledgement(bench, 1, 0, digest))
+
+
 def test_an_acknowledgement_is_of_the_log_that_joined() -> None:
     bench = a_world()
-    bench.refuse(Code.DIVERGED, "region/eu", c.Acknowledge("eu", "log-other", 1, 0))
+    bench.refuse(Code.DIVERGED, "region/eu", c.Acknowledge("eu", "log-other", 1, 0, DIGEST))
     bench.refuse(Code.NOT_OWNER, "region/us", acknowledgement(bench, 1, 0))
     bench.open_session("eu")
     bench.refuse(Code.NO_SESSION, "region/eu", acknowledgement(bench, 1, 0))

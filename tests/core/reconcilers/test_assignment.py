@@ -21,7 +21,7 @@ from holdfast.core.model.workload import Latency, Placement
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, FAILOVER, PLATFORM
 from holdfast.core.reconcilers.assignment import Assignments
-from tests.support.platform import ACME, ROOT, PlatformBench, a_region, a_template, a_workload, a_world, cpu
+from tests.support.platform import ACME, DIGEST, ROOT, PlatformBench, a_region, a_template, a_workload, a_world, cpu
 
 SUSPECT, HEALTHY = RegionHealth.SUSPECT, RegionHealth.HEALTHY
 
@@ -97,7 +97,7 @@ class Story:
         self.position += 1
         cursor = revision(self.bench.state.facts.seq, INDEX_MAX)
         self.bench.later(1)
-        command = c.Acknowledge(region, f"log-{region}", revision(self.position, 0), cursor)
+        command = c.Acknowledge(region, f"log-{region}", revision(self.position, 0), cursor, DIGEST)
         self.bench.accept(f"region/{region}", command)
         return self
 

@@ -15,7 +15,7 @@ from holdfast.core.model.workload import Placement
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, FAILOVER
 from holdfast.core.reconcilers.assignment import Assignments
-from tests.support.platform import ROOT, PlatformBench, a_world, an_exclusive
+from tests.support.platform import DIGEST, ROOT, PlatformBench, a_world, an_exclusive
 
 SUSPECT, HEALTHY = RegionHealth.SUSPECT, RegionHealth.HEALTHY
 ANYWHERE, EU_ONLY, US_ONLY = Placement(), Placement(regions=("eu",)), Placement(regions=("us",))
@@ -83,7 +83,7 @@ class Story:
         self.position += 1
         self.bench.later(1)
         cursor = revision(self.bench.state.facts.seq, INDEX_MAX)
-        command = c.Acknowledge(region, f"log-{region}", revision(self.position, 0), cursor)
+        command = c.Acknowledge(region, f"log-{region}", revision(self.position, 0), cursor, DIGEST)
         self.bench.accept(f"region/{region}", command)
         return self
 

@@ -19,7 +19,18 @@ from holdfast.core.platform.book import ASSIGNMENT, GRANT, REGION_HEALTH
 from holdfast.core.platform.demand import asked_of_quota, beyond
 from holdfast.core.platform.state import grant_key
 from holdfast.core.reconcilers.grants import Grants
-from tests.support.platform import HOUR, ROOT, PlatformBench, a_budget, a_quota, a_template, a_tenant, a_workload, cpu
+from tests.support.platform import (
+    DIGEST,
+    HOUR,
+    ROOT,
+    PlatformBench,
+    a_budget,
+    a_quota,
+    a_template,
+    a_tenant,
+    a_workload,
+    cpu,
+)
 from tests.support.platform import a_world as the_world
 
 REGIONS = ("eu", "us", "us2")
@@ -184,7 +195,7 @@ def test_a_region_that_is_heard_again_is_lent_what_it_lacks() -> None:
     world.bench.lose("eu")
     assert world.look() == []
     world.bench.later(1)
-    world.bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 10_000, 0))
+    world.bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 10_000, 0, DIGEST))
     world.bench.accept(REGION_HEALTH, c.JudgeRegion("eu", RegionHealth.HEALTHY, "heard again"))
     world.rest()
     assert world.targets()[0] >= 5_000

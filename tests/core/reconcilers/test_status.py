@@ -17,7 +17,7 @@ from holdfast.core.platform.book import PLATFORM, STATUS
 from holdfast.core.platform.keys import KEYS
 from holdfast.core.reconcilers.status import LOOK_AGAIN_MS, PATIENCE_MS, PLACED_SOON_MS, Statuses
 from holdfast.core.reconcilers.status_conditions import MESSAGE_MAX, reason_of
-from tests.support.platform import ACME, T0, PlatformBench, a_template, a_workload, a_world, cpu
+from tests.support.platform import ACME, DIGEST, T0, PlatformBench, a_template, a_workload, a_world, cpu
 
 
 class Story:
@@ -358,7 +358,7 @@ def test_a_lost_region_that_is_heard_again_counts_again() -> None:
     story.bench.lose("eu")
     story.report()
     story.bench.later(10)
-    story.bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 9, 0))
+    story.bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 9, 0, DIGEST))
     story.bench.judge("eu", RegionHealth.HEALTHY)
     assert story.report().serving == 3
 
@@ -416,7 +416,7 @@ def touched(bench: PlatformBench) -> list[str]:
 
 def test_a_regions_acknowledgements_wake_nobody() -> None:
     bench, watched = serving().bench, Statuses.watches
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 50, 0))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 50, 0, DIGEST))
     assert not any(kind in watched for kind in touched(bench))
     bench.judge("eu", RegionHealth.SUSPECT)
     assert any(kind in watched for kind in touched(bench))

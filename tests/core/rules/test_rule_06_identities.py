@@ -13,7 +13,7 @@ from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, FAILOVER, REGION_HEALTH
-from tests.support.platform import HOUR, ROOT, PlatformBench, a_world, an_exclusive
+from tests.support.platform import DIGEST, HOUR, ROOT, PlatformBench, a_world, an_exclusive
 
 
 def held_in_eu(*, leased: bool = False) -> tuple[PlatformBench, int]:
@@ -113,7 +113,7 @@ def test_a_region_that_came_back_and_was_lost_again_is_waited_for_again() -> Non
     bench, db = held_in_eu(leased=True)
     bench.lose("eu")
     bench.later(80_000)
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0, DIGEST))
     bench.judge("eu", RegionHealth.HEALTHY)
     bench.assign(db, "eu", ordinals=(0, 1))
     bench.lose("eu")
@@ -159,7 +159,7 @@ def test_a_region_that_returns_after_its_right_moved_has_no_say_in_it() -> None:
     bench.lose("eu")
     bench.later(HOUR)
     bench.accept(FAILOVER, c.GrantRight(db, 0, "us"))
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0, DIGEST))
     bench.judge("eu", RegionHealth.HEALTHY)
     bench.refuse(Code.NOT_OWNER, "region/eu", c.ReleaseRight(db, 0, 0))
     bench.refuse(Code.RIGHT_HELD, ASSIGNMENT, c.GrantRight(db, 0, "eu"))

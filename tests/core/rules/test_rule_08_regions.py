@@ -8,7 +8,18 @@ from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, FAILOVER, GRANT
-from tests.support.platform import ACME, HOUR, ROOT, PlatformBench, a_region, a_workload, a_world, an_exclusive, cpu
+from tests.support.platform import (
+    ACME,
+    DIGEST,
+    HOUR,
+    ROOT,
+    PlatformBench,
+    a_region,
+    a_workload,
+    a_world,
+    an_exclusive,
+    cpu,
+)
 
 
 def with_holdings() -> tuple[PlatformBench, int]:
@@ -66,7 +77,7 @@ def test_a_retired_region_that_speaks_again_is_tombstoned() -> None:
     for command in (
         c.AcknowledgeGrant("quota/acme", 1, cpu(10_000)),
         c.ReleaseRight(db, 0, 0),
-        c.Acknowledge("eu", "log-eu", 9, 0),
+        c.Acknowledge("eu", "log-eu", 9, 0, DIGEST),
         c.JoinRegion("eu", "log-eu"),
     ):
         bench.refuse(Code.TOMBSTONED, "region/eu", command)
@@ -82,7 +93,7 @@ def test_a_tombstone_is_told_in_every_later_session() -> None:
 
 def test_a_retired_region_rejoins_as_a_new_log_with_nothing() -> None:
     bench, _ = with_holdings()
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 9, 5))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 9, 5, DIGEST))
     bench.retire("eu")
     bench.join("eu", "log-eu-2")
     status = bench.state.regions["eu"].status
@@ -101,7 +112,7 @@ def test_the_old_machines_cannot_speak_for_the_new_log() -> None:
     bench.open_session("eu")  # the old machines
     bench.refuse(Code.TOMBSTONED, "region/eu", c.JoinRegion("eu", "log-eu"))
     bench.refuse(Code.NO_SESSION, "region/eu", c.AcknowledgeGrant("quota/acme", 1, cpu(4_000)))
-    bench.refuse(Code.TOMBSTONED, "region/eu", c.Acknowledge("eu", "log-eu", 99, 0))
+    bench.refuse(Code.TOMBSTONED, "region/eu", c.Acknowledge("eu", "log-eu", 99, 0, DIGEST))
     assert bench.grant("eu").acknowledged == 0
 
 
@@ -150,7 +161,7 @@ def test_a_forgotten_region_is_told_to_stop_also_when_its_object_is_gone() -> No
     bench.accept(ROOT, c.Delete("Region", "us2"))
     bench.open_session("us2")
     bench.refuse(Code.TOMBSTONED, "region/us2", c.JoinRegion("us2", "log-us2"))
-    bench.refuse(Code.TOMBSTONED, "region/us2", c.Acknowledge("us2", "log-us2", 9, 0))
+    bench.refuse(Code.TOMBSTONED, "region/us2", c.Acknowledge("us2", "log-us2", 9, 0, DIGEST))
     bench.refuse(Code.NOT_FOUND, "region/us2", c.JoinRegion("us2", "log-new"))
 
 

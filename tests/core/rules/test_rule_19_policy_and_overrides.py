@@ -7,7 +7,7 @@ from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import FAILOVER, GRANT, REGION_HEALTH
 from holdfast.core.platform.policies import valid_policy
-from tests.support.platform import HOUR, ROOT, PlatformBench, a_workload, a_world, an_exclusive, cpu
+from tests.support.platform import DIGEST, HOUR, ROOT, PlatformBench, a_workload, a_world, an_exclusive, cpu
 
 
 def publish(bench: PlatformBench, packing: int) -> int:
@@ -94,7 +94,7 @@ def test_declare_lost_ending_on_a_dead_region_gives_nothing_back() -> None:
 def test_the_end_of_declare_lost_returns_the_judgement_to_region_health_which_needs_evidence() -> None:
     bench, _, uid = declared_lost()
     bench.later(1)
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0, DIGEST))
     bench.refuse(Code.PAUSED, REGION_HEALTH, c.JudgeRegion("eu", RegionHealth.HEALTHY, "it speaks"))
     bench.accept(ROOT, EndOverride(uid, "it answers"))
     bench.judge("eu", RegionHealth.HEALTHY)
@@ -103,7 +103,7 @@ def test_the_end_of_declare_lost_returns_the_judgement_to_region_health_which_ne
 def test_an_override_past_its_end_holds_nothing_even_while_it_is_still_listed() -> None:
     bench, _, uid = declared_lost(life=1_000)
     bench.later(1_000)
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0, DIGEST))
     assert uid in bench.state.overrides
     bench.judge("eu", RegionHealth.HEALTHY)
 

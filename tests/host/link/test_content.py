@@ -17,6 +17,7 @@ from holdfast.host.changes import Changes, matching
 from holdfast.host.link.content import Name, changed, everything, interest_of, touched_by
 from holdfast.host.link.gathered import Gathered
 from tests.support.platform import (
+    DIGEST,
     ROOT,
     PlatformBench,
     a_full_platform,
@@ -125,7 +126,7 @@ def test_what_a_region_itself_says_is_not_told_back_to_it() -> None:
     bench.put(a_principal("region/eu"))
     first = len(bench.log)
     bench.join("eu")
-    bench.accept("region/eu", p.Acknowledge("eu", "log-eu", 5 << 20, 1 << 20))
+    bench.accept("region/eu", p.Acknowledge("eu", "log-eu", 5 << 20, 1 << 20, DIGEST))
     assert told_since(bench, first) == (set(), set())
 
 

@@ -29,7 +29,7 @@ from holdfast.core.region.book import REGION
 from holdfast.host.errors import Unavailable
 from holdfast.host.ledger import Role
 from holdfast.host.link import shipping
-from holdfast.host.link.wire import Beat, read_message
+from holdfast.host.link.wire import Shipment, read_message
 from holdfast.host.snapshots import Keeping
 from holdfast.host.transport import NoAnswer
 from tests.support.host import until
@@ -157,7 +157,7 @@ class Play:
         elif what == "twice":
             region.line.fate = lambda message: [message, message]
         elif what == "drop":
-            region.line.fate = lambda message: [message] if isinstance(read_message(message), Beat) else []
+            region.line.fate = lambda message: [] if isinstance(read_message(message), Shipment) else [message]
         elif what == "break":
             region.line.fate = _breaking_after(a + b)
         elif what == "kill-platform":

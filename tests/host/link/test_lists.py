@@ -265,6 +265,6 @@ def test_a_list_of_which_every_part_comes_twice_is_applied_once(monkeypatch: pyt
         story.region.line.fate = lambda message: [message, message]
         streams = len(story.region.line.streams())
         await story.must_end_right(story.platform, story.region)
-        assert len([one for one in story.region.line.streams()[streams:] if named(one.query, "cursor") == "0.0"]) <= 1
+        assert len([one for one in story.region.line.streams()[streams:] if named(one.query, "list")]) <= 1
 
     linked(tell)

@@ -476,7 +476,7 @@ def test_nothing_is_said_before_the_platform_was_heard_in_this_session() -> None
         await until(lambda: act.counted("link_sessions") == 2, world.clock)
         said = len(sent(act, object))
         await act.node("n1")
-        await world.clock.sleep(10_000)
+        await world.clock.sleep(8_000)
         assert len(sent(act, object)) == said
         act.region.line.fate = lambda message: [message]
         await act.soon(lambda: (summary := act.summary()) and summary.nodes, 10_000)

@@ -10,20 +10,23 @@ import pytest
 
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession
-from holdfast.core.ledger.revision import INDEX_MAX, revision, seq_of, show
+from holdfast.core.ledger.revision import INDEX_MAX, parse, revision, seq_of, show
 from holdfast.core.model.tenancy import Right
 from holdfast.core.platform import commands as p
 from holdfast.core.region.shipping import name_of
+from holdfast.host.errors import StoreWentBackwards, Unavailable
+from holdfast.host.ledger import Role
 from holdfast.host.link import shipping
 from holdfast.host.link.shipping import serve_shipments
-from holdfast.host.link.wire import SHIPMENTS, Beat, Message, Shipment, read_message
+from holdfast.host.link.wire import SHIPMENTS, Beat, Known, Message, Shipment, read_message
 from holdfast.host.subscription import Window
 from holdfast.host.transport import Flow, Framing, Reply, Request
 from holdfast.host.wire import read_problem
 from tests.support.link import LinkWorld, PlatformServer, linked
-from tests.support.platform import a_principal
+from tests.support.platform import DIGEST, a_principal
 
 Query = dict[str, str]
+Told = Shipment | Beat
 
 
 async def joined(platform: PlatformServer) -> int:
@@ -45,19 +48,23 @@ async def asked(platform: PlatformServer, session: int, cursor: int = 0, query: 
 
 async def stream(
     platform: PlatformServer, session: int, cursor: int = 0, query: Query | None = None
-) -> AsyncGenerator[Message, None]:
+) -> AsyncGenerator[Told, None]:
+    """What a stream says after its first message."""
     flow = await asked(platform, session, cursor, query)
     assert isinstance(flow, Flow), flow
     assert flow.framing is Framing.FRAMES
     assert isinstance(flow.messages, AsyncGenerator)
     async with aclosing(flow.messages) as frames:
+        assert isinstance(read_message(await anext(frames)), Known)
         async for frame in frames:
-            yield read_message(frame)
+            message = read_message(frame)
+            assert not isinstance(message, Known)
+            yield message
 
 
-async def first_of(messages: AsyncGenerator[Message, None], count: int) -> list[Message]:
+async def first_of(messages: AsyncGenerator[Told, None], count: int) -> list[Told]:
     """So many messages that are shipments, and then no more is read."""
-    found: list[Message] = []
+    found: list[Told] = []
     async with aclosing(messages):
         async for message in messages:
             if isinstance(message, Shipment):
@@ -67,7 +74,7 @@ async def first_of(messages: AsyncGenerator[Message, None], count: int) -> list[
     return found
 
 
-def objects(message: Message) -> list[tuple[str, str]]:
+def objects(message: Told) -> list[tuple[str, str]]:
     assert isinstance(message, Shipment)
     return [*map(name_of, message.ship.puts), *((one.kind, one.key) for one in message.ship.gone)]
 
@@ -129,6 +136,26 @@ def test_a_retired_region_is_told_that_it_is() -> None:
         reply = await asked(platform, session)
         assert isinstance(reply, Reply)
         assert read_problem(reply).code == "tombstoned"
+
+    linked(story)
+
+
+def test_a_stream_begins_with_what_is_known_of_the_regions_own_log() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        session = await joined(platform)
+
+        async def known() -> Message:
+            flow = await asked(platform, session)
+            assert isinstance(flow, Flow)
+            assert isinstance(flow.messages, AsyncGenerator)
+            async with aclosing(flow.messages) as frames:
+                return read_message(await anext(frames))
+
+        assert await known() == Known(0, "")
+        said = p.Acknowledge("eu", "log-eu", revision(5, INDEX_MAX), 0, DIGEST)
+        await platform.ledger.submit(Envelope("region/eu", said, platform.clock.wall(), session, 2))
+        assert await known() == Known(revision(5, INDEX_MAX), DIGEST)
 
     linked(story)
 
@@ -199,13 +226,37 @@ def test_from_a_cursor_comes_only_what_changed_after_it_in_one_step_to_the_head(
     linked(story)
 
 
-@pytest.mark.parametrize("query", [{"log": "log-other"}, {"term": "7"}, {"cursor": "999.0"}])
-def test_a_place_that_is_not_in_this_log_gets_a_full_list(query: Query) -> None:
+@pytest.mark.parametrize("query", [{"log": "log-other"}, {"log": "log-other", "cursor": "999.0"}, {"list": "yes"}])
+def test_in_another_log_and_where_one_is_wanted_a_full_list_comes(query: Query) -> None:
     async def story(world: LinkWorld) -> None:
         platform = await world.a_platform()
         [message] = await first_of(stream(platform, await joined(platform), head(platform), query), 1)
         assert isinstance(message, Shipment)
         assert message.ship.full
+
+    linked(story)
+
+
+@pytest.mark.parametrize("query", [{"term": "7"}, {"cursor": "999.0"}, {"cursor": "999.0", "list": "yes"}])
+def test_a_place_that_should_be_in_this_log_and_is_not_stops_the_server(query: Query) -> None:
+    """What was shipped was in this log: it went backwards, and would give out uids a second time (RULES 9, 13)."""
+
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        session, cursor, seq = await joined(platform), head(platform), platform.state.facts.seq
+        reply = await asked(platform, session, cursor, query)
+        assert isinstance(reply, Reply)
+        assert (reply.status, read_problem(reply).code) == (503, "stopped")
+        with pytest.raises(Unavailable):
+            await platform.put(a_principal("person/late"))
+        error = await platform.failure()
+        assert isinstance(error, StoreWentBackwards)
+        there = f"log-platform:{query.get('term', 1)}:{seq_of(parse(query.get('cursor', show(cursor))) or 0)}"
+        assert there in str(error), "what was shipped"
+        assert f"log-platform:1:{seq}:" in str(error), "and what there is"
+        assert str(error) in read_problem(reply).detail
+        assert platform.ledger.role is Role.STOPPED
+        assert platform.state.facts.seq == seq
 
     linked(story)
 

@@ -18,6 +18,7 @@ from holdfast.host.link.speaker import Platform, SessionOver, Speaker, ToldToSto
 from holdfast.host.transport import NoAnswer, Reply, Request, Serving, Unreachable
 from holdfast.host.wire import ENVELOPES_MANY, LEADER, MSGPACK, Answered, Said, problem
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
+from tests.support.platform import DIGEST
 
 SERVERS = ("a", "b", "c")
 Answering = Callable[[str, Request], Reply]
@@ -91,7 +92,7 @@ def test_a_command_is_repeated_with_its_number_and_its_time_until_it_is_judged()
         return landed()
 
     loop, told = VirtualLoop(), Told(answering)
-    run_virtual(a_speaker(told, loop).send(Acknowledge("eu", "log-eu", 5, 4)), loop)
+    run_virtual(a_speaker(told, loop).send(Acknowledge("eu", "log-eu", 5, 4, DIGEST)), loop)
     assert [peer for peer, _ in told.asked] == ["a", "b", "c"]
     sent = told.envelopes()
     assert len({(one.sent, one.sequence, one.session) for one in sent}) == 1
@@ -156,7 +157,7 @@ def said_of_each(request: Request, *answers: Answered) -> Reply:
 
 
 def steps(count: int) -> list[Acknowledge]:
-    return [Acknowledge("eu", "log-eu", number, 0) for number in range(1, count + 1)]
+    return [Acknowledge("eu", "log-eu", number, 0, DIGEST) for number in range(1, count + 1)]
 
 
 def test_many_commands_go_in_one_request_in_their_order_under_growing_numbers() -> None:

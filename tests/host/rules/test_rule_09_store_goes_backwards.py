@@ -14,9 +14,8 @@ from holdfast.host.errors import Diverged, NotLeading, Stopped, StoreWentBackwar
 from holdfast.host.ledger import Role
 from holdfast.host.load import Damaged
 from holdfast.host.reads import Level
-from holdfast.host.store import Head, Written
 from tests.support.faulty import FaultyStore, Rival
-from tests.support.host import MemoryStore, Server, World, in_world, until
+from tests.support.host import MemoryStore, Server, World, as_it_was, in_world, until
 
 PROOF = DEFAULTS.proof_interval
 
@@ -109,12 +108,7 @@ def test_a_follower_that_saw_a_head_it_could_not_read_up_to_notices_that_it_is_g
 
 async def restored_and_written_to(store: MemoryStore, seq: int, batches: int) -> MemoryStore:
     """A copy of the store as it was at a batch, which somebody else then led on."""
-    copy = MemoryStore()
-    head = Head()
-    for stored in (await store.read(1))[:seq]:
-        outcome = await copy.append(head, stored)
-        assert isinstance(outcome, Written)
-        head = outcome.head
+    copy = await as_it_was(store, seq)
     rival = Rival(copy)
     for _ in range(batches):
         await rival.stand()

@@ -141,6 +141,7 @@ LINK_PARAMETERS = [
     _query("term", "The newest term of it that the region has seen.", COUNT),
     _query("cursor", "How far the region is in it.", REVISION),
     _query("session", "The region's session.", REVISION),
+    _query("list", "`yes`: begin with a full list all the same.", TEXT),
 ]
 
 

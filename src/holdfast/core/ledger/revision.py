@@ -13,6 +13,8 @@ INDEX_MAX = (1 << INDEX_BITS) - 1
 SEQ_MAX = (1 << 63 - INDEX_BITS) - 1
 #: No number of ours has as many digits: longer ones are not even read.
 DIGITS_MAX = 20
+#: So much of a digest tells a batch from any other that was ever at its place.
+DIGEST_START_BYTES = 8
 
 
 def revision(seq: int, index: int = 0) -> Revision:
@@ -57,4 +59,14 @@ class Token(Row, frozen=True):
 
 def token(log_id: str, term: int, seq: int, digest: bytes) -> Token:
     """The token of the batch with this digest."""
-    return Token(log_id, term, seq, digest[:8])
+    return Token(log_id, term, seq, digest[:DIGEST_START_BYTES])
+
+
+def show_digest(digest: bytes) -> str:
+    """The start of a digest as people read it."""
+    return digest[:DIGEST_START_BYTES].hex()
+
+
+def is_digest_shown(text: str) -> bool:
+    """Whether some digest is shown so."""
+    return len(text) == 2 * DIGEST_START_BYTES and set(text) <= set("0123456789abcdef")

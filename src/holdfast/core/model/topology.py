@@ -29,13 +29,15 @@ class RegionStatus(Document, frozen=True):
     """What the platform knows of a region, from the region's own log.
 
     `session` is the session that has joined with that log: only in it may the region speak for what it holds. `address`
-    is where it then said that its servers are reached; empty: it did not say.
+    is where it then said that its servers are reached; empty: it did not say. `digest` is how that of the batch at
+    `position` begins: a log that has another one there is not the one that was acknowledged.
     """
 
     health: RegionHealth = RegionHealth.HEALTHY
     since: Instant = 0
     log_id: str = ""
     position: Revision = 0
+    digest: str = ""
     cursor: Revision = 0
     heard_at: Instant = 0
     tombstones: tuple[str, ...] = ()

@@ -189,12 +189,16 @@ class JoinRegion(Row, frozen=True, tag="join-region"):
 
 
 class Acknowledge(Row, frozen=True, tag="acknowledge"):
-    """How far the region's own log is, and up to where it has applied the platform's."""
+    """How far the region's own log is, and up to where it has applied the platform's.
+
+    `digest` is the start of the digest of the batch that `position` names: the region is held to it (RULES 9).
+    """
 
     region: str
     log_id: str
     position: Revision
     cursor: Revision
+    digest: str
 
 
 class Report(Row, frozen=True, tag="report"):

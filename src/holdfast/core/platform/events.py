@@ -152,6 +152,7 @@ class RegionAcknowledged(Row, frozen=True, tag="region-acknowledged"):
     region: str
     position: Revision
     cursor: Revision
+    digest: str
 
 
 class RegionReported(Row, frozen=True, tag="region-reported"):

@@ -224,6 +224,7 @@ def region_joined(state: PlatformState, event: e.RegionJoined, stamp: Stamp) -> 
         since=old.since if event.health is old.health else stamp.at,
         log_id=event.log_id,
         position=0,
+        digest="",
         cursor=0,
         heard_at=stamp.at,
         session=event.session,
@@ -236,7 +237,8 @@ def region_rejoined(state: PlatformState, event: e.RegionRejoined, stamp: Stamp)
 
 
 def region_acknowledged(state: PlatformState, event: e.RegionAcknowledged, stamp: Stamp) -> None:
-    _set_region(state, event.region, position=event.position, cursor=event.cursor, heard_at=stamp.at)
+    said = {"position": event.position, "digest": event.digest, "cursor": event.cursor}
+    _set_region(state, event.region, **said, heard_at=stamp.at)
 
 
 def region_judged(state: PlatformState, event: e.RegionJudged, stamp: Stamp) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.overrides import in_force
 from holdfast.core.ledger.registry import Case
-from holdfast.core.ledger.revision import seq_of
+from holdfast.core.ledger.revision import is_digest_shown, seq_of
 from holdfast.core.model.control import Action
 from holdfast.core.model.topology import RegionHealth, RegionStatus
 from holdfast.core.platform.checks import contradictory, malformed, refuse_unknown
@@ -73,11 +73,13 @@ def acknowledge(state: PlatformState, command: Acknowledge, case: Case) -> Accep
         return refused
     if seq_of(command.cursor) > state.facts.seq:
         return malformed("the cursor is beyond this log", cursor=command.cursor, seq=state.facts.seq)
+    if not is_digest_shown(command.digest):
+        return malformed("a digest is shown by its first 16 hexadecimal digits", characters=len(command.digest))
     if command.position <= status.position:
         return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
     if command.cursor < status.cursor:
         return contradictory("the region's log went on and its cursor went back", cursor=status.cursor)
-    return Accepted((RegionAcknowledged(command.region, command.position, command.cursor),))
+    return Accepted((RegionAcknowledged(command.region, command.position, command.cursor, command.digest),))
 
 
 def _refuse_log_id(state: PlatformState, log_id: str) -> Refused | None:

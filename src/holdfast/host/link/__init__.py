@@ -6,10 +6,11 @@
               facts of its own log: settled grants, releases, offers back, reports, its position and cursor, in the
               session in which it has joined ──▶ platform
 
-- `wire`       what is sent: `Shipment`, `Beat`
+- `wire`       what is sent: `Known`, `Shipment`, `Beat`
 - `content`    which objects of the platform a region has a copy of, and what a change means for it
 - `gathered`   what a stream has heard of and not told yet
 - `parts`      a full list, cut
+- `asking`     who asks the platform for a stream, and from where it goes on
 - `shipping`   the platform's side: one stream for each region
 - `speaker`    the region's voice at the platform: a session, numbered commands, heartbeats, whoever leads
 - `offset`     how far two ledger times are apart, and what ends when in ours

@@ -3,6 +3,9 @@
 Nothing here has to be remembered: where to go on from is in the region's state, moved by the commit that applies a
 step (RULES 14). Whatever breaks, the next stream begins there; a step that comes twice is dropped by the ledger. So is
 how far a full list has come: one that was begun and did not end is asked for again.
+
+A stream begins with what the platform knows of this region's log. Nothing of it is taken before that was compared: a
+store that lost its end, or was written to anew, must not be taken for what was acknowledged (RULES 9).
 """
 
 from __future__ import annotations
@@ -17,16 +20,17 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import Token, show
+from holdfast.core.ledger.revision import Token, seq_of, show
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region.commands import Ship
 from holdfast.core.region.state import RegionState
-from holdfast.host.errors import Unavailable
+from holdfast.host.errors import Diverged, Unavailable
 from holdfast.host.group_commit import Answered
 from holdfast.host.journal import Journal
 from holdfast.host.leader import Leader
-from holdfast.host.link.speaker import SessionOver, Speaker, ToldToStop
-from holdfast.host.link.wire import SHIPMENTS, Beat, Message, Shipment, read_message
+from holdfast.host.link.speaker import SessionOver, Speaker, ToldToStop, WentBack
+from holdfast.host.link.wire import SHIPMENTS, Beat, Known, Shipment, read_message
+from holdfast.host.store import StoreError, Trimmed
 from holdfast.host.transport import Declined, Request, Transport, TransportError, named
 from holdfast.host.wire import LEADER, read_problem
 
@@ -57,7 +61,7 @@ class Outlook:
         #: Set by every word of the platform, and by whoever has heard of something else to tell it.
         self.wake = asyncio.Event()
 
-    def hear(self, message: Message, server: str, boot: int) -> None:
+    def hear(self, message: Shipment | Beat, server: str, boot: int) -> None:
         """All is well: this came, and is applied."""
         before = self.heard.whole if self.heard is not None else None
         self.heard = Heard(boot, message.at, message.token, server, boot if message.whole else before)
@@ -82,6 +86,8 @@ class Following:
         self._journal = journal
         self._meters = leader.term.meters
         self._wants_list = False
+        #: Whether this region's log was found to be the one that the sender of this stream knows.
+        self._is_known = False
 
     async def run(self) -> None:
         """One stream after the other, each from the cursor that is logged. Raises when the session is over."""
@@ -97,6 +103,7 @@ class Following:
 
     async def _stream(self, server: str) -> str:
         """Apply one stream to its end; why it ended, in a word."""
+        self._is_known = False
         frames = self._transport.stream(server, self._request(), IDLE_MS)
         try:
             async for frame in frames:
@@ -119,8 +126,9 @@ class Following:
             ("region", self._speaker.region),
             ("log", place.platform_log),
             ("term", str(place.platform_term)),
-            ("cursor", show(0 if self._wants_list or place.listing is not None else place.cursor)),
+            ("cursor", show(place.cursor)),
             ("session", show(self._speaker.session)),
+            *([("list", "yes")] if self._wants_list or place.listing is not None else ()),
         )
         return Request("GET", SHIPMENTS, query, self._speaker.headers())
 
@@ -144,12 +152,35 @@ class Following:
         if isinstance(message, Beat) and not message.leads:
             self._speaker.elsewhere(server)
             raise _Broken("not-leading")
+        if isinstance(message, Known):
+            await self._compare(message)
+            return
+        if not self._is_known:
+            raise _Broken("nothing-known")
         self._speaker.offset.heard(message.at, self._leader.term.now())
         if isinstance(message, Shipment):
             await self._apply(server, message)
         elif message.whole and self._is_listing():
             raise _Broken("list-unfinished")  # its sender believes that it has told everything
         self._outlook.hear(message, server, self._leader.term.clock.boot())
+
+    async def _compare(self, known: Known) -> None:
+        """`WentBack` unless this region's log has the batch that the platform knows or has trimmed it."""
+        durable, seq = self._leader.term.durable, seq_of(known.position)
+        if known.position:
+            held = Token(durable.state.facts.log_id, 0, seq, bytes.fromhex(known.digest))
+            try:
+                await durable.check(held, self._leader.term.store)
+            except Trimmed:
+                pass
+            except StoreError as error:
+                self._outlook.trouble = f"this region cannot look up its own batch {seq}: {error}"
+                raise _Broken("not-compared") from error
+            except Diverged as error:
+                head = durable.state.facts.seq
+                here = f"ends at batch {head}" if head < seq else "has another batch there"
+                raise WentBack(f"it acknowledged batch {seq} ({known.digest}), and {here}") from error
+        self._is_known = True
 
     async def _apply(self, server: str, shipment: Shipment) -> None:
         """Make a step part of the region's log, with its cursor; or break, and begin again where that is."""

@@ -2,7 +2,8 @@
 
 lead, shown now ──▶ open a session ──▶ join ──▶ heartbeats | the stream of shipments | what the region says by itself
       ▲                                                             │
-      └──────────────── the session is over ◀───────────────────────┘        tombstoned ──▶ everything ends, for good
+      ├──────────────── the session is over ◀───────────────────────┤        tombstoned ──▶ everything ends, for good
+      └── a while later ── the log is not what the platform knows ◀─┘        and nothing was taken or said
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from holdfast.host.link.facts import Told
 from holdfast.host.link.following import Following, Heard, Outlook
 from holdfast.host.link.reporting import Reporting
 from holdfast.host.link.saying import Saying
-from holdfast.host.link.speaker import Platform, SessionOver, Speaker, ToldToStop
+from holdfast.host.link.speaker import Platform, SessionOver, Speaker, ToldToStop, WentBack
 from holdfast.host.link.stopping import stand_down
 from holdfast.host.reads import Level
 from holdfast.host.transport import Transport
@@ -76,11 +77,26 @@ class Link:
             except SessionOver as error:
                 self._journal.info("session-over", why=error)
                 await speaker.pause(1)
+            except WentBack as error:
+                await self._went_back(leader, error)
             except ToldToStop as error:
                 self._outlook.trouble = f"told to stop: {error}"
                 self._journal.error("told-to-stop", why=error)
                 await stand_down(leader, str(error), self._journal)
                 await asyncio.Event().wait()
+
+    async def _went_back(self, leader: Leader[RegionState], error: WentBack) -> None:
+        """Say so, and return when it is time to try again. A deposed leader only lacks what its successor acknowledged,
+        and never gets so far."""
+        await self._must_lead(leader)
+        why = f"this region's log is not what the platform knows: {error}"
+        self._outlook.trouble = (
+            f"{why}; nothing is taken from the platform, and nothing told. hint: restore its store, or "
+            f"`holdfast region forget {self._platform.region}` and begin a new log"
+        )
+        self._ledger.meters.count("link_went_back")
+        self._journal.error("went-back", why=why)
+        await self._clock.sleep(REFUSED_MS)
 
     async def _join(self, leader: Leader[RegionState], speaker: Speaker) -> None:
         """Return when this region speaks at the platform, in a session that has joined with its log."""

@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from holdfast.core.ledger.keys import BREACH
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, revision, show_digest
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform import commands as p
 from holdfast.core.region.keys import ASSIGNMENT, CURSOR, GRANT, NODE, WORKLOAD
@@ -220,7 +220,8 @@ class Reporting:
         if place == self._told_place() or now < self._acknowledge_at():
             return []
         self._acknowledged_at, self._stepped_at = now, None
-        command = p.Acknowledge(self._region, self._state.facts.log_id, *place)
+        own = self._state.facts
+        command = p.Acknowledge(self._region, own.log_id, *place, show_digest(own.digest))
         return [Word(command, ((facts.PLACE, place),))]
 
     def _place(self) -> tuple[Revision, Revision]:

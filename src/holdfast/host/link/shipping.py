@@ -8,7 +8,8 @@ A step goes from one cursor to the next and holds the objects that changed betwe
 that has caught up, makes each step when it has heard of everything there is: then the state is exactly that of the
 step's end. One that is far behind cuts its steps at an event, and sends what the objects are by now (see `content`).
 
-Only a leader that can show that it leads ships: a region takes what it hears for the platform's present word.
+Only a leader that can show that it leads ships: a region takes what it hears for the platform's present word. A stream
+begins with what is known here of the region's own log, which the region compares before it takes anything.
 """
 
 from __future__ import annotations
@@ -16,26 +17,21 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 
-from msgspec import Struct
-
-from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.revision import DIGITS_MAX, INDEX_MAX, Token, parse, revision, seq_of, show, token
-from holdfast.core.model.shapes import Revision
-from holdfast.core.model.topology import RegionHealth
+from holdfast.core.ledger.revision import INDEX_MAX, Token, revision, seq_of, show
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.region.commands import Ship
-from holdfast.host.errors import ListAgain, NotLeading, NotProven, NotReached, Unavailable
+from holdfast.host.errors import ListAgain, NotLeading, NotProven, Unavailable
 from holdfast.host.journal import Journal
-from holdfast.host.leader import Leader
 from holdfast.host.ledger import Ledger
+from holdfast.host.link.asking import Asked, find_since, proven, read_asked, refuse
 from holdfast.host.link.content import changed, everything, interest_of
 from holdfast.host.link.gathered import Gathered
 from holdfast.host.link.parts import in_parts
-from holdfast.host.link.wire import Beat, Message, Shipment, encode_message
-from holdfast.host.store import StoreError, Trimmed
+from holdfast.host.link.wire import Beat, Known, Message, Shipment, encode_message
+from holdfast.host.store import StoreError
 from holdfast.host.subscription import Subscription
-from holdfast.host.transport import Flow, Framing, Reply, Request, named
+from holdfast.host.transport import Flow, Framing, Reply, Request
 from holdfast.host.waiting import DeadlinePassed, within
 from holdfast.host.wire import problem
 
@@ -51,103 +47,36 @@ STEP_BYTES = PART_BYTES = 256 << 10
 MARK_BATCHES = 1_024
 
 
-class Asked(Struct, frozen=True):
-    """Where a region wants to go on from, and in which session."""
-
-    log_id: str
-    term: int
-    cursor: Revision
-    session: Revision
-
-
 async def serve_shipments(
     ledger: Ledger[PlatformState], request: Request, region: str, part_objects: int = 0
 ) -> Reply | Flow:
     """Answer `GET /v1/shipments` for the region that the sender has proven to be, with lists in parts of this size."""
-    asked = _read(request, region)
+    asked = read_asked(request, region)
     if isinstance(asked, Reply):
         return asked
     try:
-        refused = _refuse(ledger, region, asked.session)
+        refused = refuse(ledger, region, asked.session)
         if refused is not None:
             return refused
-        since = await _since(ledger, asked)
+        since = await find_since(ledger, asked)
     except Unavailable as error:
         return problem(503, error.code, str(error))
-    return Flow(_Stream(ledger, region, asked, since, part_objects or PART_OBJECTS).frames(), Framing.FRAMES)
-
-
-def _read(request: Request, region: str) -> Asked | Reply:
-    query = request.query
-    cursor, session = (parse(named(query, name, "0.0")) for name in ("cursor", "session"))
-    term = named(query, "term", "0")
-    if cursor is None or session is None or not (term.isascii() and term.isdecimal() and len(term) < DIGITS_MAX):
-        return problem(400, Code.MALFORMED, "cursor and session are revisions (`41.3`), term is a number")
-    if named(query, "region", region) != region:
-        return problem(403, Code.WRONG_SCOPE, f"this is region {region}: no other region's shipments are for it")
-    return Asked(named(query, "log"), int(term), cursor, session)
-
-
-def _refuse(ledger: Ledger[PlatformState], region: str, session: Revision) -> Reply | None:
-    """Only the session in which the region has joined with its log is told anything (ADR 0010)."""
-    _proven(ledger)
-    state = ledger.durable.state
-    known = state.regions.get(region)
-    if known is None:
-        return problem(404, Code.NOT_FOUND, f"there is no Region {region}")
-    if known.status.health is RegionHealth.RETIRED:
-        return problem(410, Code.TOMBSTONED, f"region {region} is retired: stop everything, join as a new log")
-    if known.status.session != session or session not in state.sessions:
-        return problem(409, Code.NO_SESSION, f"this session has not joined with the log of region {region}")
-    return None
-
-
-def _proven(ledger: Ledger[PlatformState]) -> Leader[PlatformState]:
-    """The leader, if this server is one and can show it. `Unavailable` otherwise."""
-    if ledger.leader is None:
-        raise NotLeading(f"{ledger.identity.server} is {ledger.role.value}")
-    ledger.leader.term.must_be_proven()
-    return ledger.leader
-
-
-async def _since(ledger: Ledger[PlatformState], asked: Asked) -> Token | None:
-    """The batch after which the region has not heard everything; None: it needs a full list."""
-    facts = ledger.durable.state.facts
-    seq = seq_of(asked.cursor)
-    if asked.log_id != facts.log_id or not 1 < seq <= facts.seq:
-        return None
-    try:
-        at = await _token_of(ledger, seq)
-        if at.term != asked.term:
-            return None  # the same number, and another batch: this log was once a different one (RULES 9)
-        is_whole = asked.cursor == revision(seq, INDEX_MAX)
-        return at if is_whole else await _token_of(ledger, seq - 1)
-    except Trimmed:
-        return None
-    except StoreError as error:
-        raise NotReached(f"batch {seq} cannot be looked up: {error}") from error
-
-
-async def _token_of(ledger: Ledger[PlatformState], seq: int) -> Token:
-    stored = (await ledger.store.read(seq, 1))[0]
-    return token(stored.log_id, ledger.book.batches.header(stored.raw).term, seq, stored.digest)
+    return Flow(_Stream(ledger, asked, since, part_objects or PART_OBJECTS).frames(), Framing.FRAMES)
 
 
 class _Stream:
     """One region's stream: how far it has told, and what it has heard since."""
 
-    def __init__(
-        self, ledger: Ledger[PlatformState], region: str, asked: Asked, since: Token | None, part_objects: int
-    ) -> None:
+    def __init__(self, ledger: Ledger[PlatformState], asked: Asked, since: Token | None, part_objects: int) -> None:
         self._ledger = ledger
         self._part_objects = part_objects
-        self._region = region
+        self._region = asked.region
         self._session = asked.session
         self._since = since
         self._cursor = asked.cursor
-        self._gathered = Gathered(region)
+        self._gathered = Gathered(asked.region)
         self._told_at = ledger.clock.boot()
-        self._journal = Journal("shipping", server=ledger.identity.server, region=region)
+        self._journal = Journal("shipping", server=ledger.identity.server, region=asked.region)
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Every message, encoded, until this server leads no more or the region's session is over."""
@@ -168,16 +97,19 @@ class _Stream:
 
     async def _messages(self) -> AsyncGenerator[Message, None]:
         try:
-            while _refuse(self._ledger, self._region, self._session) is None:
+            if refuse(self._ledger, self._region, self._session) is None:
+                status = self._ledger.durable.state.regions[self._region].status
+                yield Known(status.position, status.digest)
+            while refuse(self._ledger, self._region, self._session) is None:
                 if self._since is None:
                     for part in self._full_list():
                         yield part
-                        if _refuse(self._ledger, self._region, self._session) is not None:
+                        if refuse(self._ledger, self._region, self._session) is not None:
                             return
                 assert self._since is not None
                 try:
                     with await self._ledger.watch(interest_of(self._region), self._since) as subscription:
-                        while _refuse(self._ledger, self._region, self._session) is None:
+                        while refuse(self._ledger, self._region, self._session) is None:
                             for message in await self._next(subscription):
                                 yield message
                 except ListAgain as error:
@@ -199,7 +131,7 @@ class _Stream:
         except StopAsyncIteration:
             raise NotLeading("this server's watches have ended") from None
         # No turn of the loop passes from here on: what was told of and the state are of one moment.
-        leader, head = _proven(self._ledger), self._ledger.durable.token()
+        leader, head = proven(self._ledger), self._ledger.durable.token()
         steps = self._steps(head, has_heard_all=subscription.has_told_all)
         if not steps and self._ledger.clock.boot() >= self._told_at + BEAT_MS:
             return [Beat(leader.term.now(), head, subscription.has_told_all)]
@@ -241,4 +173,4 @@ class _Stream:
         self._cursor = ship.to
         self._ledger.meters.count("shipping_steps")
         self._ledger.meters.count("shipping_objects", len(ship.puts) + len(ship.gone))
-        return Shipment(ship, _proven(self._ledger).term.now(), self._ledger.durable.token(), whole)
+        return Shipment(ship, proven(self._ledger).term.now(), self._ledger.durable.token(), whole)

@@ -60,6 +60,10 @@ class ToldToStop(Exception):
     """The region is retired: its log is tombstoned and will not be heard again (RULES 8)."""
 
 
+class WentBack(Exception):
+    """This region's log is not the one that the platform was told of: it lost its end, or has another (RULES 9)."""
+
+
 class Platform(Struct, frozen=True):
     """Where the platform is, and who asks it: servers by name, of which one leads; this region, the address under
     which it can be reached, and the headers that prove who it is, asked for with every request."""

@@ -1,7 +1,9 @@
-"""What the platform sends on a region's stream: steps of its log, and beats while there are none. Frames of msgpack.
+"""What the platform sends on a region's stream: what it knows of the region's log, then steps of its own, and beats
+while there are none. Frames of msgpack.
 
 `GET /v1/shipments?region=NAME&log=LOG_ID&term=TERM&cursor=41.1048575&session=7.0`, with the cursor that the region has
-logged: the stream goes on from there. No log, or a cursor of `0.0`, asks for a full list, which comes in parts.
+logged: the stream goes on from there. With `list=yes`, without a log, or with a cursor of `0.0`, it begins with a full
+list, which comes in parts.
 """
 
 from __future__ import annotations
@@ -10,10 +12,18 @@ import msgspec
 
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import Token
-from holdfast.core.model.shapes import Instant, Row
+from holdfast.core.model.shapes import Instant, Revision, Row
 from holdfast.core.region.commands import Ship
 
 SHIPMENTS = "/v1/shipments"
+
+
+class Known(Row, frozen=True, tag="known"):
+    """The first message of every stream: how far the region's own log is known here, and how the digest of that batch
+    begins, as people read it; position 0: nothing is known."""
+
+    position: Revision
+    digest: str
 
 
 class Shipment(Row, frozen=True, tag="shipment"):
@@ -40,7 +50,7 @@ class Beat(Row, frozen=True, tag="beat"):
     leads: bool = True
 
 
-Message = Shipment | Beat
+Message = Known | Shipment | Beat
 
 _messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 

@@ -1,0 +1,114 @@
+"""Who asks for a stream of shipments, from where it goes on, and what that tells of this server's own store.
+
+    cursor in this log ──▶ from there        trimmed, another log, or a list is wanted ──▶ from a full list
+    beyond or beside   ──▶ this store went backwards: the server stops
+
+A cursor is evidence: the region has in its log what a leader of this log has shipped to it (RULES 9). Where this log
+does not have that batch, its store lost its end, and what it gives out from now on, uids for one, was given out before.
+"""
+
+from __future__ import annotations
+
+from typing import Never
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.revision import DIGITS_MAX, INDEX_MAX, Token, parse, revision, seq_of, token
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.platform.state import PlatformState
+from holdfast.host.errors import Halted, NotLeading, NotReached, StoreWentBackwards, show_token
+from holdfast.host.leader import Leader
+from holdfast.host.ledger import Ledger
+from holdfast.host.reads import Level
+from holdfast.host.store import StoreError, Trimmed
+from holdfast.host.transport import Reply, Request, named
+from holdfast.host.wire import problem
+
+
+class Asked(Struct, frozen=True):
+    """How far a region is, in which session, and whether it wants a full list all the same."""
+
+    region: str
+    log_id: str
+    term: int
+    cursor: Revision
+    session: Revision
+    wants_list: bool
+
+
+def read_asked(request: Request, region: str) -> Asked | Reply:
+    """What the region that the sender has proven to be asks for, or what is wrong with it."""
+    query = request.query
+    cursor, session = (parse(named(query, name, "0.0")) for name in ("cursor", "session"))
+    term = named(query, "term", "0")
+    if cursor is None or session is None or not (term.isascii() and term.isdecimal() and len(term) < DIGITS_MAX):
+        return problem(400, Code.MALFORMED, "cursor and session are revisions (`41.3`), term is a number")
+    if named(query, "region", region) != region:
+        return problem(403, Code.WRONG_SCOPE, f"this is region {region}: no other region's shipments are for it")
+    return Asked(region, named(query, "log"), int(term), cursor, session, named(query, "list") == "yes")
+
+
+def refuse(ledger: Ledger[PlatformState], region: str, session: Revision) -> Reply | None:
+    """Only the session in which the region has joined with its log is told anything (ADR 0010)."""
+    proven(ledger)
+    state = ledger.durable.state
+    known = state.regions.get(region)
+    if known is None:
+        return problem(404, Code.NOT_FOUND, f"there is no Region {region}")
+    if known.status.health is RegionHealth.RETIRED:
+        return problem(410, Code.TOMBSTONED, f"region {region} is retired: stop everything, join as a new log")
+    if known.status.session != session or session not in state.sessions:
+        return problem(409, Code.NO_SESSION, f"this session has not joined with the log of region {region}")
+    return None
+
+
+def proven(ledger: Ledger[PlatformState]) -> Leader[PlatformState]:
+    """The leader, if this server is one and can show it. `Unavailable` otherwise."""
+    if ledger.leader is None:
+        raise NotLeading(f"{ledger.identity.server} is {ledger.role.value}")
+    ledger.leader.term.must_be_proven()
+    return ledger.leader
+
+
+async def find_since(ledger: Ledger[PlatformState], asked: Asked) -> Token | None:
+    """The batch after which the region has not heard everything; None: it needs a full list."""
+    facts, leader = ledger.durable.state.facts, proven(ledger)
+    seq = seq_of(asked.cursor)
+    if asked.log_id != facts.log_id or seq == 0:
+        return None
+    try:
+        at = await _token_of(ledger, seq) if seq <= facts.seq else None
+        if at is None or at.term != asked.term:
+            await _stop(ledger, leader, asked)
+        if asked.wants_list or seq == 1:
+            return None
+        is_whole = asked.cursor == revision(seq, INDEX_MAX)
+        return at if is_whole else await _token_of(ledger, seq - 1)
+    except Trimmed:
+        return None
+    except StoreError as error:
+        raise NotReached(f"batch {seq} cannot be looked up: {error}") from error
+
+
+async def _stop(ledger: Ledger[PlatformState], leader: Leader[PlatformState], asked: Asked) -> Never:
+    """This log does not have what was shipped from it: stop this server (RULES 9). `Unavailable`, whatever comes of it.
+
+    Only if it still leads, by a proof that begins now: a deposed leader only lacks what its successor has shipped.
+    """
+    await ledger.read(Level.LINEAR)
+    if ledger.leader is not leader:
+        raise NotLeading(f"{ledger.identity.server} leads no more, or in another term")
+    error = StoreWentBackwards(
+        f"{ledger.store.name} was at {asked.log_id}:{asked.term}:{seq_of(asked.cursor)} when it shipped that to region "
+        f"{asked.region}, and is at {show_token(ledger.durable.token())} now, without it; this server stops. "
+        "hint: if the store was restored from a backup, start a new log from it; if it was copied, use the original"
+    )
+    leader.stop(error)
+    raise Halted(f"{ledger.identity.server} has stopped: {error}") from error
+
+
+async def _token_of(ledger: Ledger[PlatformState], seq: int) -> Token:
+    stored = (await ledger.store.read(seq, 1))[0]
+    return token(stored.log_id, ledger.book.batches.header(stored.raw).term, seq, stored.digest)
