@@ -120,9 +120,9 @@ class Assigned:
             if assignment.stage is Stage.ENDED:
                 self._say(name, c.RemoveAssignment(assignment.uid))
                 continue
-            for ordinal in assignment.returning:
-                if ordinal not in self.regions[name].running:
-                    self._say(name, c.ReleaseRight(self.uid, ordinal, assignment.revision))
+            ended = tuple(ordinal for ordinal in assignment.returning if ordinal not in self.regions[name].running)
+            if ended:
+                self._say(name, c.ReleaseRights(self.uid, ended, assignment.revision))
 
     def _next(self) -> int:
         self.position += 1

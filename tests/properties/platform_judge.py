@@ -13,7 +13,8 @@ from holdfast.core.ledger import denials, house, overrides
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.allotment import Stage
-from holdfast.core.model.resources import amount_of
+from holdfast.core.model.control import Action
+from holdfast.core.model.resources import NOTHING, Resources, amount_of
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import RegionStatus
 from holdfast.core.platform import commands as c
@@ -56,7 +57,7 @@ COMMANDS: dict[type, tuple[Callable[[World, Any, Case], None], tuple[str, ...], 
     c.OfferGrant: (lending.offer_grant, ("controller/grant",), Right.OPERATE),
     c.AcknowledgeGrant: (lending.acknowledge_grant, ("region",), Right.OPERATE),
     c.GrantRight: (regions.grant_right, ("controller/assignment", "controller/failover"), Right.OPERATE),
-    c.ReleaseRight: (regions.release_right, ("region",), Right.OPERATE),
+    c.ReleaseRights: (regions.release_rights, ("region",), Right.OPERATE),
     c.AttestRight: (regions.attest_right, ("person",), Right.BREAK_GLASS),
     c.JoinRegion: (regions.join_region, ("region",), Right.OPERATE),
     c.Acknowledge: (regions.acknowledge, ("region",), Right.OPERATE),
@@ -159,7 +160,9 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
     yield "overrides", world.overrides, dict(state.overrides.items())
     lives = {uid: (life.principal, life.high) for uid, life in world.sessions.items()}
     yield "sessions", lives, {uid: (session.principal, session.high) for uid, session in state.sessions.items()}
-    yield "breaches", breaches_of(world), {key: breach.overshoot for key, breach in state.breaches.items()}
+    ended = [key for key, _ in state.breaches.items() if is_of_ended_emergency(world, *key)]
+    known = {key: breach.overshoot for key, breach in state.breaches.items() if key not in ended}
+    yield "breaches", breaches_of(world), known
 
 
 def standing_of(status: RegionStatus) -> model.Standing:
@@ -186,14 +189,35 @@ def grant_of(lent: Lent) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+def limit_of(world: World, account: str, region: str) -> Resources | None:
+    """What may be lent of an account, whatever was lent; None where there is no such promise."""
+    kind, _, name = account.partition("/")
+    if kind == "quota":
+        quota = world.things.get(("Quota", name))
+        return quota.spec.hard if quota else NOTHING
+    if kind == "recovery":
+        budget = world.things.get(("RecoveryBudget", name))
+        return budget.spec.each if budget and region in budget.spec.regions else NOTHING
+    override = world.overrides.get(int(name)) if kind == "emergency" else None
+    return lending.amount_of(override) if override and override.action is Action.EMERGENCY_QUOTA else None
+
+
+def is_of_ended_emergency(world: World, invariant: str, key: str) -> bool:
+    """It is closed when its region next says what it holds."""
+    kind, name, *_ = (*key.split("/"), "")
+    return invariant == "platform.escrow" and kind == "emergency" and int(name) not in world.overrides
+
+
 def breaches_of(world: World) -> dict[tuple[str, str], int]:
     """What is above its limit now, and by how much: nothing but a sum over what is."""
     found: dict[tuple[str, str], int] = {}
-    for tenant, quota in world.of_kind("Quota").items():
-        charged = world.charged(f"quota/{tenant}", "")
+    for region, account in world.grants:
+        charged, limit = world.charged(account, region), limit_of(world, account, region)
+        if limit is None:
+            continue
+        where = f"{account}|{region}" if account.startswith("recovery/") else account
         for name in ("cpu", "memory", "disk", "gpu", *dict(charged.extended)):
-            over = amount_of(charged, name) - amount_of(quota.spec.hard, name)
-            found["platform.escrow", f"quota/{tenant}/{name}"] = over
+            found["platform.escrow", f"{where}/{name}"] = amount_of(charged, name) - amount_of(limit, name)
     for uid, workload in world.workloads.items():
         if workload.meta.deletion is not None:
             continue

@@ -80,8 +80,8 @@ def ended_session(p: Program) -> None:
     actor = f"region/{where}"
     old = p.world.session_of(actor)
     p.send(actor, OpenSession())
-    p.send(actor, c.ReleaseRight(NOWHERE, 0, 0), session=old)
-    p.send(actor, c.ReleaseRight(NOWHERE, 0, 0))
+    p.send(actor, c.ReleaseRights(NOWHERE, (0,), 0), session=old)
+    p.send(actor, c.ReleaseRights(NOWHERE, (0,), 0))
     p.send("region/us2", EndSession(p.world.session_of(actor), "not mine"))
     come_back(p, where)
 

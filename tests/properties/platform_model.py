@@ -88,6 +88,7 @@ class Lent:
     protected: Resources = NOTHING
     acknowledged: int = 0
     settled: Resources = NOTHING
+    position: int = 0
 
     @property
     def version(self) -> int:

@@ -116,6 +116,16 @@ def has_limit(world: World, account: str, region: str, at: int) -> bool:
     return True
 
 
+def ending(world: World, account: str, region: str, at: int) -> int:
+    """When what is lent of an account ends, at the latest, though nobody may know the account; if it can be one."""
+    need(account == account.lower() and " " not in account, Code.MALFORMED)
+    try:
+        return limit_of(world, account, region, at)[2]
+    except Denied as denied:
+        need(Code.MALFORMED not in denied.codes, Code.MALFORMED)
+        return at + world.settings.grant_life
+
+
 # Assignments
 
 
@@ -313,20 +323,23 @@ def offer_grant(world: World, command: c.OfferGrant, case: Case) -> None:
 def acknowledge_grant(world: World, command: c.AcknowledgeGrant, case: Case) -> None:
     need_joined(world, case.name, case)
     need_amount(command.settled)
+    version, settled = command.version, command.settled
+    need(version > 0, Code.MALFORMED)
     lent = world.grants.get((case.name, command.account))
     if lent is None:
-        deny(Code.NOT_FOUND)
-    version, settled = command.version, command.settled
-    need(version in lent.targets, Code.MALFORMED)
+        latest = ending(world, command.account, case.name, case.at)
+        need(settled != NOTHING, Code.ALREADY)
+        lent = world.grants[case.name, command.account] = Lent(world.next, {0: NOTHING}, latest)
     if version <= lent.acknowledged:
-        lower = settled != lent.settled and not exceeded(settled, lent.settled)
-        need(version == lent.version and lower, Code.ALREADY)
-    most = lent.settled
-    for other, target in lent.targets.items():
-        most = greatest(most, target) if lent.acknowledged < other <= version else most
-    need(not exceeded(lent.targets[version], settled), Code.CONTRADICTORY)
-    need(not exceeded(settled, most), Code.CONTRADICTORY)
-    lent.acknowledged, lent.settled = version, settled
+        higher = exceeded(settled, lent.settled)
+        later = version == lent.acknowledged and command.position > lent.position
+        need(later if higher else version == lent.version and settled != lent.settled, Code.ALREADY)
+    if version == lent.version or version > lent.acknowledged:
+        need(not exceeded(lent.targets.get(version, NOTHING), settled), Code.CONTRADICTORY)
+    if version > lent.version:
+        # Never offered here: the region is told the target again, under a version that it has not.
+        lent.targets = {version: settled, version + 1: lent.target}
+    lent.acknowledged, lent.settled, lent.position = version, settled, max(lent.position, command.position)
     over = command.account.startswith("emergency/") and not has_limit(world, command.account, case.name, case.at)
     if over and lent.charged == NOTHING and not lent.waiting:
         del world.grants[case.name, command.account]

@@ -39,7 +39,8 @@ def grant_right(world: World, command: c.GrantRight, case: Case) -> None:
         standing, settings = world.standing[holder], world.settings
         need(workload.spec.failover is Failover.LEASED and standing.health is H.LOST, Code.RIGHT_HELD)
         lapses = max(standing.since + drifted(settings.right_lease, settings), world.told.get(key, 0))
-        need(case.at >= lapses + drifted(settings.fence_time, settings) + settings.right_margin, Code.TOO_EARLY)
+        rest = drifted(settings.session_lease * 2 + settings.fence_time, settings) + settings.right_margin
+        need(case.at >= lapses + rest, Code.TOO_EARLY)
         free(world, key)
     world.rights[key] = command.region
 
@@ -62,14 +63,19 @@ def cut(shares: tuple[Share, ...], most: int) -> tuple[Share, ...]:
     return tuple(Share(name, all_of_them.count(name)) for name in sorted(set(all_of_them)))
 
 
-def release_right(world: World, command: c.ReleaseRight, case: Case) -> None:
+def release_rights(world: World, command: c.ReleaseRights, case: Case) -> None:
     need_joined(world, case.name, case)
-    key = (command.workload, command.ordinal)
-    need(key in world.rights, Code.NOT_FOUND)
-    need(world.rights[key] == case.name, Code.NOT_OWNER)
-    mine = [a for a in world.assigned(command.workload) if a.region == case.name and command.ordinal in a.returning]
-    need(mine and mine[0].revision >> 20 == command.seen >> 20, Code.STALE)
-    free(world, key)
+    need(0 < len(command.ordinals) <= 1_000, Code.TOO_LARGE)
+    need(len(set(command.ordinals)) == len(command.ordinals), Code.MALFORMED)
+    for ordinal in sorted(command.ordinals):
+        key = (command.workload, ordinal)
+        need(key in world.rights, Code.NOT_FOUND)
+        need(world.rights[key] == case.name, Code.NOT_OWNER)
+    mine = [a for a in world.assigned(command.workload) if a.region == case.name]
+    asked = {n for a in mine if a.revision >> 20 == command.seen >> 20 for n in a.returning}
+    need({*command.ordinals} <= asked, Code.STALE)
+    for ordinal in command.ordinals:
+        free(world, (command.workload, ordinal))
 
 
 def attest_right(world: World, command: c.AttestRight, case: Case) -> None:

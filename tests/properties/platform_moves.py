@@ -114,7 +114,9 @@ def move_right(p: Program) -> None:
         rows = [a for a in p.bench.state.assignments.values() if (a.workload, a.region) == (key[0], holder)]
         asked = [a.revision for a in rows if key[1] in a.returning] or [a.revision for a in rows] or [0]
         seen = asked[0] if p.chance.randrange(5) else asked[0] - (1 << 20)
-        speak(p, holder if p.chance.randrange(5) else region(p), c.ReleaseRight(*key, seen))
+        others = [n for a in rows if p.chance.randrange(5) for n in a.returning if n != key[1]]
+        ordinals = (key[1], *others, *(() if p.chance.randrange(20) else (0, 1)))
+        speak(p, holder if p.chance.randrange(5) else region(p), c.ReleaseRights(key[0], ordinals, seen))
     elif what == 1:
         where = holder if p.chance.randrange(5) else region(p)
         p.send(
@@ -207,17 +209,19 @@ def acknowledge_grant(p: Program) -> None:
     """Out of order, late, and of what is used: as a region would settle."""
     where, paid = fitting(p, p.world.grants, lambda lent: lent.waiting, ("eu", "quota/acme"))
     lent = p.world.grants.get((where, paid))
-    if lent is None:
-        speak(p, where, c.AcknowledgeGrant(paid, 1, cpu(0)))
+    if lent is None or one_in(p, 40):
+        # As if this log had once lent it, and was restored since.
+        unknown = p.chance.choice((paid, paid, account(p), "quota/nobody", "gold/acme", "quota/No Name"))
+        speak(p, where, c.AcknowledgeGrant(unknown, p.chance.choice((0, 1, 7)), amount(p), p.chance.randrange(9)))
         return
-    behind = p.chance.choice((0, 0, 0, 0, 1, 2, -1))
+    behind = p.chance.choice((0, 0, 0, 0, 1, 2, 2, lent.version, -1 if one_in(p, 4) else 0))
     version = max(lent.version - behind, 0)
     settled = lent.targets.get(version, cpu(0))
     if one_in(p, 3):
         settled = greatest(settled, lent.settled)
     if one_in(p, 12):
         settled = amount(p)
-    speak(p, where, c.AcknowledgeGrant(paid, version, settled))
+    speak(p, where, c.AcknowledgeGrant(paid, version, settled, lent.position + p.chance.choice((0, 0, 1))))
 
 
 # What regions say

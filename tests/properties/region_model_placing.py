@@ -48,11 +48,18 @@ def propose(model: Model, command: c.Propose, sender: Sender) -> Code | Parts:
 
 def refuse_assigned(model: Model, assignment: Assignment, template: str, at: int) -> Code | None:
     """Assigned, active, its right not lapsed, its residency allowed."""
-    if not asks_for(assignment, template) or (assignment.right_until and assignment.right_until <= at):
+    if not asks_for(assignment, template) or not has_right(model, assignment, at):
         return Code.NOT_ASSIGNED
     if assignment.jurisdictions and model.jurisdiction not in assignment.jurisdictions:
         return Code.RESIDENCY
     return None
+
+
+def has_right(model: Model, assignment: Assignment, at: int) -> bool:
+    """A lease is worth something in the term in which it was told, until it ends."""
+    if assignment.right_until == 0:
+        return True
+    return assignment.right_term == model.term and assignment.right_until > at
 
 
 def valid_policy(model: Model, tenant: str) -> int:

@@ -184,7 +184,8 @@ def _put(model: Model, put: c.Shipped, *, anew: bool) -> None:
             model.templates[put.digest] = put.template
             model.leaving.discard(put.digest)
         case c.AssignmentShipped():
-            model.assignments[put.assignment.uid] = put.assignment
+            told_in = model.term if put.assignment.right_until else 0
+            model.assignments[put.assignment.uid] = replace(put.assignment, right_term=told_in)
         case c.GrantShipped():
             old = model.grants.get(put.account)
             if old is None or old.version < put.version or anew:

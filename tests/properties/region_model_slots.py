@@ -13,6 +13,7 @@ from holdfast.core.region import commands as c
 from tests.properties.region_model import Model
 from tests.properties.region_model_placing import (
     Parts,
+    has_right,
     refuse_assigned,
     refuse_node,
     terminate,
@@ -171,6 +172,8 @@ def _refuse_agent(model: Model, slot: Slot, node: Node, one: c.MoveSlot, sender:
     late = sender.at >= node.ended + model.settings.fence_time
     if one.cause == "found-again" and assignment.exclusive and late:
         return Code.FENCE
+    if one.cause == "restarted" and not has_right(model, assignment, sender.at):
+        return Code.NOT_ASSIGNED
     if one.cause == "restarted" and slot.restarts >= model.templates[slot.template].restarts_max:
         return Code.CONTRADICTORY
     return Code.CONTRADICTORY if one.cause == "completed" and not assignment.batch else None

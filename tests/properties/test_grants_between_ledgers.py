@@ -2,8 +2,9 @@
 
 A real platform with its grant controller, three real regions, and a network between them that delays, doubles, reorders
 and drops: steps of the platform's stream arrive late, twice, or not in their turn, and so do acknowledgements and
-reports. Quotas, demand and what runs change at any moment; regions fall silent and come back. When all is quiet again
-and everything has arrived, every region has what it is asked for, as far as there is so much.
+reports. Quotas, demand and what runs change at any moment; regions fall silent and come back; the platform is restored
+to an older state, in a new log. When all is quiet again and everything has arrived, every region has what it is asked
+for, as far as there is so much.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
@@ -19,7 +20,8 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.invariants import check
-from holdfast.core.model.allotment import Assignment
+from holdfast.core.ledger.revision import revision
+from holdfast.core.model.allotment import Assignment, Grant
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.resources import NOTHING, Resources, amount_of, exceeded, greatest, total
 from holdfast.core.model.summary import Summary
@@ -66,6 +68,7 @@ class Place:
         self.flight: list[Any] = []
         self.placed: list[int] = []
         self.next = 0
+        self.log_id = "log-platform"
 
     @property
     def state(self) -> Any:
@@ -81,7 +84,7 @@ class Place:
     def hear(self, step: int) -> None:
         """A step of the stream arrives, whether or not its turn has come."""
         after, turn = self.first + step, self.arrived
-        answer = self.bench.send(LINK, c.Ship("log-platform", 1, after, after + 1, (self.stream[step],)))
+        answer = self.bench.send(LINK, c.Ship(self.log_id, 1, after, after + 1, (self.stream[step],)))
         if step == turn:
             assert isinstance(answer, Landed), answer
         else:
@@ -92,7 +95,17 @@ class Place:
         """An acknowledgement, from the region's log, goes on its way."""
         known = self.state.allowances.get(ACCOUNT)
         if known is not None:
-            self.flight.append(p.AcknowledgeGrant(ACCOUNT, known.version, greatest(known.target, self.uses())))
+            settled, position = greatest(known.target, self.uses()), revision(self.state.facts.seq, 0)
+            self.flight.append(p.AcknowledgeGrant(ACCOUNT, known.version, settled, position))
+
+    def begin_anew(self, log_id: str, grant: Grant | None) -> None:
+        """Another log of the platform ships from now on: at first, what its newest state has."""
+        self.log_id, self.stream, self.flight = log_id, [], []
+        if grant is not None:
+            self.ship(grant)
+
+    def ship(self, grant: Grant) -> None:
+        self.stream.append(c.GrantShipped(ACCOUNT, grant.version, grant.target, grant.ends, grant.protected))
 
     def place(self, count: int) -> None:
         for _ in range(count):
@@ -125,7 +138,9 @@ class Between(RuleBasedStateMachine):
         self.work = self.bench.put(a_workload(template=template, replicas=100))
         self.places = {name: Place() for name in NAMES}
         self.hard = Resources(cpu=-1)
+        self.restores = 0
         self.quota(cpus, memory)
+        self.back_up()
 
     # What people and controllers do
 
@@ -161,9 +176,7 @@ class Between(RuleBasedStateMachine):
         for wanted in sent:
             answer = self.bench.send(GRANT, wanted.command)
             assert isinstance(answer, Landed), (wanted.command, answer)
-            grant = self.bench.grant(wanted.command.region)
-            shipped = c.GrantShipped(ACCOUNT, grant.version, grant.target, grant.ends, grant.protected)
-            self.places[grant.region].stream.append(shipped)
+            self.places[wanted.command.region].ship(self.bench.grant(wanted.command.region))
         return len(sent)
 
     @rule(hours=st.integers(1, 20))
@@ -229,7 +242,7 @@ class Between(RuleBasedStateMachine):
         shown = [one for one in place.state.principals.values() if one.meta.created_by != "ledger"]
         known += [c.RegionShipped("eu", "eu"), *map(c.PrincipalShipped, shown), *place.stream[-1:]]
         to = place.first + len(place.stream)
-        part = c.Ship("log-platform", 1, 0, to, tuple(known), full=True)
+        part = c.Ship(place.log_id, 1, 0, to, tuple(known), full=True)
         place.bench.accept(LINK, part)
         while place.state.place.listing is not None:
             place.bench.accept(LINK, part)
@@ -241,8 +254,43 @@ class Between(RuleBasedStateMachine):
         flight = self.places[name].flight
         if flight:
             said = flight[which % len(flight)] if kept else flight.pop(which % len(flight))
+            before = self._version(name)
             answer = self.bench.send(f"region/{name}", said)
             assert isinstance(answer, Landed) or answer.code is Code.ALREADY, answer  # type: ignore[union-attr]
+            if self._version(name) > before:
+                self.places[name].ship(self.bench.grant(name))
+
+    def _version(self, name: str) -> int:
+        grant = self.bench.state.grants.get(grant_key(name, ACCOUNT))
+        return grant.version if grant is not None else 0
+
+    # What becomes of the platform's store
+
+    @rule()
+    def back_up(self) -> None:
+        self.backup, self.hard_then = self.bench.fork(), self.hard
+
+    @rule(order=st.permutations(NAMES), looks=st.lists(st.booleans(), min_size=3, max_size=3))
+    def restore(self, order: list[str], looks: list[bool]) -> None:
+        """All that came after the backup is forgotten; the controller may lend before a region has spoken."""
+        at = self.bench.at
+        self.bench, self.hard = self.backup.fork(), self.hard_then
+        self.bench.later(at - self.bench.at)
+        self.restores += 1
+        for name, place in self.places.items():
+            self.bench.open_session(name)
+            self.bench.accept(f"region/{name}", p.JoinRegion(name, f"log-{name}"))
+            grant = self.bench.state.grants.get(grant_key(name, ACCOUNT))
+            place.begin_anew(f"log-platform-{self.restores}", grant)
+        for name, look in zip(order, looks, strict=True):
+            if look:
+                self.look()
+            self.full_list(name)
+            self.exchange(name)
+        charged, is_owed = self.bench.charged(), any(key[0] == ESCROW for key, _ in self.bench.state.breaches.items())
+        assert is_owed == bool(exceeded(charged, self.hard))
+        self.look()
+        assert not exceeded(self.bench.charged(), greatest(charged, self.hard)), "nothing is lent while above"
 
     @rule(name=REGIONS, which=st.integers(0, 99))
     def drop(self, name: str, which: int) -> None:
@@ -332,3 +380,27 @@ class Between(RuleBasedStateMachine):
 
 TestBetween = Between.TestCase
 TestBetween.settings = settings(max_examples=100, stateful_step_count=50)
+
+
+EACH = st.tuples(FEW, FEW, FEW)
+
+
+@given(then=EACH, now=EACH, order=st.permutations(NAMES), looks=st.lists(st.booleans(), min_size=3, max_size=3))
+def test_what_regions_took_up_after_the_backup_is_not_lent_again(
+    then: tuple[int, ...], now: tuple[int, ...], order: list[str], looks: list[bool]
+) -> None:
+    between = Between()
+    between.begin(12, 12)
+    for counts in (then, now):
+        between.back_up()
+        for name, count in zip(NAMES, counts, strict=True):
+            between.ask(name, count)
+        for _ in range(3):
+            between.look()
+            for name, count in zip(NAMES, counts, strict=True):
+                between.exchange(name)
+                between.place(name, max(0, count - len(between.places[name].placed)))
+                between._stop_what_is_not_asked_for(name)
+    between.restore(order, looks)
+    between.nothing_is_sold_twice()
+    between.teardown()

@@ -129,7 +129,7 @@ def on_right(bench: PlatformBench, which: int, ordinal: int, region: str, what: 
         case "release":
             mine = [a for a in bench.assignments(workload) if a.region == region]
             seen = next((a.revision for a in mine if ordinal in a.returning), 0)
-            return f"region/{region}", c.ReleaseRight(workload, ordinal, seen)
+            return f"region/{region}", c.ReleaseRights(workload, (ordinal,), seen)
         case _:
             return ROOT, c.AttestRight(workload, ordinal, region, "in a test")
 
@@ -326,7 +326,7 @@ def moved_by_evidence(bench: PlatformBench, actor: str, command: Any, before: di
         if after.get(key) == region or key[0] not in bench.state.workloads:
             continue
         match command:
-            case c.ReleaseRight() | c.RemoveAssignment():
+            case c.ReleaseRights() | c.RemoveAssignment():
                 assert actor == f"region/{region}"
             case c.AttestRight() | c.RetireRegion():
                 assert command.region == region

@@ -44,7 +44,7 @@ PAIRS = {
     ("Put", Code.EXISTS), ("Put", Code.STALE), ("Delete", Code.STALE), ("PutWorkload", Code.EXISTS),
     ("PutWorkload", Code.STALE), ("PutWorkload", Code.TOO_MANY_PENDING), ("DeleteWorkload", Code.STALE),
     ("JoinRegion", Code.MALFORMED), ("JoinRegion", Code.ALREADY), ("RecordDenials", Code.TOO_LARGE),
-    ("RecordDenials", Code.MALFORMED), ("ReleaseRight", Code.STALE), ("Report", Code.ALREADY),
+    ("RecordDenials", Code.MALFORMED), ("ReleaseRights", Code.STALE), ("Report", Code.ALREADY),
     ("Report", Code.MALFORMED), ("OfferBack", Code.TOO_EARLY), ("OfferBack", Code.ALREADY),
     ("PutWorkload", Code.LATENCY), ("Assign", Code.LATENCY),
 }  # fmt: skip

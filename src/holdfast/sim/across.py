@@ -49,7 +49,7 @@ def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) 
         elif kind == "recovery" and owner in platform.budgets:
             limit = platform.budgets[owner].spec.each
         # A limit that was lowered holds from when what is lent out has come back: until then it is an open breach.
-        open_ = any(invariant == ESCROW and broken.startswith(f"{account}/") for invariant, broken in breaches)
+        open_ = any(invariant == ESCROW and broken.startswith(f"{key}/") for invariant, broken in breaches)
         over = exceeded(amount, greatest(limit, platform.offered_of.get(key) or NOTHING) if open_ else limit)
         if over:
             promise = "recovery-within-budget" if kind == "recovery" else "use-within-quota"

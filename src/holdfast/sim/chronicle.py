@@ -73,5 +73,7 @@ def _told(event: Any) -> Iterator[str]:
             yield f"region.{event.health.value}"
         case p.BreachStored(breach):
             yield f"breach.{breach.invariant}"
+        case p.GrantStored(_, True):
+            yield "grant.claimed"
         case p.GrantStored(grant) if exceeded(grant.offered, grant.target):
             yield "grant.lowered"

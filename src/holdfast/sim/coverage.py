@@ -49,7 +49,7 @@ EVERYWHERE = {
     "grant.lowered": "slices that were called back while a region held more",
     "breach.platform.escrow": "quotas that were lowered below what was lent",
     "command.offer-back": "replicas that a region could not place and offered back",
-    "command.release-right": "identities that a region gave back",
+    "command.release-rights": "identities that a region gave back",
     "command.report": "words of regions about themselves",
     "moved.fenced": "replicas that were fenced",
     "moved.session-ended": "replicas whose agent was not heard of",

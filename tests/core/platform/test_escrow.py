@@ -1,6 +1,7 @@
 """OfferGrant and AcknowledgeGrant: lending to regions. The executions of RULES 7 are in tests/core/rules."""
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
@@ -9,9 +10,10 @@ from holdfast.core.model.control import Action
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.book import GRANT
+from holdfast.core.platform.book import GRANT, PLATFORM
 from holdfast.core.platform.escrow import OFFERS_MAX, effective
-from tests.support.platform import HOUR, ROOT, a_quota, a_world, cpu
+from holdfast.core.platform.events import GrantStored
+from tests.support.platform import HOUR, ROOT, PlatformBench, a_quota, a_world, cpu
 
 END = 60_000
 
@@ -194,17 +196,16 @@ def test_what_an_ended_emergency_lent_is_called_back_and_then_forgotten() -> Non
 def test_a_region_acknowledges_its_own_grants_in_a_session_that_joined() -> None:
     bench = a_world()
     bench.offer("eu", cpu(1_000))
-    bench.refuse(Code.NOT_FOUND, "region/us", c.AcknowledgeGrant("quota/acme", 1, cpu(1_000)))
     bench.open_session("eu")
     bench.refuse(Code.NO_SESSION, "region/eu", c.AcknowledgeGrant("quota/acme", 1, cpu(1_000)))
     bench.accept("region/eu", c.JoinRegion("eu", "log-eu"))
     bench.settle("eu", 1, cpu(1_000))
 
 
-def test_a_version_is_acknowledged_once_and_never_before_it_was_offered() -> None:
+def test_a_version_is_acknowledged_once() -> None:
     bench = a_world()
     bench.offer("eu", cpu(1_000))
-    for version in (0, -1, 2):
+    for version in (0, -1, 1 << 60):
         bench.refuse(Code.MALFORMED, "region/eu", c.AcknowledgeGrant("quota/acme", version, cpu(1_000)))
     bench.settle("eu", 1, cpu(1_000))
     bench.refuse(Code.ALREADY, "region/eu", c.AcknowledgeGrant("quota/acme", 1, cpu(1_000)))
@@ -213,12 +214,11 @@ def test_a_version_is_acknowledged_once_and_never_before_it_was_offered() -> Non
     bench.refuse(Code.ALREADY, "region/eu", c.AcknowledgeGrant("quota/acme", 1, cpu(0)))
 
 
-def test_a_region_settles_between_its_target_and_the_most_it_was_ever_offered() -> None:
+def test_a_region_settles_on_no_less_than_its_target() -> None:
     bench = a_world()
     bench.settle("eu", bench.offer("eu", cpu(5_000)), cpu(5_000))
     bench.offer("eu", cpu(2_000))
-    for settled in (cpu(1_999), cpu(5_001), Resources(cpu=2_000, memory=1)):
-        bench.refuse(Code.CONTRADICTORY, "region/eu", c.AcknowledgeGrant("quota/acme", 2, settled))
+    bench.refuse(Code.CONTRADICTORY, "region/eu", c.AcknowledgeGrant("quota/acme", 2, cpu(1_999)))
     bench.refuse(Code.MALFORMED, "region/eu", c.AcknowledgeGrant("quota/acme", 2, cpu(-1)))
     bench.settle("eu", 2, cpu(4_000))
 
@@ -240,3 +240,111 @@ def test_effective_is_what_is_charged_while_that_is_more_than_the_quota() -> Non
     assert effective(bench.state, bench.state.quotas["acme"]) == cpu(8_000)
     bench.settle("eu", bench.offer("eu", cpu(3_000)), cpu(3_000))
     assert effective(bench.state, bench.state.quotas["acme"]) == cpu(5_000)
+
+
+# What a region holds and this log knows nothing of
+
+
+def claim(bench: PlatformBench, version: int, settled: Resources, account: str = "quota/acme", at: int = 9) -> None:
+    bench.accept("region/eu", c.AcknowledgeGrant(account, version, settled, at))
+
+
+def is_said_to_be_claimed(bench: PlatformBench) -> bool:
+    """Whether the last batch of the log says so."""
+    (raw, digest), previous = bench.log[-1], bench.log[-2][1]
+    (record,) = PLATFORM.batches.read(raw, previous, digest).records
+    return any(event.claimed for event in record.events if isinstance(event, GrantStored))
+
+
+def test_more_than_was_ever_offered_is_charged_and_the_log_says_that_it_was_claimed() -> None:
+    bench = a_world()
+    bench.offer("eu", cpu(2_000))
+    claim(bench, 1, cpu(5_000))
+    grant = bench.grant("eu")
+    assert (grant.version, grant.acknowledged, grant.offers, bench.charged()) == (1, 1, (), cpu(5_000))
+    assert is_said_to_be_claimed(bench)
+    bench.settle("eu", 1, cpu(2_000))
+    assert not is_said_to_be_claimed(bench)
+
+
+def test_a_version_that_was_never_offered_is_followed_by_the_target_under_one_above_it() -> None:
+    bench = a_world()
+    bench.settle("eu", bench.offer("eu", cpu(2_000)), cpu(2_000))
+    claim(bench, 10, cpu(5_000))
+    grant = bench.grant("eu")
+    assert (grant.version, grant.target, grant.offers) == (11, cpu(2_000), (Offer(11, cpu(2_000)),))
+    assert (grant.acknowledged, grant.settled, bench.charged()) == (10, cpu(5_000), cpu(5_000))
+    bench.settle("eu", 11, cpu(3_000))
+    assert bench.charged() == cpu(3_000)
+
+
+def test_a_version_that_was_acknowledged_is_raised_only_by_what_was_read_later_from_the_regions_log() -> None:
+    bench = a_world()
+    bench.offer("eu", cpu(2_000))
+    claim(bench, 1, cpu(2_000), at=5)
+    bench.refuse(Code.ALREADY, "region/eu", c.AcknowledgeGrant("quota/acme", 1, cpu(4_000), 5))
+    claim(bench, 1, cpu(4_000), at=6)
+    assert bench.charged() == cpu(4_000)
+    bench.offer("eu", cpu(1_000))
+    claim(bench, 1, cpu(6_000), at=7)
+    assert (bench.charged(), bench.grant("eu").version) == (cpu(6_000), 2)
+
+
+@pytest.mark.parametrize("account", ["quota/acme", "quota/nobody", "recovery/reserve", "recovery/gone", "emergency/7"])
+def test_an_account_that_nothing_was_lent_of_is_charged_and_called_back(account: str) -> None:
+    bench = a_world()
+    claim(bench, 3, cpu(6_000), account)
+    grant = bench.grant("eu", account)
+    assert (grant.target, grant.offers, grant.offered) == (cpu(0), (Offer(4, cpu(0)),), cpu(6_000))
+    assert bench.at < grant.ends <= bench.at + bench.state.facts.settings.grant_life
+    claim(bench, 4, cpu(0), account)
+    assert not bench.state.breaches.items()
+
+
+def test_nothing_of_nothing_is_no_news_and_what_is_no_account_is_refused() -> None:
+    bench = a_world()
+    bench.refuse(Code.ALREADY, "region/eu", c.AcknowledgeGrant("quota/acme", 3, cpu(0), 9))
+    for account in ("gold/acme", "quota", "quota/", "quota/No Name", "emergency/x", "emergency/007"):
+        bench.refuse(Code.MALFORMED, "region/eu", c.AcknowledgeGrant(account, 3, cpu(1), 9))
+
+
+@pytest.mark.parametrize(
+    ("account", "key"), [("quota/acme", "quota/acme/cpu"), ("recovery/reserve", "recovery/reserve|eu/cpu")]
+)
+def test_a_claim_above_the_limit_is_owed_until_it_is_given_back(account: str, key: str) -> None:
+    bench = a_world()
+    claim(bench, 3, cpu(11_000), account)
+    limit = 10_000 if account.startswith("quota") else 4_000
+    assert bench.state.breaches["platform.escrow", key].overshoot == 11_000 - limit
+    bench.refuse(Code.OVER_QUOTA, GRANT, offer(bench.at, "eu", cpu(1), account))
+    claim(bench, 4, cpu(limit), account)
+    assert not bench.state.breaches.items()
+
+
+def test_a_claim_above_an_emergency_is_owed_until_it_is_given_back_though_the_emergency_has_ended() -> None:
+    bench = a_world()
+    uid = bench.emergency(3_000)
+    claim(bench, 3, cpu(4_000), f"emergency/{uid}")
+    assert bench.state.breaches["platform.escrow", f"emergency/{uid}/cpu"].overshoot == 1_000
+    bench.accept(ROOT, EndOverride(uid, "the launch is over"))
+    claim(bench, 4, cpu(0), f"emergency/{uid}")
+    assert not bench.state.breaches.items()
+
+
+def test_a_claim_is_owed_no_more_when_its_budget_or_quota_has_as_much() -> None:
+    bench = a_world()
+    claim(bench, 3, cpu(5_000), "recovery/reserve")
+    claim(bench, 3, cpu(11_000), "quota/beta")
+    assert len(bench.state.breaches.items()) == 2
+    bench.put(a_quota("beta", cpu(11_000)))
+    budget = bench.state.budgets["reserve"]
+    bench.put(replace(budget, spec=replace(budget.spec, each=cpu(5_000))))
+    assert not bench.state.breaches.items()
+
+
+def test_retiring_the_region_ends_what_it_claimed() -> None:
+    bench = a_world()
+    claim(bench, 3, cpu(11_000))
+    claim(bench, 3, cpu(11_000), "recovery/reserve")
+    bench.retire("eu")
+    assert not bench.state.breaches.items()

@@ -1,4 +1,4 @@
-"""GrantRight, ReleaseRight, AttestRight. The executions of RULES 6 are in tests/core/rules."""
+"""GrantRight, ReleaseRights, AttestRight. The executions of RULES 6 are in tests/core/rules."""
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.allotment import RightHeld, Share
@@ -70,7 +70,7 @@ def test_the_holder_releases_and_its_assignment_loses_the_ordinal_in_the_same_co
     uid = bench.hold(db, "eu", 0, 1)
     seen = bench.ask_back(db, "eu", 0)
     assert (bench.state.assignments[uid].ordinals, bench.state.assignments[uid].returning) == ((1,), (0,))
-    bench.accept("region/eu", c.ReleaseRight(db, 0, seen))
+    bench.accept("region/eu", c.ReleaseRights(db, (0,), seen))
     found = bench.state.assignments[uid]
     assert (found.ordinals, found.returning, [share.count for share in found.shares]) == ((1,), (), [1])
     assert bench.state.rights_of[db] == (1,)
@@ -79,7 +79,39 @@ def test_the_holder_releases_and_its_assignment_loses_the_ordinal_in_the_same_co
 def test_a_right_that_nobody_asks_for_is_not_given_back() -> None:
     bench, db = with_db()
     uid = bench.hold(db, "eu", 0, 1)
-    bench.refuse(Code.STALE, "region/eu", c.ReleaseRight(db, 0, bench.state.assignments[uid].revision))
+    bench.refuse(Code.STALE, "region/eu", c.ReleaseRights(db, (0,), bench.state.assignments[uid].revision))
+
+
+def test_all_that_one_list_asks_for_is_given_back_in_one_commit() -> None:
+    bench, db = with_db()
+    uid = bench.hold(db, "eu", 0, 1)
+    seen = bench.ask_back(db, "eu", 0, 1)
+    bench.accept("region/eu", c.ReleaseRights(db, (1, 0), seen))
+    found = bench.state.assignments[uid]
+    assert (found.ordinals, found.returning, found.shares, len(bench.state.rights)) == ((), (), (), 0)
+
+
+def test_of_several_none_is_given_back_unless_each_is_asked_for_and_the_first_that_is_not_is_named() -> None:
+    bench, db = with_db()
+    bench.hold(db, "eu", 0, 1)
+    seen = bench.ask_back(db, "eu", 0)
+    refused = bench.refuse(Code.STALE, "region/eu", c.ReleaseRights(db, (0, 1), seen))
+    assert refused.facts["key"] == f"right/{db}/1"
+    bench.accept(ROOT, c.AttestRight(db, 1, "eu", "its rack has no power"))
+    bench.accept(ASSIGNMENT, c.GrantRight(db, 1, "us"))
+    seen = next(a.revision for a in bench.assignments(db) if a.region == "eu")
+    refused = bench.refuse(Code.NOT_OWNER, "region/eu", c.ReleaseRights(db, (0, 1), seen))
+    assert (refused.facts["owner"], refused.facts["ordinal"]) == ("region/us", 1)
+    bench.accept("region/eu", c.ReleaseRights(db, (0,), seen))
+
+
+def test_a_release_names_each_right_once_and_not_too_many() -> None:
+    bench, db = with_db()
+    bench.hold(db, "eu", 0)
+    seen = bench.ask_back(db, "eu", 0)
+    bench.refuse(Code.MALFORMED, "region/eu", c.ReleaseRights(db, (0, 0), seen))
+    for ordinals in ((), tuple(range(c.RIGHTS_MAX + 1))):
+        bench.refuse(Code.TOO_LARGE, "region/eu", c.ReleaseRights(db, ordinals, seen))
 
 
 def test_a_right_without_any_assignment_is_asked_for_by_an_empty_one() -> None:
@@ -103,16 +135,16 @@ def test_counts_follow_identities_the_last_template_first() -> None:
 def test_nobody_releases_what_another_holds_or_nobody() -> None:
     bench, db = with_db()
     bench.hold(db, "eu", 0)
-    refused = bench.refuse(Code.NOT_OWNER, "region/us", c.ReleaseRight(db, 0, 0))
+    refused = bench.refuse(Code.NOT_OWNER, "region/us", c.ReleaseRights(db, (0,), 0))
     assert refused.facts["owner"] == "region/eu"
-    bench.refuse(Code.NOT_FOUND, "region/us", c.ReleaseRight(db, 1, 0))
+    bench.refuse(Code.NOT_FOUND, "region/us", c.ReleaseRights(db, (1,), 0))
 
 
 def test_a_session_that_has_not_joined_releases_nothing() -> None:
     bench, db = with_db()
     bench.hold(db, "eu", 0)
     bench.open_session("eu")
-    bench.refuse(Code.NO_SESSION, "region/eu", c.ReleaseRight(db, 0, 0))
+    bench.refuse(Code.NO_SESSION, "region/eu", c.ReleaseRights(db, (0,), 0))
 
 
 def test_a_person_attests_and_the_reason_is_in_the_log() -> None:

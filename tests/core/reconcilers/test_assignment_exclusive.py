@@ -68,9 +68,8 @@ class Story:
 
     def releases(self, region: str) -> Story:
         """The region gives back what it was asked for."""
-        for ordinal in self.in_region(region).returning:
-            seen = self.in_region(region).revision
-            self.bench.accept(f"region/{region}", c.ReleaseRight(self.uid, ordinal, seen))
+        asked = self.in_region(region)
+        self.bench.accept(f"region/{region}", c.ReleaseRights(self.uid, asked.returning, asked.revision))
         return self
 
     def says(self, region: str, ready: int) -> Story:

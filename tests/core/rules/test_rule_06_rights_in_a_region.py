@@ -6,11 +6,16 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.draft import Landed
-from holdfast.core.ledger.house import EndSession
+from holdfast.core.ledger.house import EndSession, StartTerm
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.model.shapes import Instant
+from holdfast.core.platform.rights import lapsed_at
+from holdfast.core.reconcilers.rights import Rights
 from holdfast.core.region.breaches import RIGHT
 from holdfast.core.region.commands import AssignmentShipped, OpenSlots, Placement, Stop
+from tests.support.platform import a_world, an_exclusive
 from tests.support.region import REPLICA, RegionBench
 
 HEALTH, REPAIR = "controller/node-health", "controller/repair"
@@ -51,6 +56,77 @@ def test_a_lapsed_right_places_nothing() -> None:
     assert bench.refuse_place(work, Placement(1, node)).code is Code.NOT_ASSIGNED
     bench.accept("controller/rights", Stop(((1, 0),), "right-lapsed"))
     assert bench.slot().next_template == ""
+
+
+# A region's time may stand still between two terms
+
+
+def leased_and_led_anew(lease: int, terms: int = 1) -> tuple[RegionBench, int, Assignment]:
+    """An identity serves and one waits, by a lease; and then other leaders, before the region's time has moved on."""
+    bench, node, work = running()
+    work = granted(bench, work, 0, 1, right_until=bench.at + lease)
+    for term in range(2, 2 + terms):
+        bench.accept("ledger", StartTerm(term, f"server-{term}"))
+    return bench, node, work
+
+
+def stops_at(bench: RegionBench, work: Assignment) -> Instant:
+    """When the region ends what runs, as its controller says."""
+    outcome = Rights().reconcile(bench.state, work.uid, bench.at)
+    return bench.at if outcome.send else outcome.again_at or 0
+
+
+def test_a_lease_that_was_told_in_another_term_places_nothing() -> None:
+    bench, node, work = leased_and_led_anew(60_000)
+    assert bench.refuse_place(work, Placement(1, node)).code is Code.NOT_ASSIGNED
+    work = granted(bench, work, 0, 1, right_until=bench.at + 60_000)
+    bench.place(work, Placement(1, node))
+
+
+def test_what_runs_by_a_lease_of_another_term_restarts_nothing() -> None:
+    bench, _, work = leased_and_led_anew(60_000)
+    assert isinstance(bench.move("agent/n1", Phase.FAILED, "exit"), Landed)
+    refused = bench.move("agent/n1", Phase.STARTING, "restarted")
+    assert isinstance(refused, Refused)
+    assert refused.code is Code.NOT_ASSIGNED
+    granted(bench, work, 0, 1, right_until=bench.at + 60_000)
+    assert isinstance(bench.move("agent/n1", Phase.STARTING, "restarted"), Landed)
+
+
+def test_what_runs_by_a_lease_of_the_last_term_has_one_session_lease_to_be_told_again() -> None:
+    bench, _, work = leased_and_led_anew(60_000)
+    assert stops_at(bench, work) == bench.at + DEFAULTS.session_lease
+    granted(bench, work, 0, 1, right_until=bench.at + 60_000)
+    assert stops_at(bench, work) == bench.at + 60_000
+
+
+def test_what_runs_by_a_lease_of_the_term_before_that_ends_at_once() -> None:
+    """Else leaders that follow one another quickly would each wait again, and the platform cannot know how many."""
+    bench, _, work = leased_and_led_anew(60_000, terms=2)
+    assert stops_at(bench, work) == bench.at
+
+
+def test_a_leader_whose_clock_was_ahead_leaves_nothing_running_when_its_right_is_given_away() -> None:
+    """Its successor's time stands still until that clock is reached: the lease would end when the platform has long
+    given the right to another region. The leader goes just before the end, the next one comes as the last guard acts.
+    """
+    platform = a_world()
+    db = platform.put(an_exclusive(leased=True, replicas=2))
+    told_at = platform.at
+    lease = platform.state.assignments[platform.hold(db, "eu", 0)].right_until - told_at
+    platform.lose("eu")
+    given_at = lapsed_at(platform.state, platform.state.rights[db, 0], platform.state.regions["eu"].status.since)
+
+    bench, node, work = running()
+    work = granted(bench, work, 0, 1, right_until=bench.at + lease)
+    bench.at += lease - 1
+    led_anew_at = told_at + lease - 1 + DEFAULTS.session_lease  # in real time; the region's has not moved
+    bench.accept("ledger", StartTerm(2, "server-2"))
+    ended_at = led_anew_at + stops_at(bench, work) - bench.at + DEFAULTS.fence_time
+    assert ended_at <= given_at
+    # However long the gap was: what the guards have ended does not begin again, though by this time its lease lasts.
+    assert bench.at < work.right_until
+    assert bench.refuse_place(work, Placement(1, node)).code is Code.NOT_ASSIGNED
 
 
 def test_a_right_taken_away_while_it_runs_is_an_open_breach() -> None:

@@ -178,3 +178,23 @@ def test_versions_go_on_where_they_were_when_a_quota_is_made_anew() -> None:
     bench.accept(ROOT, c.Delete("Quota", "acme"))
     bench.put(a_quota("acme", cpu(5_000)))
     assert bench.offer("eu", cpu(1_000)) == 3
+
+
+def test_a_platform_restored_to_an_older_state_lends_nothing_again_once_regions_have_spoken() -> None:
+    """Otherwise what eu was lent after the backup is lent to us as well: the sum of both is more than the quota."""
+    bench = a_world()
+    bench.settle("eu", bench.offer("eu", cpu(2_000)), cpu(2_000))
+    restored = bench.fork()
+    bench.settle("eu", bench.offer("eu", cpu(9_000)), cpu(9_000))
+    restored.offer("us", cpu(7_000))  # before eu is heard nobody can know
+    for region, position in (("eu", 20), ("us", 7)):
+        restored.open_session(region)
+        restored.accept(f"region/{region}", c.JoinRegion(region, f"log-{region}"))
+        settled = c.AcknowledgeGrant("quota/acme", 1, cpu(9_000 if region == "eu" else 7_000), position)
+        restored.accept(f"region/{region}", settled)
+    assert restored.charged() == cpu(16_000)
+    assert restored.state.breaches["platform.escrow", "quota/acme/cpu"].overshoot == 6_000
+    for region in ("eu", "us", "us2"):
+        no_more(restored, region, 9_001)
+    restored.settle("eu", 1, cpu(3_000))
+    assert (restored.charged(), restored.state.breaches.items()) == (cpu(10_000), [])

@@ -76,7 +76,7 @@ def test_a_retired_region_that_speaks_again_is_tombstoned() -> None:
     bench.retire("eu")
     for command in (
         c.AcknowledgeGrant("quota/acme", 1, cpu(10_000)),
-        c.ReleaseRight(db, 0, 0),
+        c.ReleaseRights(db, (0,), 0),
         c.Acknowledge("eu", "log-eu", 9, 0, DIGEST),
         c.JoinRegion("eu", "log-eu"),
     ):
@@ -148,11 +148,11 @@ def test_what_a_silent_region_says_of_its_own_log_counts_when_it_speaks(health: 
 
 def test_a_region_without_a_session_says_nothing() -> None:
     bench, db = with_holdings()
-    answer = bench.send("region/eu", c.ReleaseRight(db, 0, 0), session=0, sequence=0)
+    answer = bench.send("region/eu", c.ReleaseRights(db, (0,), 0), session=0, sequence=0)
     assert isinstance(answer, Refused)
     assert answer.code is Code.NO_SESSION
     bench.accept("region/eu", OpenSession())
-    bench.refuse(Code.NO_SESSION, "region/eu", c.ReleaseRight(db, 0, 0))  # in the session that has ended
+    bench.refuse(Code.NO_SESSION, "region/eu", c.ReleaseRights(db, (0,), 0))  # in the session that has ended
 
 
 def test_a_forgotten_region_is_told_to_stop_also_when_its_object_is_gone() -> None:

@@ -56,7 +56,7 @@ def test_a_region_repeats_a_release_without_releasing_what_was_given_since() -> 
     bench = a_world()
     db = bench.put(an_exclusive())
     bench.hold(db, "eu", 0)
-    envelope = bench.envelope("region/eu", c.ReleaseRight(db, 0, bench.ask_back(db, "eu", 0)))
+    envelope = bench.envelope("region/eu", c.ReleaseRights(db, (0,), bench.ask_back(db, "eu", 0)))
     bench.give(envelope)
     bench.hold(db, "eu", 0)
     assert isinstance(bench.give(envelope), Repeated)

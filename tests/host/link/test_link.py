@@ -10,18 +10,23 @@ from msgspec.structs import replace
 from holdfast.core.ledger.house import EndSession
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.ledger.revision import seq_of
+from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import Action
+from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.tenancy import Right
 from holdfast.core.platform import commands as p
+from holdfast.core.platform.book import ASSIGNMENT
+from holdfast.core.reconcilers.rights import Rights
 from holdfast.core.region import events as e
 from holdfast.host.ledger import Role
 from holdfast.host.link.wire import SHIPMENTS, Shipment, read_message
 from holdfast.host.transport import named
 from holdfast.sim.loop import VirtualClock
 from holdfast.stores.memory import MemoryStore
+from tests.support.acting import acting
 from tests.support.host import batches_in, until
 from tests.support.link import LinkWorld, PlatformServer, RegionServer, linked
-from tests.support.platform import a_class, a_principal, a_region, a_token
+from tests.support.platform import a_class, a_principal, a_region, a_token, an_exclusive
 
 
 async def stored_in(region: RegionServer) -> Counter[str]:
@@ -282,6 +287,35 @@ def test_the_next_leader_of_a_region_goes_on_from_the_logged_cursor() -> None:
         assert named(asked.query, "log") == "log-platform"
         assert steps(second, "list") == 0
         assert (await stored_in(second))["person/before"] == 1
+
+    linked(story)
+
+
+def test_the_next_leader_of_a_region_is_told_leases_again_at_once_and_stops_nothing() -> None:
+    async def story(world: LinkWorld) -> None:
+        act = await acting(world)
+        second = world.region("r2")
+        await act.grant(5_000)
+        node, db = await act.node("n1"), await act.put(an_exclusive(leased=True))
+        await act.platform.accept(ASSIGNMENT, p.GrantRight(db, 0, "eu"))
+        uid = await act.assign(db, ordinals=(0,))
+        await act.open(uid, 0)
+        await act.place(uid, node, 0)
+        await act.serve(db, 0)
+        await until(lambda: second.state.facts.seq == act.region.state.facts.seq, world.clock)
+        until_then = act.region.state.assignments[uid].right_until
+        await act.region.stop()
+        await second.leads()
+
+        def told() -> Assignment:
+            return second.state.assignments[uid]
+
+        await until(lambda: told().right_term == second.state.facts.term, world.clock, DEFAULTS.session_lease // 2)
+        assert abs(told().right_until - until_then) < 1_000
+        assert Rights().reconcile(second.state, uid, second.state.facts.at).send == ()
+        await world.clock.sleep(DEFAULTS.session_lease)
+        assert Rights().reconcile(second.state, uid, second.state.facts.term_at + DEFAULTS.session_lease).send == ()
+        assert steps(second, "list") == 1
 
     linked(story)
 

@@ -28,9 +28,9 @@ from tests.support.platform import HOUR, a_quota, a_template, a_tenant, a_worklo
 from tests.support.region import RegionBench
 
 
-def sent(act: Acting, *kinds: type) -> list[object]:
+def sent(act: Acting, *kinds: type) -> list[Any]:
     """Commands of these kinds that the region has sent, repeats included."""
-    found: list[object] = []
+    found: list[Any] = []
     for request in act.region.line.asked:
         if request.path == ENVELOPES_MANY:
             bodies = msgspec.msgpack.decode(request.body, type=list[msgspec.Raw])
@@ -255,12 +255,27 @@ def test_a_right_is_given_back_when_nothing_of_its_identity_is_left_and_not_befo
         assert act.assignment(uid).returning == (1,)
         await world.clock.sleep(5_000)
         assert act.platform.state.rights[db, 1].region == "eu"
-        assert sent(act, p.ReleaseRight) == []
+        assert sent(act, p.ReleaseRights) == []
         await act.end(db, 1)
         await act.soon(lambda: (db, 1) not in act.platform.state.rights)
         await act.soon(lambda: act.assignment(uid).returning == ())
-        assert (act.counted("link_released"), len(sent(act, p.ReleaseRight))) == (1, 1)
+        assert (act.counted("link_released"), len(sent(act, p.ReleaseRights))) == (1, 1)
 
+    linked(story)
+
+
+def test_all_rights_that_a_list_asks_for_are_given_back_in_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: LinkWorld) -> None:
+        act = await acting(world)
+        db = await act.put(an_exclusive(replicas=5))
+        for ordinal in range(5):
+            await act.platform.accept(ASSIGNMENT, p.GrantRight(db, ordinal, "eu"))
+        await act.assign(db, ordinals=(0, 1, 2, 3, 4))
+        await act.assign(db, ordinals=(0,))
+        await act.soon(lambda: act.platform.state.rights_of[db] == (0,), 500)
+        assert [word.ordinals for word in sent(act, p.ReleaseRights)] == [(1, 2, 3), (4,)]
+
+    monkeypatch.setattr(p, "RIGHTS_MAX", 3)  # of more, the rest waits for the list that the first ones make
     linked(story)
 
 

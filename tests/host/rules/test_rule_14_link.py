@@ -28,7 +28,7 @@ from tests.support.acting import Acting, acting
 from tests.support.faulty import FaultyStore
 from tests.support.host import batches_in, until
 from tests.support.link import LinkWorld, RegionServer, linked
-from tests.support.platform import a_class, a_principal, a_quota, a_tenant, cpu
+from tests.support.platform import a_class, a_principal, a_quota, a_tenant, a_workload, cpu
 
 
 def said_by(server: RegionServer, *kinds: type) -> list[Any]:
@@ -209,5 +209,27 @@ def test_what_a_region_says_of_a_grant_is_said_of_the_log_that_offered_it() -> N
         await act.soon(lambda: act.settled() == (1, cpu(7_000)), 30_000)
         said = said_by(act.region, p.AcknowledgeGrant)[before:]
         assert {(one.version, one.settled) for one in said} == {(1, cpu(7_000))}
+
+    linked(story)
+
+
+def test_what_a_region_holds_is_said_to_a_restored_platform_that_never_heard_of_it() -> None:
+    """The list of the new log does not name the grant; what is charged to it is told all the same, and called back."""
+
+    async def story(world: LinkWorld) -> None:
+        act = await acting(world)
+        await act.grant(5_000)
+        node, web = await act.node("n1"), await act.put(a_workload())
+        uid = await act.assign(web, 2)
+        await act.open(uid, 0, 1)
+        await act.place(uid, node, 0, 1)
+        await act.platform.stop()
+        act.platform = restored = await world.a_platform(log_id="log-restored", store=MemoryStore("restored"))
+        for thing in (a_class("normal"), a_tenant("acme", "normal"), a_quota("acme", cpu(9_000))):
+            await restored.put(thing)
+        await act.soon(lambda: "eu|quota/acme" in restored.state.grants, 30_000)
+        await act.soon(lambda: act.settled() == (2, cpu(1_000)))
+        grant = restored.state.grants["eu|quota/acme"]
+        assert (grant.version, grant.target, grant.offered) == (2, cpu(0), cpu(1_000))
 
     linked(story)

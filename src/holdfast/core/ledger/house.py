@@ -197,7 +197,7 @@ def log_started(state: LedgerState, event: LogStarted, stamp: Stamp) -> None:
 
 
 def term_started(state: LedgerState, event: TermStarted, stamp: Stamp) -> None:
-    _set_facts(state, term=event.term, level=event.level)
+    _set_facts(state, term=event.term, level=event.level, term_at=stamp.at)
 
 
 def level_raised(state: LedgerState, event: LevelRaised, stamp: Stamp) -> None:

@@ -17,7 +17,7 @@ LEVEL = 1
 
 
 class Facts(Row, frozen=True):
-    """Where a log is: its identity, its head, who leads it, and its time.
+    """Where a log is: its identity, its head, who leads it since when, and its time.
 
     What was first sent before `forgotten` is never executed: its key may be gone, whatever the window is now.
     """
@@ -31,6 +31,7 @@ class Facts(Row, frozen=True):
     at: Instant = 0
     settings: Settings = DEFAULTS
     forgotten: Instant = 0
+    term_at: Instant = 0
 
 
 class Remembered(Row, frozen=True):

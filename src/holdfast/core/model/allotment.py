@@ -40,8 +40,9 @@ class Assignment(Row, frozen=True):
 
     `ordinals` are the identities of an exclusive workload that this region holds the right to and is to run;
     `returning` those whose right it still holds and is to give back. `right_until` is the end of the right where it is
-    leased, 0 where it is not. `disruption` is the region's share of the disruption budget. `accounts` are the accounts
-    that pay, in the order in which they are asked.
+    leased, 0 where it is not; in a region's copy by the region's time, told in the term `right_term` of its log.
+    `disruption` is the region's share of the disruption budget. `accounts` are the accounts that pay, in the order in
+    which they are asked.
     """
 
     uid: Revision
@@ -63,6 +64,7 @@ class Assignment(Row, frozen=True):
     jurisdictions: tuple[str, ...] = ()
     batch: bool = False
     returning: tuple[int, ...] = ()
+    right_term: int = 0
 
 
 class Offer(Row, frozen=True):
@@ -77,6 +79,7 @@ class Grant(Row, frozen=True):
 
     `offered` is the largest target since the last acknowledged version: that is what the platform charges (RULES 7). It
     is the greatest of `settled` and of every target in `offers`, the versions not acknowledged, oldest first.
+    `position` is where its region's log was when it said so.
     """
 
     uid: Revision
@@ -91,6 +94,7 @@ class Grant(Row, frozen=True):
     acknowledged: int = 0
     settled: Resources = NOTHING
     offers: tuple[Offer, ...] = ()
+    position: Revision = 0
 
 
 class Demand(Row, frozen=True):

@@ -19,8 +19,8 @@ complete on evidence only.
 - `identities`         exclusive identities inside assignments, and leases
 - `stages`             Activate, EndAssignment, RemoveAssignment, Adopt
 - `accounts`           who pays, and how much an account may be lent out
-- `escrow`             OfferGrant, AcknowledgeGrant: lending to regions
-- `rights`             GrantRight, ReleaseRight, AttestRight: identities move by evidence
+- `escrow`, `settling` OfferGrant; AcknowledgeGrant: lending to regions, and what they say that they hold
+- `rights`             GrantRight, ReleaseRights, AttestRight: identities move by evidence
 - `regions`            JoinRegion, Acknowledge, JudgeRegion, DeclareLost
 - `retirement`         RetireRegion: everything released in one commit
 - `policies`           PublishPolicy, ActivatePolicy, RollBackPolicy

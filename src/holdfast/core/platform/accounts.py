@@ -92,6 +92,22 @@ def emergency_amount(override: Override) -> Resources:
     return Resources(cpu, memory, disk, gpu)
 
 
+def promised(state: PlatformState, account: str, region: str) -> Resources | None:
+    """What may be lent of an account at most, whatever was lent. None: it has no limit that would be broken, as a share
+    of a region's room, which shrinks by itself, or an emergency that is over."""
+    kind, _, name = account.partition("/")
+    if kind == "quota":
+        quota = state.quotas.get(name)
+        return quota.spec.hard if quota is not None else NOTHING
+    if kind == "recovery":
+        budget = state.budgets.get(name)
+        return budget.spec.each if budget is not None and region in budget.spec.regions else NOTHING
+    override = state.overrides.get(int(name)) if kind == "emergency" else None
+    if override is None or override.action is not Action.EMERGENCY_QUOTA:
+        return None
+    return emergency_amount(override)
+
+
 def _whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 13):
         return 0

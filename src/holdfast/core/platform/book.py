@@ -13,7 +13,7 @@ from holdfast.core.platform import commands as c
 from holdfast.core.platform.admission import put_workload
 from holdfast.core.platform.assignments import assign
 from holdfast.core.platform.endings import delete_workload
-from holdfast.core.platform.escrow import acknowledge_grant, offer_grant
+from holdfast.core.platform.escrow import offer_grant
 from holdfast.core.platform.events import PlatformEvent
 from holdfast.core.platform.evolve import APPLY
 from holdfast.core.platform.invariants import INVARIANTS
@@ -24,7 +24,8 @@ from holdfast.core.platform.policies import activate_policy, publish_policy, rol
 from holdfast.core.platform.regions import acknowledge, declare_lost, join_region, judge_region
 from holdfast.core.platform.reports import report_status
 from holdfast.core.platform.retirement import retire_region
-from holdfast.core.platform.rights import attest_right, grant_right, release_right
+from holdfast.core.platform.rights import attest_right, grant_right, release_rights
+from holdfast.core.platform.settling import acknowledge_grant
 from holdfast.core.platform.stages import activate, adopt, end_assignment, remove_assignment
 from holdfast.core.platform.state import PlatformState
 
@@ -75,13 +76,13 @@ _OWN: tuple[Rule[Any], ...] = (
          "a region may spend it, until its end",
          "OfferGrant of less, once the region acknowledges; RetireRegion"),
     Rule(c.AcknowledgeGrant, acknowledge_grant, ("region",), Lane.REPORTS,
-         "what the region gave back can be lent again",
+         "what the region gave back can be lent again; what it holds beyond its grant is charged",
          "OfferGrant of more"),
     Rule(c.GrantRight, grant_right, (ASSIGNMENT, FAILOVER), Lane.RECONCILERS,
          "the region may start that identity",
-         "ReleaseRight, AttestRight, RetireRegion; the lease where it is leased"),
-    Rule(c.ReleaseRight, release_right, ("region",), Lane.REPORTS,
-         "another region may be given the identity",
+         "ReleaseRights, AttestRight, RetireRegion; the lease where it is leased"),
+    Rule(c.ReleaseRights, release_rights, ("region",), Lane.REPORTS,
+         "other regions may be given the identities",
          "GrantRight"),
     Rule(c.AttestRight, attest_right, ("person",), Lane.OPERATORS,
          "another region may be given the identity, on a person's word",

@@ -139,11 +139,12 @@ class OfferGrant(Row, frozen=True, tag="offer-grant"):
 
 
 class AcknowledgeGrant(Row, frozen=True, tag="acknowledge-grant"):
-    """A region has logged a version and settled on max(target, charged)."""
+    """A region has logged a version and settled on max(target, charged), as of a position in its own log."""
 
     account: str
     version: int
     settled: Resources
+    position: Revision = 0
 
 
 # Rights to exclusive identities
@@ -157,14 +158,18 @@ class GrantRight(Row, frozen=True, tag="grant-right"):
     region: str
 
 
-class ReleaseRight(Row, frozen=True, tag="release-right"):
-    """The region that holds the right has ended the identity and gives the right back.
+#: How many rights one command gives back (RULES 11).
+RIGHTS_MAX = 1_000
 
-    `seen` is the revision of the assignment by which it judged that the right is to be given back.
+
+class ReleaseRights(Row, frozen=True, tag="release-rights"):
+    """The region that holds these rights has ended the identities and gives them back, all or none.
+
+    `seen` is the revision of the assignment by which it judged that they are to be given back.
     """
 
     workload: Revision
-    ordinal: int
+    ordinals: tuple[int, ...]
     seen: Revision
 
 
@@ -262,7 +267,7 @@ PlatformCommand = (
     | Put | PutWorkload | Delete | DeleteWorkload | ReportStatus
     | Assign | Activate | EndAssignment | RemoveAssignment | OfferBack | Adopt
     | OfferGrant | AcknowledgeGrant
-    | GrantRight | ReleaseRight | AttestRight
+    | GrantRight | ReleaseRights | AttestRight
     | JoinRegion | Acknowledge | Report | JudgeRegion | DeclareLost | RetireRegion
     | PublishPolicy | ActivatePolicy | RollBackPolicy
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""OfferGrant and AcknowledgeGrant: spending power is lent, and comes back only from the region's log (RULES 7).
+"""OfferGrant: spending power is lent, and comes back only from the region's log (RULES 7; see `settling`).
 
 The platform charges a grant at the largest value that its region may be acting on: what it last settled on, and every
 target offered after that. A shrink therefore returns nothing when it is offered, only when it is acknowledged; a
@@ -20,12 +20,10 @@ from holdfast.core.model.resources import NOTHING, Resources, add, exceeded, gre
 from holdfast.core.model.tenancy import Quota
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform.accounts import Limit, limit_of
-from holdfast.core.platform.breaches import BreachEvent, recount_account
-from holdfast.core.platform.checks import contradictory, malformed, refuse_amount
-from holdfast.core.platform.commands import AcknowledgeGrant, OfferGrant
-from holdfast.core.platform.events import GrantsRemoved, GrantStored
+from holdfast.core.platform.checks import contradictory, refuse_amount
+from holdfast.core.platform.commands import OfferGrant
+from holdfast.core.platform.events import GrantStored
 from holdfast.core.platform.objects import already
-from holdfast.core.platform.senders import refuse_unjoined, region_of
 from holdfast.core.platform.state import PlatformState, charge_key, grant_key
 
 #: Offers to a region that does not answer are kept, each, until it does; more would tell it nothing new.
@@ -140,72 +138,3 @@ def _refuse_protected(state: PlatformState, new: Grant, old: Grant | None, limit
         return None
     facts = {"account": new.account, "resource": over, "limit": limit.protected, "would_be": total}
     return Refused(Code.OVER_QUOTA, f"{new.account} has not that much protected {over}", facts)
-
-
-def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, case: Case) -> Accepted | Refused:
-    """What the region does not hold any more is free again; what was offered since stays charged."""
-    region = region_of(case)
-    refused = refuse_unjoined(state, region, case) or refuse_amount("settled", command.settled)
-    if refused is not None:
-        return refused
-    grant = state.grants.get(grant_key(region, command.account))
-    if grant is None:
-        return not_found("grant", grant_key(region, command.account))
-    settled = add(NOTHING, command.settled)
-    if not 0 < command.version <= grant.version:
-        return malformed(f"version {command.version} was never offered", version=grant.version)
-    if command.version <= grant.acknowledged and not _settles_lower(grant, command.version, settled):
-        return already(f"grant/{grant_key(region, command.account)}", grant.revision)
-    refused = _refuse_settled(grant, command.version, settled)
-    if refused is not None:
-        return refused
-    left = tuple(offer for offer in grant.offers if offer.version > command.version)
-    offered = settled
-    for offer in left:
-        offered = greatest(offered, offer.target)
-    new = replace(grant, acknowledged=command.version, settled=settled, offers=left, offered=offered)
-    return Accepted((*_stored(state, new, case), *_recount(state, grant, new, case)))
-
-
-def _settles_lower(grant: Grant, version: int, settled: Resources) -> bool:
-    """A region over its target settles the same version again when charges have fallen: it may only give back."""
-    return version == grant.version and settled != grant.settled and not exceeded(settled, grant.settled)
-
-
-def _refuse_settled(grant: Grant, version: int, settled: Resources) -> Refused | None:
-    """A region settles at its target or at what it has charged, which no limit that it ever had can exceed."""
-    target, ceiling = grant.target, grant.settled
-    for offer in grant.offers:
-        if offer.version <= version:
-            target, ceiling = offer.target, greatest(ceiling, offer.target)
-    under, over = exceeded(target, settled), exceeded(settled, ceiling)
-    if under:
-        return contradictory(f"settled below the target of {under}", resource=under, target=target)
-    if over:
-        return contradictory(f"settled above all that was offered of {over}", resource=over, offered=ceiling)
-    return None
-
-
-def _stored(state: PlatformState, new: Grant, case: Case) -> tuple[object, ...]:
-    """A grant keeps its row, and so its versions, even at nothing; an emergency that is over is never lent again."""
-    is_over = new.account.startswith("emergency/") and isinstance(
-        limit_of(state, new.account, new.region, case.at), Refused
-    )
-    if is_over and new.offered == NOTHING and not new.offers:
-        return (GrantsRemoved((grant_key(new.region, new.account),)),)
-    return (GrantStored(new),)
-
-
-def _recount(state: PlatformState, old: Grant, new: Grant, case: Case) -> tuple[BreachEvent, ...]:
-    before = charged_to(state, old.account, old.region)
-    after = add(subtract(before, old.offered), new.offered)
-    return recount_quota(state, old.account, before, after, case)
-
-
-def recount_quota(
-    state: PlatformState, account: str, before: Resources, after: Resources, case: Case
-) -> tuple[BreachEvent, ...]:
-    """What changes in a quota's breaches with what is charged to it. Other accounts are never above their limit."""
-    kind, _, tenant = account.partition("/")
-    quota = state.quotas.get(tenant) if kind == "quota" else None
-    return () if quota is None else recount_account(state, account, (before, after), quota.spec.hard, case)

@@ -105,7 +105,10 @@ class OfferedBack(Row, frozen=True, tag="offered-back"):
 
 
 class GrantStored(Row, frozen=True, tag="grant-stored"):
+    """`claimed`: its region holds more than was ever offered in this log, as after a restore to an older state."""
+
     grant: Grant
+    claimed: bool = False
 
 
 class GrantsRemoved(Row, frozen=True, tag="grants-removed"):

@@ -7,7 +7,7 @@ twice (RULES 6).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -60,11 +60,11 @@ def refuse_uncovered(assignment: Assignment) -> Refused | None:
     )
 
 
-def without_ordinal(assignment: Assignment, ordinal: int) -> Assignment:
-    """The assignment once the right to one identity has left it: counts follow, the last template first."""
-    returning = tuple(other for other in assignment.returning if other != ordinal)
+def without_ordinals(assignment: Assignment, gone: Collection[int]) -> Assignment:
+    """The assignment once the rights to some identities have left it: counts follow, the last template first."""
+    returning = tuple(ordinal for ordinal in assignment.returning if ordinal not in gone)
     assignment = replace(assignment, returning=returning)
-    ordinals = tuple(other for other in assignment.ordinals if other != ordinal)
+    ordinals = tuple(ordinal for ordinal in assignment.ordinals if ordinal not in gone)
     excess = sum(share.count for share in assignment.shares) - len(ordinals)
     if assignment.stage is not Stage.ACTIVE or excess <= 0:
         return replace(assignment, ordinals=ordinals)

@@ -171,7 +171,7 @@ _ALWAYS, _AT_COMMIT, _LEDGER, _ESCROW = Kind.ALWAYS, Kind.AT_COMMIT, Class.LEDGE
 
 INVARIANTS: tuple[Invariant[PlatformState], ...] = (
     _promise("platform.escrow",
-             "What is charged to an account is within its limit; of a lowered quota the rest is owed.",
+             "What is charged to an account is within its limit; of a lowered quota, or a region's claim, the rest is owed.",
              _AT_COMMIT, _ESCROW, escrow),
     _promise("platform.charge", "A grant is charged at the largest value that its region may act on.",
              _ALWAYS, _ESCROW, charge),

@@ -40,7 +40,9 @@ def escrow(state: PlatformState, charged: Charged) -> Iterator[str]:
         limit = limits(state, account, where) if total else None
         for name, amount in sorted(total.items()):
             over = amount - limit.get(name, 0) if limit is not None else 0
-            owed = state.breaches.get(("platform.escrow", f"{account}/{name}"))
+            owed = state.breaches.get(
+                ("platform.escrow", f"{account}|{where}/{name}" if where else f"{account}/{name}")
+            )
             if over > (owed.overshoot if owed else 0):
                 yield f"{account} {where} has lent {amount} {name}, {over} more than it has"
 

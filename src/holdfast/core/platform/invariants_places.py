@@ -147,10 +147,10 @@ class Nearby(Near[PlatformState]):
         touched = dict.fromkeys(("quota/" + name, "") for name in self.keys("quotas"))
         touched.update((("emergency/" + str(uid), ""), None) for uid in self.keys("overrides"))
         owed = [key.split("/") for invariant, key in self.keys("breaches") if invariant == ESCROW]
-        touched.update(((f"{kind}/{name}", ""), None) for kind, name, *_ in owed if kind != "recovery")
-        budgets = dict.fromkeys((*self.keys("budgets"), *(name for kind, name, *_ in owed if kind == "recovery")))
+        places = [f"{kind}/{name}".partition("|") for kind, name, *_ in owed]
+        touched.update(((account, region), None) for account, _, region in places)
         for state in (self.before, self.state):
-            for name, budget in present(state, "budgets", budgets):
+            for name, budget in present(state, "budgets", self.keys("budgets")):
                 touched.update(((f"recovery/{name}", region), None) for region in budget.spec.regions)
             touched.update((shared(grant), None) for _, grant in present(state, "grants", self.keys("grants")))
         return {place: self._lent(*place) for place in touched}

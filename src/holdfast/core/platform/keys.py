@@ -112,9 +112,10 @@ def _reported(event: e.RegionReported) -> tuple[Key, ...]:
 
 
 def _breached(invariant: str, key: str) -> tuple[Key, ...]:
-    """Escrow is broken for an account's resource, `kind/name/resource`; all else for a workload."""
+    """Escrow is broken for an account's resource, `kind/name/resource` or `kind/name|region/resource`; all else for a
+    workload."""
     if invariant == ESCROW:
-        return breach(invariant, key), (ACCOUNT, "/".join(key.split("/")[:2]))
+        return breach(invariant, key), (ACCOUNT, "/".join(key.split("/")[:2]).partition("|")[0])
     return breach(invariant, key), (WORKLOAD, int(key))
 
 

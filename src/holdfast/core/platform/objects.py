@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, stale
 from holdfast.core.ledger.registry import Case
+from holdfast.core.model.allotment import RecoveryBudget
 from holdfast.core.model.meta import Meta
-from holdfast.core.model.resources import NOTHING
+from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.tenancy import Quota
 from holdfast.core.model.topology import NodePool, Region, RegionStatus
@@ -25,7 +26,7 @@ from holdfast.core.platform.commands import ABSENT, PRESENT, Delete, OperatorObj
 from holdfast.core.platform.events import ObjectRemoved, ObjectStored, ValiditiesDropped
 from holdfast.core.platform.names import refuse_marks, refuse_name
 from holdfast.core.platform.senders import outside_everywhere, outside_whole_region
-from holdfast.core.platform.state import TABLE_OF, PlatformState
+from holdfast.core.platform.state import TABLE_OF, PlatformState, charge_key
 from holdfast.core.platform.uses import USES
 
 T = TypeVar("T", bound=OperatorObject | Workload)
@@ -130,14 +131,20 @@ def _refuse_scope(sent: OperatorObject, case: Case) -> Refused | None:
 
 
 def _recount(state: PlatformState, merged: OperatorObject, case: Case) -> tuple[BreachEvent, ...]:
-    """A quota lowered below what is lent is allowed, and the rest is owed (RULES 7)."""
+    """A quota lowered below what is lent is allowed, and the rest is owed (RULES 7); of a budget, what was claimed."""
     if isinstance(merged, Region):
         return recount_region(state, merged, case)
-    if not isinstance(merged, Quota):
+    if isinstance(merged, Quota):
+        return _recount_limit(state, f"quota/{merged.meta.name}", merged.spec.hard, case)
+    if not isinstance(merged, RecoveryBudget):
         return ()
-    account = f"quota/{merged.meta.name}"
+    accounts = [charge_key(f"recovery/{merged.meta.name}", region) for region in merged.spec.regions]
+    return tuple(event for one in accounts for event in _recount_limit(state, one, merged.spec.each, case))
+
+
+def _recount_limit(state: PlatformState, account: str, limit: Resources, case: Case) -> tuple[BreachEvent, ...]:
     charged = state.offered_of.get(account) or NOTHING
-    return recount_account(state, account, (charged, charged), merged.spec.hard, case)
+    return recount_account(state, account, (charged, charged), limit, case)
 
 
 def _drop_validities(state: PlatformState, command: Delete) -> tuple[ValiditiesDropped, ...]:

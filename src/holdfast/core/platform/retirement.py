@@ -18,7 +18,7 @@ from holdfast.core.platform.breaches import recount_workload
 from holdfast.core.platform.checks import refuse_unknown
 from holdfast.core.platform.commands import RetireRegion
 from holdfast.core.platform.endings import removal, removed
-from holdfast.core.platform.escrow import charged_to, recount_quota
+from holdfast.core.platform.escrow import charged_to
 from holdfast.core.platform.events import (
     FinalizersReleased,
     GrantsRemoved,
@@ -29,6 +29,7 @@ from holdfast.core.platform.events import (
 from holdfast.core.platform.names import refuse_reason
 from holdfast.core.platform.objects import already
 from holdfast.core.platform.senders import outside_whole_region
+from holdfast.core.platform.settling import recount_lent
 from holdfast.core.platform.state import PlatformState, assignments_of, grant_key
 
 
@@ -121,5 +122,5 @@ def _release_grants(state: PlatformState, region: str, case: Case) -> tuple[obje
     events: list[object] = [GrantsRemoved(tuple(grant_key(grant.region, grant.account) for grant in grants))]
     for account, amount in sorted(freed.items()):
         before = charged_to(state, account, region)
-        events.extend(recount_quota(state, account, before, subtract(before, amount), case))
+        events.extend(recount_lent(state, account, region, (before, subtract(before, amount)), case))
     return tuple(events)

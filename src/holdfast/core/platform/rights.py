@@ -1,15 +1,17 @@
-"""GrantRight, ReleaseRight, AttestRight: identities move by evidence (RULES 6).
+"""GrantRight, ReleaseRights, AttestRight: identities move by evidence (RULES 6).
 
 At most one region holds the live right to an exclusive (workload uid, ordinal). It leaves a region only
 
-    (a) by the region's own acknowledged release        ReleaseRight, RemoveAssignment
-    (b) by a lease that has run out, where it is leased GrantRight, once the holder is lost for lease + fence + margin
+    (a) by the region's own acknowledged release        ReleaseRights, RemoveAssignment
+    (b) by a lease that has run out, where it is leased GrantRight, once the holder is lost for so long: `lapsed_at`
     (c) by a person's attestation that nothing runs     AttestRight, RetireRegion
 
 and in that same commit the ordinal leaves the region's assignment.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, stale
 from holdfast.core.ledger.registry import Case
@@ -21,9 +23,9 @@ from holdfast.core.model.workload import Failover, Workload
 from holdfast.core.platform.assignments import refuse_ending, replacing, too_far
 from holdfast.core.platform.breaches import is_near, may_hold
 from holdfast.core.platform.checks import contradictory, malformed
-from holdfast.core.platform.commands import AttestRight, GrantRight, ReleaseRight
+from holdfast.core.platform.commands import RIGHTS_MAX, AttestRight, GrantRight, ReleaseRights
 from holdfast.core.platform.events import RightGranted, RightsReleased
-from holdfast.core.platform.identities import without_ordinal
+from holdfast.core.platform.identities import without_ordinals
 from holdfast.core.platform.names import refuse_reason
 from holdfast.core.platform.objects import already
 from holdfast.core.platform.senders import outside_region, outside_tenant, refuse_unjoined, region_of
@@ -47,7 +49,7 @@ def grant_right(state: PlatformState, command: GrantRight, case: Case) -> Accept
     refused = _refuse_while_held(state, workload, held, case)
     if refused is not None:
         return refused
-    return Accepted((*freeing(state, held, "its lease has run out", case), granted))
+    return Accepted((*freeing(state, [held], "its lease has run out", case), granted))
 
 
 def _refuse_identity(workload: Workload, command: GrantRight) -> Refused | None:
@@ -86,43 +88,72 @@ def _refuse_while_held(state: PlatformState, workload: Workload, held: RightHeld
 
 
 def lapsed_at(state: PlatformState, held: RightHeld, lost_since: Instant) -> Instant:
-    """From when on nothing can run on the lease of a lost region, by the slowest clock within the drift bound."""
+    """From when on nothing can run on the lease of a lost region, by the slowest clock within the drift bound.
+
+        its end   the region stops it then, if one leader is there all the time. If the leader goes just before that:
+        + 1 session lease   a next one comes before the last guard ends its process, and keeps it alive,
+        + 1 session lease   waits so long to be told again, and stops it; no third leader waits again
+        + fence time        which a stop takes at most, or what is not heard of to be dead
+        + a margin
+
+    With the defaults that is 60 + 20 + 25 + 5 seconds after the region is lost, which it is after 20 of silence.
+    """
     settings = state.facts.settings
     # Settings may have been lowered since: the latest end that the region was told counts, too.
     lease = lost_since + drifted(settings.right_lease, settings)
-    return max(lease, held.told) + drifted(settings.fence_time, settings) + settings.right_margin
+    rest = drifted(2 * settings.session_lease + settings.fence_time, settings)
+    return max(lease, held.told) + rest + settings.right_margin
 
 
-def release_right(state: PlatformState, command: ReleaseRight, case: Case) -> Accepted | Refused:
-    """The holder's own word, read from its log, about a right that the platform wants back and has not given again.
+def release_rights(state: PlatformState, command: ReleaseRights, case: Case) -> Accepted | Refused:
+    """The holder's own word, read from its log, about rights that the platform wants back and has not given again.
 
-    A release may come late. Were it taken after the identity was listed again, the region would start it on that list
-    while the right is given to another one. So the region names the revision of the list that it judged by.
+    A release may come late. Were it taken after an identity was listed again, the region would start it on that list
+    while the right is given to another one. So the region names the revision of the list that it judged by. All of them
+    are judged by that one list: giving them back changes it, and the next could not be given back before it arrived.
     """
-    region = region_of(case)
-    refused = refuse_unjoined(state, region, case)
+    region, ordinals = region_of(case), sorted(command.ordinals)
+    refused = refuse_unjoined(state, region, case) or _refuse_named(ordinals)
     if refused is not None:
         return refused
-    held = state.rights.get((command.workload, command.ordinal))
-    if held is None:
-        return not_found("right", _named(command.workload, command.ordinal))
-    if held.region != region:
-        return Refused(Code.NOT_OWNER, f"region {held.region} holds that right", {"owner": f"region/{held.region}"})
+    for ordinal in ordinals:
+        refused = _refuse_not_held(state, command.workload, ordinal, region)
+        if refused is not None:
+            return refused
     refused = _refuse_wanted(state, command, region)
     if refused is not None:
         return refused
+    held = [state.rights[command.workload, ordinal] for ordinal in ordinals]
     return Accepted(freeing(state, held, "released by its region", case))
 
 
-def _refuse_wanted(state: PlatformState, command: ReleaseRight, region: str) -> Refused | None:
-    """The right is not to be given back, or no longer."""
-    mine = [a for a in assignments_of(state, command.workload) if a.region == region]
-    asked = next((a for a in mine if command.ordinal in a.returning), None)
-    if asked is not None and asked.revision == command.seen:
+def _refuse_named(ordinals: Sequence[int]) -> Refused | None:
+    count = len(ordinals)
+    if not 0 < count <= RIGHTS_MAX:
+        return Refused(Code.TOO_LARGE, f"a command gives back 1 to {RIGHTS_MAX} rights, not {count}", {"count": count})
+    return None if len({*ordinals}) == count else malformed("each right is named once", count=count)
+
+
+def _refuse_not_held(state: PlatformState, workload: Revision, ordinal: int, region: str) -> Refused | None:
+    held = state.rights.get((workload, ordinal))
+    if held is None:
+        return not_found("right", _named(workload, ordinal))
+    if held.region == region:
         return None
-    key = f"right/{_named(command.workload, command.ordinal)}"
+    facts = {"owner": f"region/{held.region}", "ordinal": ordinal}
+    return Refused(Code.NOT_OWNER, f"region {held.region} holds the right to ordinal {ordinal}", facts)
+
+
+def _refuse_wanted(state: PlatformState, command: ReleaseRights, region: str) -> Refused | None:
+    """A right is not to be given back, or no longer."""
+    mine = [a for a in assignments_of(state, command.workload) if a.region == region]
+    asked = next((a.returning for a in mine if a.revision == command.seen), ())
+    kept = next((ordinal for ordinal in sorted(command.ordinals) if ordinal not in asked), None)
+    if kept is None:
+        return None
     newest = max((a.revision for a in mine), default=0)
-    return stale(key, command.seen, newest, f"region {region} is not asked to give it back by that assignment")
+    why = f"region {region} is not asked to give it back by that assignment"
+    return stale(f"right/{_named(command.workload, kept)}", command.seen, newest, why)
 
 
 def attest_right(state: PlatformState, command: AttestRight, case: Case) -> Accepted | Refused:
@@ -143,16 +174,17 @@ def attest_right(state: PlatformState, command: AttestRight, case: Case) -> Acce
     if held.region != command.region:
         message = f"region {held.region} holds that right, not {command.region}"
         return Refused(Code.RIGHT_HELD, message, {"holder": held.region})
-    return Accepted(freeing(state, held, f"attested: {command.reason}", case))
+    return Accepted(freeing(state, [held], f"attested: {command.reason}", case))
 
 
-def freeing(state: PlatformState, held: RightHeld, evidence: str, case: Case) -> tuple[object, ...]:
-    """The right is nobody's, and the assignment that listed its ordinal lists it no more."""
-    events: list[object] = [RightsReleased((held,), evidence)]
-    for assignment in assignments_of(state, held.workload):
-        if held.ordinal in (*assignment.ordinals, *assignment.returning):
-            smaller = without_ordinal(assignment, held.ordinal)
-            events.extend(replacing(state, state.workloads[held.workload], assignment, smaller, case))
+def freeing(state: PlatformState, held: Sequence[RightHeld], evidence: str, case: Case) -> tuple[object, ...]:
+    """These rights to one workload are nobody's, and the assignment that listed their ordinals lists them no more."""
+    events: list[object] = [RightsReleased(tuple(held), evidence)]
+    workload, gone = state.workloads[held[0].workload], frozenset(one.ordinal for one in held)
+    for assignment in assignments_of(state, workload.meta.uid):
+        if not gone.isdisjoint((*assignment.ordinals, *assignment.returning)):
+            smaller = without_ordinals(assignment, gone)
+            events.extend(replacing(state, workload, assignment, smaller, case))
     return tuple(events)
 
 

@@ -9,6 +9,7 @@ from holdfast.core.ledger.reconciler import Key, WatchKey
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Instant
+from holdfast.core.region.assigned import runs_until
 from holdfast.core.region.commands import NAMED_MAX
 from holdfast.core.region.state import RegionState
 
@@ -35,14 +36,16 @@ def slots_of(state: RegionState, assignment: Assignment) -> list[Slot]:
     return [state.slots[(assignment.workload, ordinal)] for ordinal in state.ordinals.get(assignment.uid) or ()]
 
 
-def has_lapsed(assignment: Assignment, now: Instant) -> bool:
+def has_lapsed(state: RegionState, assignment: Assignment, now: Instant) -> bool:
     """Whether this region's leased right to what it names is over."""
-    return 0 < assignment.right_until <= now
+    until = runs_until(state, assignment)
+    return until is not None and until <= now
 
 
-def lapses_at(assignment: Assignment, now: Instant) -> Instant | None:
+def lapses_at(state: RegionState, assignment: Assignment, now: Instant) -> Instant | None:
     """When its leased right will be over, if that is still to come."""
-    return assignment.right_until if assignment.right_until > now else None
+    until = runs_until(state, assignment)
+    return until if until is not None and until > now else None
 
 
 def in_chunks(named: Sequence[T]) -> Iterator[tuple[T, ...]]:

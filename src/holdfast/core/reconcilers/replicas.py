@@ -30,10 +30,10 @@ class Replicas(OfAssignments):
             return NOTHING
         found = plan(state, assignment, now)
         commands = [*_withdrawn(state, assignment, found), *_opened(state, assignment, found)]
-        if not has_lapsed(assignment, now):  # what lapsed is stopped for that, and not because fewer are wanted
+        if not has_lapsed(state, assignment, now):  # what lapsed is stopped for that, and not because fewer are wanted
             commands += _stopped(assignment, found)
         sent = tuple(Wanted(command, assignment.revision) for command in commands)
-        return Outcome(sent, lapses_at(assignment, now))
+        return Outcome(sent, lapses_at(state, assignment, now))
 
 
 def _opened(state: RegionState, assignment: Assignment, found: Plan) -> list[Any]:

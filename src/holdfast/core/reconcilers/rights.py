@@ -1,7 +1,8 @@
 """Rights: what runs by a leased right ends with it (RULES 6).
 
 The platform gives a leased right to another region once the lease, the fence and a margin are over. Nobody can tell a
-region that is cut off to stop, so it does so by itself, by its own time.
+region that is cut off to stop, so it does so by itself, by its own time; after a change of leader, soon, unless it is
+told again (see `core.region.assigned`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class Rights(OfAssignments):
         assignment = state.assignments.get(key)  # type: ignore[arg-type]
         if assignment is None:
             return NOTHING
-        if not has_lapsed(assignment, now):
-            return Outcome((), lapses_at(assignment, now))
+        if not has_lapsed(state, assignment, now):
+            return Outcome((), lapses_at(state, assignment, now))
         slots = [(s.workload, s.ordinal) for s in slots_of(state, assignment) if s.phase in STOPPABLE]
         stops = [Stop(chunk, "right-lapsed") for chunk in in_chunks(slots)]
         return Outcome(tuple(Wanted(stop, assignment.revision) for stop in stops))

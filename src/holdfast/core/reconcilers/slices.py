@@ -69,7 +69,8 @@ def _of(one: Slice, name: str) -> _One:
 
 
 def _cut_one(limit: int, ones: Sequence[_One]) -> list[int]:
-    if sum(one.target for one in ones) > limit:
+    # What a region uses above its target it keeps: so does one that claimed more than it was known to hold.
+    if sum(max(one.target, one.uses) for one in ones) > limit:
         return [min(one.target, ideal) for one, ideal in zip(ones, _ideals(limit, ones), strict=True)]
     well = [one for one in ones if one.is_well]
     gone = sum(one.offered for one in ones if not one.is_well)

@@ -50,7 +50,7 @@ class Plan(Struct, frozen=True):
 def plan(state: RegionState, assignment: Assignment, now: Instant) -> Plan:
     """What this assignment wants now. Nothing, if it does not run here or its right has lapsed."""
     slots = slots_of(state, assignment)
-    if assignment.stage is not ACTIVE or has_lapsed(assignment, now):
+    if assignment.stage is not ACTIVE or has_lapsed(state, assignment, now):
         return Plan(surplus=tuple(slots))
     choice = _Choice(assignment, slots)
     choice.keep()

@@ -1,4 +1,15 @@
-"""Whether this region may run a template now, and under which policy."""
+"""Whether this region may run a template now, until when, and under which policy.
+
+A leased right ends at a time of this region's ledger, which stands still between two terms if an old leader's clock was
+ahead. So a lease holds in the term in which it was told:
+
+    told ── term 1 ──▶ its end            in term 1: begun and run until its end
+         ── term 1 ──╳── term 2           in term 2: nothing is begun; what runs has one session lease to be told again
+         ── term 1 ──╳── 2 ──╳── term 3   in term 3: everything ends at once
+
+The platform waits for the gap between two terms, in which a guarded process lives for one session lease, and for that
+of the second term (see `core.platform.rights.lapsed_at`); more gaps it could not count.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +28,37 @@ def not_assigned(state: RegionState, assignment: Assignment, template: str, at: 
             break
     else:
         return Misfit(Code.NOT_ASSIGNED, f"assignment {assignment.uid} is {assignment.stage} and does not ask for it")
-    if assignment.right_until and assignment.right_until <= at:
-        return Misfit(Code.NOT_ASSIGNED, "this region's right to it has lapsed")
+    if not may_begin(state, assignment, at):
+        return Misfit(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not told in this term")
     if assignment.jurisdictions and state.place.jurisdiction not in assignment.jurisdictions:
         return Misfit(
             Code.RESIDENCY, f"{state.place.jurisdiction or 'nowhere'} is not {'/'.join(assignment.jurisdictions)}"
         )
     return None
+
+
+def may_begin(state: RegionState, assignment: Assignment, at: Instant) -> bool:
+    """Whether something may be begun by this region's right: one that is leased was told in this term, and lasts."""
+    is_told = assignment.right_term == state.facts.term
+    return not assignment.right_until or (is_told and at < assignment.right_until)
+
+
+def runs_until(state: RegionState, assignment: Assignment) -> Instant | None:
+    """Until when what runs may run by this region's right; None: that does not end by itself."""
+    facts = state.facts
+    if not assignment.right_until:
+        return None
+    if assignment.right_term == facts.term:
+        return assignment.right_until
+    if assignment.right_term < facts.term - 1:
+        return facts.term_at
+    return min(assignment.right_until, facts.term_at + facts.settings.session_lease)
+
+
+def is_told_before(state: RegionState) -> bool:
+    """Whether a lease here was told in an earlier term: it is to be told again."""
+    rows = (assignment for _, assignment in state.assignments.unordered())
+    return any(row.ordinals and row.right_until and row.right_term != state.facts.term for row in rows)
 
 
 def valid_policy(state: RegionState, tenant: str) -> Revision:

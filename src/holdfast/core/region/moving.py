@@ -12,6 +12,7 @@ from holdfast.core.model.lifecycle import EDGE_BY_KEY, Edge, Phase
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import SlotKey
 from holdfast.core.model.topology import Node
+from holdfast.core.region.assigned import may_begin
 from holdfast.core.region.commands import Move, MoveSlot
 from holdfast.core.region.events import Moved, Released, SlotsMoved, SlotsReleased
 from holdfast.core.region.feasible import Misfit
@@ -92,6 +93,8 @@ def _refuse_agent(state: RegionState, case: Case, edge: Edge, slot: Slot, node: 
         deadline = node.session_ended + state.facts.settings.fence_time
         if case.at >= deadline:
             return Misfit(Code.FENCE, f"its fence fell at {deadline}: it may not be kept")
+    if edge.cause == "restarted" and not may_begin(state, assignment, case.at):
+        return Misfit(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not told in this term")
     if edge.cause == "restarted" and slot.restarts >= state.templates[slot.template].restarts_max:
         return Misfit(Code.CONTRADICTORY, f"was restarted {slot.restarts} times, which is all its policy allows")
     if edge.cause == "completed" and not assignment.batch:

@@ -123,7 +123,8 @@ def _put(state: RegionState, put: c.Shipped, *, anew: bool) -> list[Any]:
             stays = put.digest in state.templates and put.digest not in state.leaving
             return [] if stays else [e.TemplateStored(put.digest, put.template)]
         case c.AssignmentShipped():
-            return [e.AssignmentStored(put.assignment)]
+            told_in = state.facts.term if put.assignment.right_until else 0
+            return [e.AssignmentStored(replace(put.assignment, right_term=told_in))]
         case c.GrantShipped():
             known = state.allowances.get(put.account)
             if known is not None and known.version >= put.version and not anew:

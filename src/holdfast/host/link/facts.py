@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.answers import NO_ROOM
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import INDEX_MAX, Token, revision
 from holdfast.core.model.allotment import ACTIVE, RECOVERY, Assignment, Stage
 from holdfast.core.model.placement import SchedulingRequest
 from holdfast.core.model.resources import greatest
@@ -66,7 +66,8 @@ class Told:
 
 
 def settled_grants(state: RegionState, accounts: Iterable[str], told: dict[Name, Any]) -> Iterator[Word]:
-    """What each account settled on: version, and the larger of target and charge, as this region's log has it."""
+    """What each account settled on: version, and the larger of target and charge, as this region's log has it now."""
+    position = revision(state.facts.seq, INDEX_MAX)
     for account in accounts:
         allowance, name = state.allowances.get(account), ("grant", account)
         if allowance is None:
@@ -74,7 +75,7 @@ def settled_grants(state: RegionState, accounts: Iterable[str], told: dict[Name,
             continue
         settled = greatest(allowance.target, charged(state, account))
         if told.get(name) != (allowance.version, settled):
-            command = p.AcknowledgeGrant(account, allowance.version, settled)
+            command = p.AcknowledgeGrant(account, allowance.version, settled, position)
             yield Word(command, ((name, (allowance.version, settled)),))
 
 
@@ -87,10 +88,13 @@ def is_above_target(state: RegionState, account: str) -> bool:
 def released(state: RegionState, workload: Revision, told: dict[Name, Any]) -> Iterator[Word]:
     """Identities that the platform wants back, and ended assignments, of which nothing is left here."""
     for assignment in assignments_here(state, workload):
-        for ordinal in assignment.returning:
-            right: Name = ("right", workload, ordinal)
-            if (workload, ordinal) not in state.slots and told.get(right) != assignment.revision:
-                yield Word(p.ReleaseRight(workload, ordinal, assignment.revision), ((right, assignment.revision),))
+        ended = [ordinal for ordinal in assignment.returning if (workload, ordinal) not in state.slots]
+        news = [ordinal for ordinal in ended if told.get(("right", workload, ordinal)) != assignment.revision]
+        if news:
+            # The rest is judged by the list that this one makes: it would come too late for the present one.
+            some = tuple(news[: p.RIGHTS_MAX])
+            rights = tuple((("right", workload, ordinal), assignment.revision) for ordinal in some)
+            yield Word(p.ReleaseRights(workload, some, assignment.revision), rights)
         name: Name = ("removed", assignment.uid)
         if is_released(state, assignment) and told.get(name) != assignment.revision:
             yield Word(p.RemoveAssignment(assignment.uid), ((name, assignment.revision),))

@@ -2,7 +2,8 @@
 
 Nothing here has to be remembered: where to go on from is in the region's state, moved by the commit that applies a
 step (RULES 14). Whatever breaks, the next stream begins there; a step that comes twice is dropped by the ledger. So is
-how far a full list has come: one that was begun and did not end is asked for again.
+how far a full list has come: one that was begun and did not end is asked for again. So is one where a lease was told
+in an earlier term: it holds only in the term in which it is told.
 
 A stream begins with what the platform knows of this region's log. Nothing of it is taken before that was compared: a
 store that lost its end, or was written to anew, must not be taken for what was acknowledged (RULES 9).
@@ -22,6 +23,7 @@ from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import Token, seq_of, show
 from holdfast.core.model.shapes import Instant
+from holdfast.core.region.assigned import is_told_before
 from holdfast.core.region.commands import Ship
 from holdfast.core.region.state import RegionState
 from holdfast.host.errors import Diverged, Unavailable
@@ -121,14 +123,16 @@ class Following:
             await _close(frames)
 
     def _request(self) -> Request:
-        place = self._leader.term.durable.state.place
+        state = self._leader.term.durable.state
+        place = state.place
+        wants_list = self._wants_list or place.listing is not None or is_told_before(state)
         query = (
             ("region", self._speaker.region),
             ("log", place.platform_log),
             ("term", str(place.platform_term)),
             ("cursor", show(place.cursor)),
             ("session", show(self._speaker.session)),
-            *([("list", "yes")] if self._wants_list or place.listing is not None else ()),
+            *([("list", "yes")] if wants_list else ()),
         )
         return Request("GET", SHIPMENTS, query, self._speaker.headers())
 

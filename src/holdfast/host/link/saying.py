@@ -81,9 +81,9 @@ class Saying:
             case p.AcknowledgeGrant(account, version, settled):
                 self._meters.count("link_settled")
                 self._journal.info("grant-settled", account=account, version=version, settled=settled)
-            case p.ReleaseRight(workload, ordinal):
-                self._meters.count("link_released")
-                self._journal.info("right-released", workload=workload, ordinal=ordinal)
+            case p.ReleaseRights(workload, ordinals):
+                self._meters.count("link_released", len(ordinals))
+                self._journal.info("rights-released", workload=workload, ordinals=ordinals)
             case p.RemoveAssignment(assignment):
                 self._meters.count("link_removed")
                 self._journal.info("assignment-removed", assignment=assignment)

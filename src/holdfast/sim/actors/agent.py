@@ -18,6 +18,7 @@ from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.region import commands as c
+from holdfast.core.region.assigned import may_begin
 from holdfast.core.region.rooms import victims_left
 from holdfast.core.region.state import RegionState
 from holdfast.host.errors import Unavailable
@@ -38,7 +39,8 @@ PATIENCE_MS = 2_000
 
 
 class Standing(Struct, frozen=True, array_like=True):
-    """One slot on the node, as the ledger has it. `waits`: whoever it follows has not ended yet."""
+    """One slot on the node, as the ledger has it. `waits`: whoever it follows has not ended yet, or its region may not
+    begin it now."""
 
     slot: SlotKey
     epoch: Revision
@@ -59,14 +61,15 @@ class Beat(Struct, frozen=True, array_like=True):
 
 
 _beats = msgspec.msgpack.Decoder(Beat)
-_asked = msgspec.msgpack.Decoder(tuple[str, int, int])
+_asked = msgspec.msgpack.Decoder(tuple[str, int, int, int])
 
 
 def serve_beats(paths: Paths, ledger: Ledger[RegionState]) -> None:
-    """Answer agents, and whoever asks which nodes there are. What stands on a node is told when its room changed."""
+    """Answer agents, and whoever asks which nodes there are. What stands on a node is told when its room changed, in a
+    new term, and while something waits."""
 
     async def beat(body: bytes) -> bytes:
-        name, session, known = _asked.decode(body)
+        name, session, known, term = _asked.decode(body)
         try:
             renewal = ledger.renew(f"agent/{name}", session)
         except Unavailable as error:
@@ -77,7 +80,9 @@ def serve_beats(paths: Paths, ledger: Ledger[RegionState]) -> None:
         room = state.rooms.get(state.node_names.get(name) or 0) or EMPTY_ROOM
         keys = standing(room)
         newest = max([room.revision, *[state.slots[key].revision for key in keys]])
-        slots = None if newest == known else [_told(state, key) for key in keys]
+        told = [_told(state, key) for key in keys]
+        is_known = (known, term) == (newest, renewal.term) and not any(one.waits for one in told)
+        slots = None if is_known else told
         return encode(Beat("renewed", renewal.log_id, renewal.term, renewal.worth, newest, slots))
 
     async def nodes(_body: bytes) -> bytes:
@@ -89,8 +94,9 @@ def serve_beats(paths: Paths, ledger: Ledger[RegionState]) -> None:
 
 def _told(state: RegionState, key: SlotKey) -> Standing:
     slot = state.slots[key]
-    exclusive = state.assignments[slot.assignment].exclusive
-    return Standing(key, slot.epoch, slot.phase.value, exclusive, bool(slot.after and victims_left(state, slot)))
+    assignment = state.assignments[slot.assignment]
+    waits = bool(slot.after and victims_left(state, slot)) or not may_begin(state, assignment, state.facts.at)
+    return Standing(key, slot.epoch, slot.phase.value, assignment.exclusive, waits)
 
 
 class Agent:
@@ -138,7 +144,8 @@ class Agent:
     async def _beat(self) -> bool:
         """Whether the leader was heard: then guards are extended, from when the heartbeat was sent."""
         sent = self._metal.boot()
-        raw = await self._speaker.remote.ask("/beat", encode((self._metal.name, self._speaker.session, self._known)))
+        known = self._metal.name, self._speaker.session, self._known, self._metal.newest[1]
+        raw = await self._speaker.remote.ask("/beat", encode(known))
         self._rests &= not self._metal.sweep()
         if raw is None:
             return False

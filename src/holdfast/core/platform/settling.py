@@ -1,0 +1,135 @@
+"""AcknowledgeGrant: what a region has settled on, as its own log has it (RULES 7).
+
+The region's log is the only authority for what it may spend. What it gave back is free again. What it holds and this
+log knows nothing of, as after a restore to an older state, is *claimed*: charged from now on, above the limit if it
+must be, and called back.
+
+    known version, less than was charged       the rest is free again
+    known version, more than all its offers    claimed: charged at that
+    a version that was never offered           claimed, and the target is offered once more under a version above it,
+                                               for a region drops what it has already
+    an account that nothing was lent of        claimed, with a target of nothing
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.allotment import Grant, Offer
+from holdfast.core.model.resources import NOTHING, Resources, add, exceeded, greatest, subtract
+from holdfast.core.platform.accounts import limit_of, promised
+from holdfast.core.platform.breaches import BreachEvent, recount_account
+from holdfast.core.platform.checks import contradictory, malformed, refuse_amount
+from holdfast.core.platform.commands import AcknowledgeGrant
+from holdfast.core.platform.escrow import charged_to
+from holdfast.core.platform.events import GrantsRemoved, GrantStored
+from holdfast.core.platform.names import refuse_name
+from holdfast.core.platform.objects import already
+from holdfast.core.platform.senders import refuse_unjoined, region_of
+from holdfast.core.platform.state import PlatformState, charge_key, grant_key
+
+#: More versions than any log has room for.
+VERSION_MAX = 1 << 53
+
+
+def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, case: Case) -> Accepted | Refused:
+    """What the region does not hold any more is free again; what was offered since stays charged."""
+    region = region_of(case)
+    refused = refuse_unjoined(state, region, case) or refuse_amount("settled", command.settled)
+    if refused is not None:
+        return refused
+    if not 0 < command.version < VERSION_MAX:
+        return malformed(f"versions go from 1 to below {VERSION_MAX}", version=command.version)
+    key, settled = grant_key(region, command.account), add(NOTHING, command.settled)
+    grant = state.grants.get(key) or _unknown(state, command.account, region, case)
+    if isinstance(grant, Refused):
+        return grant
+    is_old = command.version <= grant.acknowledged and not _is_news(grant, command, settled)
+    if is_old or (not grant.uid and settled == NOTHING):
+        return already(f"grant/{key}", grant.revision)
+    target = _target_at(grant, command.version)
+    under = exceeded(target, settled)
+    if under:
+        return contradictory(f"settled below the target of {under}", resource=under, target=target)
+    new = _settled(grant, command, settled)
+    stored = _stored(state, new, case, claimed=_is_claimed(grant, command.version, settled))
+    return Accepted((*stored, *_recount(state, grant, new, case)))
+
+
+def _unknown(state: PlatformState, account: str, region: str, case: Case) -> Grant | Refused:
+    """A grant that this log knows nothing of: nothing was lent, and nothing is to be."""
+    kind, _, name = account.partition("/")
+    limit = refuse_name(kind, name) or limit_of(state, account, region, case.at)
+    if not isinstance(limit, Refused):
+        return Grant(0, 0, account, region, 0, NOTHING, NOTHING, limit.ends)
+    if limit.code is Code.MALFORMED:
+        return limit
+    return Grant(0, 0, account, region, 0, NOTHING, NOTHING, case.at + state.facts.settings.grant_life)
+
+
+def _is_news(grant: Grant, command: AcknowledgeGrant, settled: Resources) -> bool:
+    """Whether a version that was acknowledged is settled anew: lower, when charges above the target have fallen; or
+    higher, read later from the region's log than what was known, which an older state of this one had not heard of."""
+    if exceeded(settled, grant.settled):
+        return command.version == grant.acknowledged and command.position > grant.position
+    return command.version == grant.version and settled != grant.settled
+
+
+def _target_at(grant: Grant, version: int) -> Resources:
+    """The target of a version, as far as it is known: a region settles on no less."""
+    if version == grant.version:
+        return grant.target
+    return next((offer.target for offer in grant.offers if offer.version == version), NOTHING)
+
+
+def _is_claimed(grant: Grant, version: int, settled: Resources) -> bool:
+    """Whether a region holds what was never offered here: no limit that it was given explains it."""
+    ceiling = grant.settled
+    for offer in grant.offers:
+        ceiling = greatest(ceiling, offer.target) if offer.version <= version else ceiling
+    return version > grant.version or bool(exceeded(settled, ceiling))
+
+
+def _settled(grant: Grant, command: AcknowledgeGrant, settled: Resources) -> Grant:
+    """The grant as its region has it, and what it was offered since."""
+    version, left = grant.version, tuple(offer for offer in grant.offers if offer.version > command.version)
+    if command.version > version:
+        version, left = command.version + 1, (Offer(command.version + 1, grant.target),)
+    offered = settled
+    for offer in left:
+        offered = greatest(offered, offer.target)
+    return replace(
+        grant,
+        version=version,
+        acknowledged=command.version,
+        settled=settled,
+        offers=left,
+        offered=offered,
+        position=max(grant.position, command.position),
+    )
+
+
+def _stored(state: PlatformState, new: Grant, case: Case, *, claimed: bool) -> tuple[object, ...]:
+    """A grant keeps its row, and so its versions, even at nothing; an emergency that is over is never lent again."""
+    is_over = new.account.startswith("emergency/") and isinstance(
+        limit_of(state, new.account, new.region, case.at), Refused
+    )
+    if is_over and new.offered == NOTHING and not new.offers:
+        return (GrantsRemoved((grant_key(new.region, new.account),)),)
+    return (GrantStored(new, claimed),)
+
+
+def _recount(state: PlatformState, old: Grant, new: Grant, case: Case) -> tuple[BreachEvent, ...]:
+    before = charged_to(state, old.account, old.region)
+    after = add(subtract(before, old.offered), new.offered)
+    return recount_lent(state, old.account, old.region, (before, after), case)
+
+
+def recount_lent(
+    state: PlatformState, account: str, region: str, charged: tuple[Resources, Resources], case: Case
+) -> tuple[BreachEvent, ...]:
+    """What changes in an account's breaches when what is charged to it goes from first to second."""
+    limit = promised(state, account, region)
+    return recount_account(state, charge_key(account, region), charged, charged[1] if limit is None else limit, case)
