@@ -73,7 +73,39 @@ def test_a_region_is_declared_lost_for_a_reason(holdfast: CommandLine) -> None:
     assert sent(holdfast) == {"region": "eu", "reason": "a fire"}
 
 
-@pytest.mark.parametrize("words", [("forget", "eu", "--destroyed"), ("declare-lost", "eu", "--reason", " ")])
+def test_nothing_is_attested_without_the_word_for_it(shop: CommandLine) -> None:
+    done = shop("region", "attest", "eu", "shop/web", "0", "2", "--reason", "no power")
+    same_as_golden("region_attest_unsaid", done)
+    assert shop.platform.asked == []
+
+
+def test_identities_are_attested_not_to_run_there_for_a_reason(shop: CommandLine) -> None:
+    answered(shop, "attest-right")
+    words = ("eu", "web", "0", "2", "--tenant", "shop", "--stopped", "--reason", "no power")
+    same_as_golden("region_attested", shop("region", "attest", *words))
+    uid = shop.platform.objects["workloads", "shop/web"]["metadata"]["uid"]
+    bodies = [msgspec.json.decode(one.body) for one in shop.platform.asked[1:]]
+    assert bodies == [{"workload": uid, "ordinal": n, "region": "eu", "reason": "no power"} for n in (0, 2)]
+
+
+def test_what_is_refused_of_an_attestation_is_told_with_what_to_do_next(shop: CommandLine) -> None:
+    detail = "region us holds that right, not eu"
+    shop.platform.answers["POST", "/v1/commands/attest-right"] = problem(409, "right-held", detail)
+    words = ("--stopped", "--reason", "no power")
+    same_as_golden("region_attest_refused", shop("region", "attest", "eu", "shop/web", "0", *words))
+    same_as_golden("region_attest_unknown", shop("region", "attest", "eu", "shop/none", "0", *words))
+    done = shop("region", "attest", "eu", "web", "0", *words)
+    assert (done.exit_code, "which tenant's?" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("forget", "eu", "--destroyed"),
+        ("declare-lost", "eu", "--reason", " "),
+        ("attest", "eu", "shop/web", "0", "--stopped"),
+    ],
+)
 def test_a_reason_is_asked_for_before_anything_is_sent(words: tuple[str, ...], holdfast: CommandLine) -> None:
     done = holdfast("region", *words)
     assert done.exit_code == 2

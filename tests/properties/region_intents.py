@@ -170,7 +170,7 @@ def unwanted(p: Program) -> list[Slot]:
 def forget_assignment(p: Program) -> Envelope[Any] | None:
     ended = [uid for uid, a in sorted(p.model.assignments.items()) if a.stage is Stage.ENDED]
     bare = [uid for uid in ended if not p.model.of(uid)]
-    return p.envelope("controller/replica", c.ForgetAssignment(p.chance.pick(bare or ended))) if ended else None
+    return p.envelope("controller/link", c.ForgetAssignment(p.chance.pick(bare or ended))) if ended else None
 
 
 def adopt_slots(p: Program) -> Envelope[Any] | None:

@@ -51,7 +51,7 @@ OWNERS: dict[type, tuple[str, ...]] = {
     c.RemoveNode: ("person",),
     c.OpenSlots: ("controller/replica",),
     c.WithdrawSlots: ("controller/replica",),
-    c.ForgetAssignment: ("controller/replica", "controller/link"),
+    c.ForgetAssignment: ("controller/link",),
     c.AdoptSlots: ("controller/replica",),
     c.Propose: ("scheduler",),
     c.Bind: ("scheduler",),

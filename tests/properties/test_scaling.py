@@ -163,9 +163,9 @@ class Story:
             assert any(isinstance(answer, Landed) for answer in answers), f"only refused: {answers}"
 
     def finish(self) -> None:
-        """Left alone, with room for all, exactly what is asked for serves."""
+        """Left alone, with room for all, exactly what is asked for serves. Identities need a share for it."""
         region = self.region
-        self.share = max(1, self.share)
+        self.share = max(1, self.share) if self.exclusive else self.share
         self.ask()
         for _ in range(4 * MOST * 3):
             self.settle(Random(0), Replicas(), Rollout())

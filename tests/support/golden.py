@@ -134,7 +134,7 @@ def _endings(bench: RegionBench, first: int) -> None:
     template = plain.shares[0].template
     bench.ship(c.AssignmentShipped(replace(plain, stage=Stage.ENDED, shares=())), gone=(c.Gone("template", template),))
     bench.accept(REPLICA, c.WithdrawSlots(110, (1,)))
-    bench.accept(REPLICA, c.ForgetAssignment(110))
+    bench.accept(LINK, c.ForgetAssignment(110))
     bench.ship(gone=(c.Gone("token", "ci"), c.Gone("override", "9")))
     denial = Denial("person/clerk", "GET /v1/nodes Node", "no-right", "", 2, bench.at, bench.at)
     bench.accept("ledger", RecordDenials((denial,)))

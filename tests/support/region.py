@@ -74,7 +74,7 @@ CLASSES = (
 class RegionBench:
     """One region's ledger in a test. Each command is one batch, durable at once; time only moves when told."""
 
-    def __init__(self, *, checked: bool = True) -> None:
+    def __init__(self, *, checked: bool = True, name: str = "eu") -> None:
         self.state = RegionState()
         self.log: list[tuple[bytes, bytes]] = []
         self.at = T0
@@ -83,10 +83,10 @@ class RegionBench:
         self.sequences: dict[str, int] = {}
         self._keys = 0
         self._cursor = 0
-        self.accept("ledger", StartLog("log-eu", "region/eu", ROOT))
+        self.accept("ledger", StartLog(f"log-{name}", f"region/{name}", ROOT))
         self.accept("ledger", StartTerm(1, "server-1"))
         self.ship(
-            c.RegionShipped("eu", "eu"),
+            c.RegionShipped(name, name),
             *(c.ClassShipped(cls) for cls in CLASSES),
             c.PrincipalShipped(a_principal("agent/*")),
             c.PrincipalShipped(a_principal("scheduler/*")),

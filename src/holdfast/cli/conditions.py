@@ -16,6 +16,7 @@ ADVICE = {
     "waiting-for-room": "`holdfast get nodes --region REGION` shows what is free; "
     "`holdfast get requests --region REGION` why nothing fits",
     "waiting-for-region": "`holdfast status` shows when each region was last heard",
+    "may-not-disrupt": "an identity is stopped before it starts anew: raise spec.disruptionMax to 1 for as long",
     "never-fits": "no node is large enough: `holdfast get nodes --region REGION -o wide`; ask for less",
     "progressing": "nothing: it is on its way; `holdfast wait {kind} {name} --for=observed`",
     "not-yet-known": "`holdfast status` shows which regions were heard; nodes join their region by themselves",

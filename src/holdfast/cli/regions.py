@@ -1,7 +1,8 @@
-"""`holdfast region`: the two words that a person says of a region that does not answer.
+"""`holdfast region`: what a person says of a region that does not answer.
 
 Lost means: it may still run, and failover need not wait. Forgotten means: nothing runs there any more, so everything it
-held is free. The first is taken back by the region itself, when it is heard again; the second by nobody.
+held is free. The first is taken back by the region itself, when it is heard again; the second by nobody. Between them a
+person attests of single identities that they do not run there: they may be started elsewhere.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from holdfast.cli import shown
 from holdfast.cli.commands import an_app, command
 from holdfast.cli.connect import as_trouble, connect
 from holdfast.cli.contexts import resolve
+from holdfast.cli.nouns import the_object
 from holdfast.cli.options import Options, note
 from holdfast.cli.troubles import misused
 
-app = an_app("Declare a region lost, or forget one that is destroyed.", no_args_is_help=True)
+app = an_app("Declare a region lost, attest what does not run there, or forget it.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Which region.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why: it is kept in the log.")]
 Destroyed = Annotated[bool, typer.Option("--destroyed", help="Attest that nothing runs there, and never will again.")]
+Workload = Annotated[str, typer.Argument(metavar="WORKLOAD", help="Whose identities: `TENANT/NAME`.")]
+Ordinals = Annotated[list[int], typer.Argument(metavar="ORDINAL...", min=0, help="Which of them.")]
+Stopped = Annotated[bool, typer.Option("--stopped", help="Attest that these do not run there.")]
 
 
 @command(app, without=("tenant", "region"))
@@ -56,6 +61,37 @@ def declare_lost(options: Options, name: Name, reason: Reason = "") -> None:
     _send(options, "declare-lost", name, reason)
     shown.say(f"region/{name} declared lost")
     note("`holdfast repair list` shows what waits for it")
+
+
+@command(app, without=("region",))
+def attest(
+    options: Options, name: Name, workload: Workload, ordinals: Ordinals, stopped: Stopped = False, reason: Reason = ""
+) -> None:
+    """Attest that identities of an exclusive workload do not run in a region: their rights are free at once.
+
+    For a region that is lost while it is known that these are down: its machines have no power, say. What else the
+    region holds stays its own.
+    """
+    context = resolve(options)
+    one = the_object(("workload", workload), context)
+    said = f"{' '.join(map(str, ordinals))} of {one}"
+    if not stopped:
+        lines = (
+            "their rights are free at once, and they may start elsewhere",
+            "were one of them still running there, the same identity would run twice",
+        )
+        hint = f"`holdfast get replicas --region {name} --tenant {one.tenant}` shows what runs, where it answers"
+        raise misused(f"{said} in region {name}: nothing is attested without --stopped", hint, lines)
+    _must_say_why(reason)
+    client = connect(options, context)
+    try:
+        uid = client.get(one.kind.plural, one.name, tenant=one.tenant)["metadata"]["uid"]
+        for ordinal in ordinals:
+            client.command("attest-right", workload=uid, ordinal=ordinal, region=name, reason=reason)
+            shown.say(f"{one}/{ordinal} attested not to run in region {name}")
+    except Exception as error:
+        raise as_trouble(error, options.verbose, what=str(one)) from None
+    note(f"`holdfast describe workload {one.tenant}/{one.name}` shows where it goes")
 
 
 def _must_say_why(reason: str) -> None:

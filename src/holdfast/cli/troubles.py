@@ -129,5 +129,6 @@ NEXT = {
     "latency": "`holdfast get regions -o yaml` shows how far each is from whom",
     "rate-limited": "wait a moment; a tenant's rate is `submitsPerMinute` of its spec: `holdfast get tenants -o yaml`",
     "read-only": "`holdfast status` shows why nothing can be written",
+    "right-held": "`holdfast repair list` shows which rights a region holds that does not answer",
     "expired": "give a time that is still to come",
 }

@@ -99,6 +99,26 @@ def test_a_region_that_is_forgotten_completes_the_deletions_that_waited_for_it()
     in_world(story)
 
 
+def test_a_right_of_a_lost_region_is_freed_as_the_list_says() -> None:
+    async def story(world: World) -> None:
+        part = await deleting(world)
+        document = a_workload("db", exclusive=True, failover="acknowledged", replicas=1)
+        stored = await world.ask("PUT", "/v1/workloads/shop/db", document)
+        uid = stored.json["metadata"]["uid"]
+        await part.submit("controller/assignment", p.GrantRight(part.state.workload_names["shop/db"], 0, "eu"))
+        await world.ask("POST", "/v1/commands/declare-lost", {"region": "eu", "reason": "a fire"})
+        (one,) = (await world.ask("GET", "/v1/repairs")).json["items"]
+        assert "`holdfast region attest eu shop/db 0 --stopped --reason TEXT`" in one["todo"]
+        body = {"workload": uid, "ordinal": 0, "region": "us", "reason": "no power"}
+        wrong = await world.ask("POST", "/v1/commands/attest-right", body)
+        assert (wrong.status, wrong.json["code"]) == (409, "right-held")
+        done = await world.ask("POST", "/v1/commands/attest-right", {**body, "region": "eu"})
+        assert done.status == 200, done
+        assert keys(await world.ask("GET", "/v1/repairs")) == []
+
+    in_world(story)
+
+
 def test_whether_it_fits_is_answered_with_the_write_itself_and_with_a_dry_run() -> None:
     async def story(world: World) -> None:
         part = await deleting(world)

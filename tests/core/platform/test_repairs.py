@@ -6,7 +6,7 @@ from holdfast.core.model.repair import Repair
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT
-from holdfast.core.platform.repairs import repairs
+from holdfast.core.platform.repairs import ON_ITS_WAY_MS, repairs
 from tests.support.platform import (
     ACME,
     ROOT,
@@ -18,6 +18,7 @@ from tests.support.platform import (
     cpu,
 )
 
+ATTEST = "once they do not run there any more: `holdfast region attest eu"
 FORGET = "once nothing can run there any more: `holdfast region forget eu --destroyed --reason TEXT`"
 
 
@@ -130,7 +131,11 @@ def test_rights_of_a_lost_region_need_a_persons_word() -> None:
     assert found(bench, "right") == []
     bench.lose("eu")
     (one,) = found(bench, "right")
-    assert (one.key, one.since, one.deadline, one.todo) == ("workload/acme/db/0,1", bench.at, 0, FORGET)
+    assert (one.key, one.since, one.deadline) == ("workload/acme/db/0,1", bench.at, 0)
+    assert one.todo == f"{ATTEST} acme/db 0 1 --stopped --reason TEXT`"
+    for ordinal in (0, 1):
+        bench.accept(ROOT, c.AttestRight(bench.workload("db").meta.uid, ordinal, "eu", "no power"))
+    assert found(bench, "right") == []
 
 
 def test_leased_rights_of_a_lost_region_move_by_themselves_at_a_time() -> None:
@@ -151,21 +156,49 @@ def test_leased_rights_of_work_that_recovers_wait_for_failover() -> None:
     bench.hold(bench.put(an_exclusive(leased=True, budget="reserve")), "eu", 0)
     bench.lose("eu")
     (one,) = found(bench, "right")
-    assert (one.waits_for, one.todo) == ("failover, once the leases of region eu have run out", "")
+    assert one.waits_for == "failover, once the leases of region eu have run out"
+    assert one.todo == f"{ATTEST} acme/db 0 --stopped --reason TEXT`"
 
 
 # Grants
 
 
-def test_a_grant_waits_until_its_region_has_logged_it() -> None:
+def offered(bench: PlatformBench, region: str, account: str = "quota/acme", **fields: int) -> int:
+    """An offer as the grant controller makes it: for as long as a grant lasts."""
+    fields.setdefault("ends", bench.at + bench.state.facts.settings.grant_life)
+    return bench.offer(region, cpu(100), account, **fields)
+
+
+def test_an_offer_is_listed_once_it_was_on_its_way_for_too_long() -> None:
     bench = a_world()
-    version = bench.offer("eu", cpu(100))
+    first = bench.at
+    version = offered(bench, "eu")
+    assert repairs(bench.state, first + ON_ITS_WAY_MS - 1) == []
+    bench.at += ON_ITS_WAY_MS
     (one,) = found(bench, "grant")
     assert (one.key, one.tenant, one.waits_for) == ("grant/eu/quota/acme", "acme", "region eu to log version 1")
+    assert one.since == first
     bench.settle("eu", version, cpu(100))
     assert repairs(bench.state, bench.at) == []
-    bench.offer("eu", cpu(50), "recovery/reserve")
+    offered(bench, "eu", "recovery/reserve")
+    bench.at += ON_ITS_WAY_MS
     assert found(bench, "grant")[0].tenant == ""
+
+
+def test_an_offer_to_a_region_that_is_not_well_is_listed_at_once() -> None:
+    bench = a_world()
+    offered(bench, "eu")
+    bench.judge("eu", RegionHealth.SUSPECT)
+    (one,) = found(bench, "grant")
+    assert (one.since, one.waits_for) == (bench.at, "region eu, which is silent, to log version 1")
+
+
+def test_an_offer_that_ends_with_its_emergency_is_no_older_than_that() -> None:
+    bench = a_world()
+    uid = bench.emergency(100, life=120_000)
+    offered(bench, "eu", f"emergency/{uid}", ends=bench.at + 120_000)
+    assert repairs(bench.state, bench.at + ON_ITS_WAY_MS - 1) == []
+    assert [one.what for one in repairs(bench.state, bench.at + ON_ITS_WAY_MS)] == ["grant"]
 
 
 # Order
@@ -174,12 +207,12 @@ def test_a_grant_waits_until_its_region_has_logged_it() -> None:
 def test_what_is_overdue_comes_first_then_what_waits_longest() -> None:
     bench = deleting()
     bench.later(1)
-    bench.offer("us", cpu(100))
+    offered(bench, "us")
     bench.put(a_quota("acme", cpu(50)))
     bench.assign(bench.put(a_workload("mail")), "us", 1)
     bench.later(1)
     bench.accept(ACME, c.DeleteWorkload("acme", "mail"))
-    assert [one.what for one in repairs(bench.state, bench.at)] == ["deletion", "breach", "deletion", "grant"]
+    assert [one.what for one in repairs(bench.state, bench.at)] == ["deletion", "breach", "deletion"]
     bench.accept(ROOT, c.DeclareLost("us", "a fire"))
     bench.at = next(one for one in repairs(bench.state, bench.at) if one.what == "breach").deadline
     assert [one.overdue for one in repairs(bench.state, bench.at)] == [True, True, False, False]

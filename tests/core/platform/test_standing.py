@@ -103,6 +103,20 @@ def test_what_was_lent_in_a_region_and_is_not_there_is_named() -> None:
     assert "tenants were lent 9 cpu in region eu, which has 8 cpu" in overpromised(bench.state)
 
 
+def test_reclaimable_shares_are_promised_too() -> None:
+    bench = a_world()
+    bench.put(a_quota("acme", cpu(10_000), reclaimable=25))
+    tell(bench, "eu", cpu(24_000))
+    who = "the quotas of all tenants and their reclaimable shares"
+    assert overpromised(bench.state) == (f"{who} promise 26 cpu; the regions that have reported have 24 cpu",)
+    tell(bench, "us", cpu(8_000))
+    assert overpromised(bench.state) == ()
+    bench.offer("us", cpu(7_000))
+    assert overpromised(bench.state) == ()
+    bench.offer("us", cpu(2_000), "reclaimable/acme")
+    assert overpromised(bench.state) == ("tenants were lent 9 cpu in region us, which has 8 cpu",)
+
+
 def test_a_replica_that_no_free_piece_holds_is_named_with_the_largest_piece() -> None:
     bench = a_world()
     wait_for_room(bench, "web", Resources(cpu=4_000, memory=1_024))

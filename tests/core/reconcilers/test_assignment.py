@@ -398,6 +398,14 @@ def test_what_nobody_else_may_have_stays_where_it_was_offered_back() -> None:
     assert story.run().counts() == {"eu": 3}
 
 
+def test_what_was_offered_back_and_is_ready_goes_once_another_is() -> None:
+    """A new one of a template waits for room beside the old ones: all that is wanted is ready all the time."""
+    story = Story(replicas=9, disruption_max=0).run().all_ready()
+    story.bench.accept("region/eu", c.OfferBack(story.in_region("eu").uid, 1))
+    assert story.run().counts() == {"eu": 3, "us": 4, "us2": 3}
+    assert story.says("us", 4).run().counts() == {"eu": 2, "us": 4, "us2": 3}
+
+
 # Make before break
 
 

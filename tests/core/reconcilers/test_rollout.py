@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.reconciler import NOTHING, Outcome
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.reconcilers.replicas import Replicas
 from holdfast.core.reconcilers.rollout import SETTLES_MS, Rollout
-from tests.support.assigned import Assigned, stopped, withdrawn
+from holdfast.core.region.seen import seen_of
+from tests.support.assigned import WORKLOAD, Assigned, stopped, withdrawn
 
 REPLICAS, ROLLOUT = Replicas(), Rollout()
 
@@ -112,10 +114,35 @@ def test_identities_go_as_the_share_allows() -> None:
     assert store.send(ROLLOUT) == gone(1)
 
 
-def test_without_a_share_nothing_that_serves_is_stopped() -> None:
-    web = rolling(2)
+@pytest.mark.parametrize("count", [1, 3])
+def test_without_a_share_a_new_one_serves_before_each_old_one_goes(count: int) -> None:
+    web = rolling(count, disruption=0)
+    assert sorted(web.phases().items()) == [*((n, "serving") for n in range(count)), (count, "pending")]
+    assert web.look(ROLLOUT) == NOTHING
+    for _ in range(2 * count + 2):
+        web.settle()
+        assert web.serving() >= count
+        web.work()
+    assert web.settle() == []
+    assert list(web.templates().values()) == [("two", "two")] * count
+    assert web.serving() == count
+
+
+def test_without_a_share_and_without_room_for_a_surge_nothing_that_serves_is_stopped() -> None:
+    web = rolling(2, disruption=0)
     web.report()
     assert web.look(ROLLOUT) == NOTHING
+    assert web.bench.refuse("controller/rollout", stopped(0, cause="rollout")).code is Code.DISRUPTION
+    assert seen_of(web.state, WORKLOAD).waiting[0].code == "capacity", "the platform is told what it waits for"
+
+
+def test_without_a_share_identities_are_not_stopped_for_a_new_template() -> None:
+    store = Assigned()
+    for name in ("one", "two"):
+        store.ask({name: 1}, exclusive=True, ordinals=(0,), disruption=0)
+        store.settle(REPLICAS)
+        store.work()
+    assert store.look(ROLLOUT) == NOTHING
 
 
 def test_what_goes_anyway_does_not_count_as_serving_beside_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.reconciler import NOTHING, Outcome
@@ -13,11 +14,12 @@ from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.summary import Counted, Nodes, Seen, Summary, Waiting
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.book import PLATFORM, STATUS
+from holdfast.core.platform.book import ASSIGNMENT, PLATFORM, STATUS
 from holdfast.core.platform.keys import KEYS
 from holdfast.core.reconcilers.status import LOOK_AGAIN_MS, PATIENCE_MS, PLACED_SOON_MS, Statuses
-from holdfast.core.reconcilers.status_conditions import MESSAGE_MAX, reason_of
-from tests.support.platform import ACME, DIGEST, T0, PlatformBench, a_template, a_workload, a_world, cpu
+from holdfast.core.reconcilers.status_conditions import MESSAGE_MAX, conditions_of, reason_of
+from holdfast.core.reconcilers.status_sums import Progress
+from tests.support.platform import ACME, DIGEST, T0, PlatformBench, a_template, a_workload, a_world, an_exclusive, cpu
 
 
 class Story:
@@ -131,6 +133,88 @@ def test_time_alone_changes_nothing_that_was_said() -> None:
 
 def test_what_is_gone_and_what_never_was_is_not_spoken_of() -> None:
     assert Statuses().reconcile(a_world().state, 99, T0) == NOTHING
+
+
+# Templates
+
+
+def changing(**fields: Any) -> Story:
+    """Two in eu and one in us serve and are reported, and now another template is wanted."""
+    story = Story(**fields)
+    story.bench.assign(story.web, "eu", 2)
+    story.bench.assign(story.web, "us", 1)
+    story.says("eu", 2, 2, 2)
+    story.says("us", 1, 1, 1)
+    story.report()
+    workload = story.bench.state.workloads[story.web]
+    story.bench.put(replace(workload, spec=replace(workload.spec, template=a_template(command="v2"))))
+    return story
+
+
+def mixed(story: Story, region: str, old: int, new: int, *waiting: Waiting) -> None:
+    """A region that acts on the newest generation says how many run the template of before, and of now."""
+    story.bench.send(ASSIGNMENT, story.bench.assignment(story.web, region, {"eu": 2, "us": 1}[region]))
+    digest = template_digest(story.bench.state.workloads[story.web].spec.template)
+    counts = tuple(Counted(name, n, n, n) for name, n in (("before", old), (digest, new)) if n)
+    story.position += 1
+    seen = Seen(story.web, 2, counts, waiting)
+    story.bench.accept(f"region/{region}", c.Report(region, story.position, (seen,)))
+
+
+def test_of_a_workload_that_was_never_changed_it_is_not_said_that_it_is_updated() -> None:
+    story = serving()
+    assert "Updated" not in [one.type for one in story.report().conditions]
+
+
+def test_a_change_of_template_is_unfinished_while_some_run_an_older_one_and_says_where() -> None:
+    story = changing()
+    story.report()
+    older = "of 3, an older template is run by 2 in eu, 1 in us"
+    assert story.says_of("Updated") == (Truth.FALSE, Reason.PROGRESSING, older)
+    mixed(story, "us", 0, 1)
+    mixed(story, "eu", 1, 2)
+    story.report()
+    assert story.says_of("Updated") == (Truth.FALSE, Reason.PROGRESSING, "of 4, an older template is run by 1 in eu")
+    mixed(story, "eu", 0, 2)
+    story.report()
+    assert story.says_of("Updated") == (Truth.TRUE, Reason.AS_DESIRED, "")
+    assert story.conditions()["Updated"].observed_generation == 2
+
+
+def test_a_change_of_template_that_waits_for_room_says_so_though_all_are_placed() -> None:
+    story = changing(disruption_max=0)
+    mixed(story, "us", 0, 1, Waiting("capacity", 1, 0, "other"))
+    mixed(story, "eu", 2, 0, Waiting("capacity", 1, 0, "4 nodes lack cpu"))
+    story.report()
+    assert story.says_of("Placed")[0] is Truth.TRUE
+    message = "of 3, an older template is run by 2 in eu; eu: 1 wait: 4 nodes lack cpu"
+    assert story.says_of("Updated") == (Truth.FALSE, Reason.WAITING_FOR_ROOM, message)
+    mixed(story, "eu", 2, 0, Waiting("not-yet-examined", 1, 0))
+    story.report()
+    assert story.says_of("Updated")[1] is Reason.PROGRESSING, "it is looked at soon"
+
+
+def test_a_change_of_template_waits_for_a_silent_region_and_does_without_a_lost_one() -> None:
+    story = changing()
+    mixed(story, "eu", 0, 2)
+    story.bench.judge("us", RegionHealth.SUSPECT)
+    story.report()
+    message = "of 3, an older template is run by 1 in us; us is suspect"
+    assert story.says_of("Updated") == (Truth.FALSE, Reason.WAITING_FOR_REGION, message)
+    story.bench.judge("us", RegionHealth.LOST)
+    story.report()
+    assert story.says_of("Updated") == (Truth.TRUE, Reason.AS_DESIRED, "us is lost, 1 there are not counted")
+
+
+def test_identities_that_may_not_be_disrupted_say_why_they_keep_their_template() -> None:
+    story = serving(disruption_max=0)
+    story.report()
+    workload = an_exclusive("db", disruption_max=0)
+    workload = replace(workload, meta=replace(workload.meta, generation=2))
+    progress = Progress(2, 1, 1, 1, 1, 1, (), (), (("eu", 1),))
+    found = {one.type: one for one in conditions_of(story.bench.state, workload, progress)}["Updated"]
+    said = "disruptionMax is 0; of 1, an older template is run by 1 in eu"
+    assert (found.status, found.reason, found.message) == (Truth.FALSE, Reason.MAY_NOT_DISRUPT, said)
 
 
 # Generations

@@ -88,7 +88,8 @@ _TABLE = (
         ("TENANTS", "spec.tenants", "list")), PLATFORM),
     Kind("Workload", "workloads", ("wl",), PLATFORM, "workload", _tenanted(
         ("REPLICAS", "spec.replicas"), ("BOUND", "status.bound"), ("READY", "status.ready"),
-        ("SERVING", "status.serving"), ("CLASS", "spec.priorityClass"), ("DELETED", "metadata.deletion.at", "age")),
+        ("SERVING", "status.serving"), ("UPDATED", "status.conditions[Updated].status"),
+        ("CLASS", "spec.priorityClass"), ("DELETED", "metadata.deletion.at", "age")),
         tenanted=True, writable=True, written_on=PLATFORM),
     Kind("Assignment", "assignments", ("as",), BOTH, "assignment", _tenanted(
         ("REGION", "spec.region"), ("PURPOSE", "spec.purpose"), ("STAGE", "spec.stage"),

@@ -56,6 +56,7 @@ class Reason(StrEnum):
     WAITING_FOR_QUOTA = "waiting-for-quota"
     WAITING_FOR_ROOM = "waiting-for-room"
     WAITING_FOR_REGION = "waiting-for-region"
+    MAY_NOT_DISRUPT = "may-not-disrupt"
     NEVER_FITS = "never-fits"
     NOT_YET_EXAMINED = "not-yet-examined"
     NOT_YET_KNOWN = "not-yet-known"

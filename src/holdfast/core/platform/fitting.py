@@ -22,7 +22,7 @@ from holdfast.core.platform.state import PlatformState
 FITS = "Fits"
 
 
-class Fit(NamedTuple):
+class Verdict(NamedTuple):
     """The judgement, as a condition says it."""
 
     status: Truth
@@ -62,7 +62,7 @@ def room_for(summary: Summary, template: Template, tenant: str, most: int) -> in
     return min(room, most)
 
 
-def fits(state: PlatformState, workload: Workload) -> Fit:
+def fits(state: PlatformState, workload: Workload) -> Verdict:
     """Whether any region where the workload may be could hold a replica of it."""
     untold: list[str] = []
     nearest: tuple[int, int, str, str] | None = None
@@ -71,7 +71,7 @@ def fits(state: PlatformState, workload: Workload) -> Fit:
         known = state.summaries.get(name)
         could = could_hold(known.summary, template, tenant) if known is not None else None
         if could:
-            return Fit(Truth.TRUE, Reason.AS_DESIRED)
+            return Verdict(Truth.TRUE, Reason.AS_DESIRED)
         if known is None or could is None:
             untold.append(name)
             continue
@@ -79,10 +79,10 @@ def fits(state: PlatformState, workload: Workload) -> Fit:
         found = (miss.left, miss.lacks, name, miss.words)
         nearest = found if nearest is None else min(nearest, found)
     if nearest is None:
-        return Fit(Truth.UNKNOWN, Reason.NOT_YET_KNOWN)
+        return Verdict(Truth.UNKNOWN, Reason.NOT_YET_KNOWN)
     if untold:
-        return Fit(Truth.UNKNOWN, Reason.NOT_YET_KNOWN, f"{untold[0]} has not told what its nodes can hold")
-    return Fit(Truth.FALSE, Reason.NEVER_FITS, nearest[3])
+        return Verdict(Truth.UNKNOWN, Reason.NOT_YET_KNOWN, f"{untold[0]} has not told what its nodes can hold")
+    return Verdict(Truth.FALSE, Reason.NEVER_FITS, nearest[3])
 
 
 def fits_condition(state: PlatformState, workload: Workload, at: Instant) -> Condition:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.core.model.allotment import Assignment, RightHeld, Stage
+from holdfast.core.model.allotment import Assignment, Grant, RightHeld, Stage
+from holdfast.core.model.meta import Meta
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.repair import Repair, in_order, of_breach
 from holdfast.core.model.shapes import Instant, Revision
@@ -19,12 +20,14 @@ from holdfast.core.platform.state import PlatformState
 
 #: So many ordinals are named; of the others it is said how many there are.
 NAMED = 4
+#: For so long an offer to a region that is well is merely on its way: a region acknowledges one within a second or two.
+ON_ITS_WAY_MS = 60_000
 
 
 def repairs(state: PlatformState, now: Instant) -> list[Repair]:
     """Everything that waits, the most urgent first."""
     found = [*_deletions(state, now), *_breaches(state, now), *_assignments(state), *_rights(state, now)]
-    return in_order([*found, *_grants(state)])
+    return in_order([*found, *_grants(state, now)])
 
 
 def _deletions(state: PlatformState, now: Instant) -> Iterator[Repair]:
@@ -94,17 +97,18 @@ def _rights(state: PlatformState, now: Instant) -> Iterator[Repair]:
 
 def _lost(state: PlatformState, workload: Workload, rights: Sequence[RightHeld], now: Instant) -> Repair:
     region, meta = rights[0].region, workload.meta
-    status = state.regions[region].status
-    waits_for, todo = _word_of(state, region, "release them")
-    lapsed = 0
+    status, ordinals = state.regions[region].status, [right.ordinal for right in rights]
+    waits_for, _ = _word_of(state, region, "release them")
+    lapsed, todo = 0, _attesting(meta, region, ordinals)
     if workload.spec.failover is Failover.LEASED:
         lapsed = max(lapsed_at(state, right, status.since) for right in rights)
-        waits_for, todo = f"the leases of region {region} to run out", "nothing: they move by themselves then"
         if workload.spec.recovery.budget:  # the assignment controller leaves these to recovery
-            waits_for, todo = f"failover, once the leases of region {region} have run out", ""
+            waits_for = f"failover, once the leases of region {region} have run out"
+        else:
+            waits_for, todo = f"the leases of region {region} to run out", "nothing: they move by themselves then"
     return Repair(
         what="right",
-        key=f"workload/{meta.tenant}/{meta.name}/{_listed([right.ordinal for right in rights])}",
+        key=f"workload/{meta.tenant}/{meta.name}/{_listed(ordinals)}",
         owner=f"region/{region}",
         since=status.since,
         deadline=lapsed,
@@ -113,6 +117,13 @@ def _lost(state: PlatformState, workload: Workload, rights: Sequence[RightHeld],
         todo=todo,
         tenant=meta.tenant,
     )
+
+
+def _attesting(meta: Meta, region: str, ordinals: Sequence[int]) -> str:
+    """What a person types who knows that these do not run there, whatever else may."""
+    named = " ".join(str(ordinal) for ordinal in ordinals[:NAMED])
+    attest = f"holdfast region attest {region} {meta.tenant}/{meta.name} {named} --stopped --reason TEXT"
+    return f"once they do not run there any more: `{attest}`"
 
 
 def _returning(state: PlatformState, one: Assignment) -> Repair:
@@ -128,9 +139,11 @@ def _returning(state: PlatformState, one: Assignment) -> Repair:
     )
 
 
-def _grants(state: PlatformState) -> Iterator[Repair]:
+def _grants(state: PlatformState, now: Instant) -> Iterator[Repair]:
+    """Offers that were not acknowledged, by a region that is not well or for longer than they are on their way."""
     for grant in state.grants.values():
-        if grant.acknowledged >= grant.version:
+        is_well, offered = state.regions[grant.region].status.health is RegionHealth.HEALTHY, _offered_at(state, grant)
+        if grant.acknowledged >= grant.version or (is_well and now < offered + ON_ITS_WAY_MS):
             continue
         waits_for, todo = _word_of(state, grant.region, f"log version {grant.version}")
         kind, _, name = grant.account.partition("/")
@@ -138,11 +151,19 @@ def _grants(state: PlatformState) -> Iterator[Repair]:
             what="grant",
             key=f"grant/{grant.region}/{grant.account}",
             owner=f"region/{grant.region}",
-            since=_silent_since(state, grant.region),
+            since=offered if is_well else _silent_since(state, grant.region),
             waits_for=waits_for,
             todo=todo or f"`holdfast describe grant {grant.region}/{grant.account}`",
             tenant=name if kind in ("quota", "reclaimable") else "",
         )
+
+
+def _offered_at(state: PlatformState, grant: Grant) -> Instant:
+    """When it was offered, at the earliest: no grant lasts longer than its life, or begins before its emergency."""
+    kind, _, name = grant.account.partition("/")
+    override = state.overrides.get(int(name)) if kind == "emergency" else None
+    earliest = grant.ends - state.facts.settings.grant_life
+    return max(earliest, override.opened) if override is not None else earliest
 
 
 def _word_of(state: PlatformState, region: str, what: str) -> tuple[str, str]:

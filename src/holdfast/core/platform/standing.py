@@ -16,6 +16,7 @@ from holdfast.core.model.resources import NOTHING, Resources, add, amount_of, ex
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.summary import Summary, capacity_of
 from holdfast.core.model.tenancy import Quota
+from holdfast.core.platform.accounts import share_of
 from holdfast.core.platform.demand import asked_of_quota
 from holdfast.core.platform.escrow import charged_to, effective
 from holdfast.core.platform.state import PlatformState, grant_key
@@ -105,10 +106,13 @@ def overpromised(state: PlatformState) -> tuple[str, ...]:
     if not known:
         return ()
     whole = total(known.values())
-    promised = total(quota.spec.hard for quota in state.quotas.values())
+    quotas = state.quotas.values()
+    shares = total(share_of(capacity, quota.spec.reclaimable) for capacity in known.values() for quota in quotas)
+    promised = add(total(quota.spec.hard for quota in quotas), shares)
     held = total(times(budget.spec.each, len(budget.spec.regions)) for budget in state.budgets.values())
-    kept = add(total(quota.spec.protected for quota in state.quotas.values()), held)
-    found = _more(promised, whole, "the quotas of all tenants promise {}; the regions that have reported have {}")
+    kept = add(total(quota.spec.protected for quota in quotas), held)
+    who = "the quotas of all tenants" if shares == NOTHING else "the quotas of all tenants and their reclaimable shares"
+    found = _more(promised, whole, who + " promise {}; the regions that have reported have {}")
     found += _more(kept, whole, "{} are protected or held for recovery; the regions that have reported have {}")
     for name, capacity in known.items():
         found += _more(_lent_in(state, name), capacity, "tenants were lent {} in region " + name + ", which has {}")
@@ -123,7 +127,9 @@ def _more(promised: Resources, there: Resources, sentence: str) -> list[str]:
 
 
 def _lent_in(state: PlatformState, region: str) -> Resources:
-    grants = (state.grants.get(grant_key(region, f"quota/{tenant}")) for tenant, _ in state.quotas.items())
+    """Of their quotas, and as reclaimable shares of what the region has."""
+    accounts = [f"{kind}/{tenant}" for tenant, _ in state.quotas.items() for kind in ("quota", "reclaimable")]
+    grants = (state.grants.get(grant_key(region, account)) for account in accounts)
     return total(grant.target for grant in grants if grant is not None)
 
 

@@ -2,7 +2,8 @@
 
     does not serve, and will not soon ──▶ at once: it costs nothing
     serves ──▶ as many as serve beyond the wanted number, once the surge does
-           ──▶ where no surge can help (identities, or no room for it): as many as the disruption share leaves
+           ──▶ where no surge can help (identities, or no room for it): as many as the disruption share leaves;
+               without a share it waits, and the workload's condition `Updated` says what for
 
 What the replica controller wants is computed here too, so that nothing is stopped for a template that is over already,
 and what goes anyway is not counted among what serves. The ledger's gate judges every stop once more.

@@ -123,7 +123,7 @@ def _strain(state: PlatformState, uid: int, site: Site, again: list[Instant], no
     if overflow is not None and now < overflow.until:
         place = site.place
         place.strained = True
-        place.cap = place.floor = overflow.most
+        place.cap = overflow.most
         again.append(overflow.until)
 
 

@@ -21,7 +21,7 @@ from holdfast.core.platform.commands import ReportStatus
 from holdfast.core.platform.fitting import FITS
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.reconcilers.status_conditions import ASSIGNED, conditions_of
-from holdfast.core.reconcilers.status_sums import Standing, standing_of
+from holdfast.core.reconcilers.status_sums import Progress, progress_of
 
 #: How long a fresh workload may be without a word from any region before that is said; and how long without a node:
 #: most have one soon, and what is said of the moments before that would be said twice.
@@ -54,23 +54,23 @@ class Statuses:
         quiet_until = _quiet_until(state, workload)
         if now < quiet_until:
             return Outcome((), quiet_until)
-        standing = standing_of(state, workload)
-        wanted = report(state, workload, standing)
+        progress = progress_of(state, workload)
+        wanted = report(state, workload, progress)
         again_at = now + LOOK_AGAIN_MS if _may_fit_later(wanted) else None
         if not _differs(workload.status, wanted):
             return Outcome((), again_at)
         return Outcome((Wanted(wanted, workload.meta.revision),), again_at)
 
 
-def report(state: PlatformState, workload: Workload, standing: Standing) -> ReportStatus:
+def report(state: PlatformState, workload: Workload, progress: Progress) -> ReportStatus:
     """What there is to say of a workload now."""
     return ReportStatus(
         workload.meta.uid,
-        standing.generation,
-        standing.bound,
-        standing.ready,
-        standing.serving,
-        conditions_of(state, workload, standing),
+        progress.generation,
+        progress.bound,
+        progress.ready,
+        progress.serving,
+        conditions_of(state, workload, progress),
     )
 
 

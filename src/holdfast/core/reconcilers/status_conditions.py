@@ -1,11 +1,13 @@
-"""A workload's conditions, from where it stands: `Assigned`, `Placed`, `Available`, `Fits`.
+"""A workload's conditions, from where it stands: `Assigned`, `Placed`, `Available`, `Fits`, `Updated`.
 
     Fits       some node could hold it                        platform/fitting
     Assigned   regions are given as many as are wanted        this platform
     Placed     as many have a node                            what waits, and why, from the regions
     Available  as many serve as must                          and the regions that are lost
+    Updated    none runs an older template                    where some do, and what the change waits for
 
-Each says the gravest reason that it knows, in few words: every change of them is a record of the log.
+`Updated` is said of a workload that was changed since it was created: of all others there is no older template. Each
+of them says the gravest reason that it knows, in few words: every change of them is a record of the log.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from holdfast.core.ledger.answers import NO_ROOM, Code
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Workload
-from holdfast.core.platform.fitting import Fit, fits, fits_condition, places
+from holdfast.core.platform.fitting import Verdict, fits, fits_condition, places
 from holdfast.core.platform.state import PlatformState
-from holdfast.core.reconcilers.status_sums import Held, Standing
+from holdfast.core.reconcilers.status_sums import Progress, WaitingIn
 
-ASSIGNED, PLACED, AVAILABLE = "Assigned", "Placed", "Available"
+ASSIGNED, PLACED, AVAILABLE, UPDATED = "Assigned", "Placed", "Available", "Updated"
 #: So much of what a region says is repeated.
 MESSAGE_MAX = 160
 
@@ -37,17 +39,21 @@ GRAVITY = (
     Reason.WAITING_FOR_ROOM, Reason.PLUGIN_FAILED, Reason.OVERRIDDEN, Reason.SESSION_ENDED, Reason.STALE_VIEW,
     Reason.NOT_YET_EXAMINED, Reason.PROGRESSING,
 )  # fmt: skip
+#: Reasons that are over with the next look: a change of template does not wait for them.
+_PASSING = (Reason.STALE_VIEW, Reason.NOT_YET_EXAMINED, Reason.PROGRESSING)
 
 
-def conditions_of(state: PlatformState, workload: Workload, standing: Standing) -> tuple[Condition, ...]:
+def conditions_of(state: PlatformState, workload: Workload, progress: Progress) -> tuple[Condition, ...]:
     """All of them, sorted by type, without the time since when."""
     if workload.meta.deletion is not None:
-        return (_condition(AVAILABLE, Fit(Truth.FALSE, Reason.PROGRESSING, "it is being deleted"), standing),)
-    assigned = _assigned(state, workload, standing)
-    placed = _placed(workload, standing, assigned)
-    found = [_condition(ASSIGNED, assigned, standing), _condition(PLACED, placed, standing)]
+        return (_condition(AVAILABLE, Verdict(Truth.FALSE, Reason.PROGRESSING, "it is being deleted"), progress),)
+    assigned = _assigned(state, workload, progress)
+    placed = _placed(workload, progress, assigned)
+    found = [_condition(ASSIGNED, assigned, progress), _condition(PLACED, placed, progress)]
     if not workload.spec.batch:  # what completes is not there to be available
-        found.append(_condition(AVAILABLE, _available(workload, standing, placed), standing))
+        found.append(_condition(AVAILABLE, _available(workload, progress, placed), progress))
+    if progress.generation > 1 or progress.older or any(one.type == UPDATED for one in workload.status.conditions):
+        found.append(_condition(UPDATED, _updated(state, workload, progress), progress))
     return tuple(sorted([*found, fits_condition(state, workload, 0)], key=lambda one: one.type))
 
 
@@ -56,27 +62,27 @@ def reason_of(code: str) -> Reason:
     return REASONS.get(code, Reason.PROGRESSING)
 
 
-def _condition(type: str, fit: Fit, standing: Standing) -> Condition:
+def _condition(type: str, fit: Verdict, progress: Progress) -> Condition:
     return Condition(
         type=type,
         status=fit.status,
         reason=fit.reason,
         message=fit.message,
-        observed_generation=standing.generation,
+        observed_generation=progress.generation,
     )
 
 
-def _true(message: str = "") -> Fit:
-    return Fit(Truth.TRUE, Reason.AS_DESIRED, message)
+def _true(message: str = "") -> Verdict:
+    return Verdict(Truth.TRUE, Reason.AS_DESIRED, message)
 
 
-def _false(reason: Reason, message: str) -> Fit:
-    return Fit(Truth.FALSE, reason, message)
+def _false(reason: Reason, message: str) -> Verdict:
+    return Verdict(Truth.FALSE, reason, message)
 
 
-def _assigned(state: PlatformState, workload: Workload, standing: Standing) -> Fit:
+def _assigned(state: PlatformState, workload: Workload, progress: Progress) -> Verdict:
     """Whether regions are given as many as are wanted."""
-    wanted, assigned = workload.spec.replicas, standing.assigned
+    wanted, assigned = workload.spec.replicas, progress.assigned
     if assigned == wanted:
         return _true()
     if assigned > wanted:
@@ -96,48 +102,80 @@ def _assigned(state: PlatformState, workload: Workload, standing: Standing) -> F
     return _false(Reason.WAITING_FOR_REGION, _short("; ".join([share, *ill])))
 
 
-def _placed(workload: Workload, standing: Standing, assigned: Fit) -> Fit:
+def _placed(workload: Workload, progress: Progress, assigned: Verdict) -> Verdict:
     """Whether as many have a node as are wanted; where they wait, the gravest reason from below."""
     wanted = workload.spec.replicas
-    if standing.alive >= wanted:
+    if progress.alive >= wanted:
         return _true()
-    share = f"{standing.alive} of {wanted} have a node"
-    if standing.waiting:
-        held = min(standing.waiting, key=_gravity)
-        waiting = held.waiting
-        said = f": {waiting.message}" if waiting.message else ""
-        return _false(reason_of(waiting.code), _short(f"{held.region}: {waiting.count} wait{said}"))
-    if standing.lost:
-        return _false(Reason.LOST, _short(f"{share}; {_without(standing)}"))
+    share = f"{progress.alive} of {wanted} have a node"
+    if progress.waiting:
+        held = min(progress.waiting, key=_gravity)
+        return _false(_reason(held), _short(_said(held)))
+    if progress.lost:
+        return _false(Reason.LOST, _short(f"{share}; {_without(progress)}"))
     if assigned.status is not Truth.TRUE and assigned.reason is not Reason.PROGRESSING:
         return assigned
     return _false(Reason.PROGRESSING, share)
 
 
-def _available(workload: Workload, standing: Standing, placed: Fit) -> Fit:
+def _available(workload: Workload, progress: Progress, placed: Verdict) -> Verdict:
     """Whether as many serve as must. Of what is wanted at all, at least one must."""
     wanted = workload.spec.replicas
     least = max(wanted - workload.spec.disruption_max, min(wanted, 1))
-    without = _without(standing)
-    if standing.serving >= least:
+    without = _without(progress)
+    if progress.serving >= least:
         return _true(_short(without))
-    share = "; ".join(filter(None, (f"{standing.serving} of {wanted} serve", without)))
-    if standing.lost:
+    share = "; ".join(filter(None, (f"{progress.serving} of {wanted} serve", without)))
+    if progress.lost:
         return _false(Reason.LOST, _short(share))
     if placed.status is Truth.FALSE:
         return _false(placed.reason, _short(share))
     return _false(Reason.PROGRESSING, _short(share))
 
 
-def _gravity(held: Held) -> tuple[int, int, str, str]:
-    reason = reason_of(held.waiting.code)
+def _updated(state: PlatformState, workload: Workload, progress: Progress) -> Verdict:
+    """Whether none runs an older template; where some do, what the change waits for."""
+    without = _without(progress)
+    if not progress.older:
+        return _true(_short(without))
+    where = ", ".join(f"{count} in {region}" for region, count in progress.older)
+    share = "; ".join(filter(None, (f"of {progress.alive}, an older template is run by {where}", without)))
+    if workload.spec.exclusive and not workload.spec.disruption_max:
+        return _false(Reason.MAY_NOT_DISRUPT, _short(f"disruptionMax is 0; {share}"))
+    regions = [region for region, _ in progress.older]
+    waiting = [one for one in progress.waiting if one.region in regions and _reason(one) not in _PASSING]
+    if waiting:
+        held = min(waiting, key=_gravity)
+        return _false(_reason(held), _short(f"{share}; {_said(held)}"))
+    ill = [f"{name} is {state.regions[name].status.health}" for name in regions if not _is_healthy(state, name)]
+    if len(ill) == len(regions):
+        return _false(Reason.WAITING_FOR_REGION, _short("; ".join((share, *ill))))
+    return _false(Reason.PROGRESSING, _short(share))
+
+
+def _is_healthy(state: PlatformState, region: str) -> bool:
+    return state.regions[region].status.health is RegionHealth.HEALTHY
+
+
+def _reason(held: WaitingIn) -> Reason:
+    return reason_of(held.waiting.code)
+
+
+def _said(held: WaitingIn) -> str:
+    """How many wait where, and why, in the words of the region."""
+    said = f": {held.waiting.message}" if held.waiting.message else ""
+    return f"{held.region}: {held.waiting.count} wait{said}"
+
+
+def _gravity(held: WaitingIn) -> tuple[int, int, str, str]:
+    reason = _reason(held)
     place = GRAVITY.index(reason) if reason in GRAVITY else len(GRAVITY)
     return place, -held.waiting.count, held.region, held.waiting.code
 
 
-def _without(standing: Standing) -> str:
+def _without(progress: Progress) -> str:
     """Which regions are not counted, since nobody hears them."""
-    lost = [f"{region} is lost, {bound} there are not counted" for region, bound in standing.lost]
+    lost = [f"{region} is lost, {bound} there are not counted" for region, bound in progress.lost]
     return "; ".join(lost)
 
 

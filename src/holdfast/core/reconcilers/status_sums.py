@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.summary import Observation, Seen, Waiting
@@ -15,18 +16,19 @@ from holdfast.core.platform.state import PlatformState, assignments_of
 SILENT = (RegionHealth.LOST, RegionHealth.RETIRED)
 
 
-class Held(NamedTuple):
+class WaitingIn(NamedTuple):
     """What waits in a region, and why."""
 
     region: str
     waiting: Waiting
 
 
-class Standing(NamedTuple):
+class Progress(NamedTuple):
     """How far a workload is.
 
     `bound` counts everywhere, `alive` what of it is not in lost regions; `ready` and `serving` only count there. `lost`
-    are the regions that are lost and hold some of it, with how many were bound there.
+    are the regions that are lost and hold some of it, with how many were bound there. `older`: how many of those alive
+    run another template than is wanted now, by region.
     """
 
     generation: int
@@ -36,10 +38,11 @@ class Standing(NamedTuple):
     ready: int
     serving: int
     lost: tuple[tuple[str, int], ...]
-    waiting: tuple[Held, ...]
+    waiting: tuple[WaitingIn, ...]
+    older: tuple[tuple[str, int], ...]
 
 
-def standing_of(state: PlatformState, workload: Workload) -> Standing:
+def progress_of(state: PlatformState, workload: Workload) -> Progress:
     """Sums over regions."""
     assignments = assignments_of(state, workload.meta.uid)
     observed = state.observed.get(workload.meta.uid) or ()
@@ -48,7 +51,7 @@ def standing_of(state: PlatformState, workload: Workload) -> Standing:
     unheard = [region for region in _held_by(assignments) if region not in {one.region for one in observed}]
     lost = [(one.region, _bound(one.seen)) for one in silent]
     lost += [(region, 0) for region in unheard if _health(state, region) in SILENT]
-    return Standing(
+    return Progress(
         generation=_generation(state, workload, assignments, observed),
         assigned=sum(_count(one) for one in assignments if one.purpose is Purpose.SERVING),
         bound=sum(_bound(one.seen) for one in observed),
@@ -56,7 +59,8 @@ def standing_of(state: PlatformState, workload: Workload) -> Standing:
         ready=sum(count.ready for one in there for count in one.seen.counts),
         serving=sum(count.serving for one in there for count in one.seen.counts),
         lost=tuple(sorted(lost)),
-        waiting=tuple(Held(one.region, waiting) for one in there for waiting in one.seen.waiting if waiting.count),
+        waiting=tuple(WaitingIn(one.region, waiting) for one in there for waiting in one.seen.waiting if waiting.count),
+        older=_older(workload, there),
     )
 
 
@@ -76,6 +80,15 @@ def _count(assignment: Assignment) -> int:
 
 def _bound(seen: Seen) -> int:
     return sum(count.bound for count in seen.counts)
+
+
+def _older(workload: Workload, there: list[Observation]) -> tuple[tuple[str, int], ...]:
+    """Of a workload that was never changed there is no older template."""
+    if workload.meta.generation == 1:
+        return ()
+    digest = template_digest(workload.spec.template)
+    found = [(one.region, sum(c.bound for c in one.seen.counts if c.template != digest)) for one in there]
+    return tuple((region, count) for region, count in found if count)
 
 
 def _generation(

@@ -3,7 +3,8 @@
     slots, what costs most to lose first
       1. each stays with the template that it is, or is to be, of, up to that template's count; one whose template
          nobody asks for any more takes up one that lacks slots: it keeps its ordinal and is retargeted
-      2. while slots that stay run something else, a few more stay or are opened beside them: the surge
+      2. while slots that stay run something else, a few more stay or are opened beside them: the surge, as many as
+         the disruption share, and one at least
       3. what is too much of one template takes up another that lacks slots
       4. what still lacks gets new ordinals, the smallest that are free; whoever was not chosen goes
 
@@ -93,7 +94,8 @@ class _Choice:
         #: By template: how many slots it lacks, and how many that stay run something else and have no surge yet.
         self._lacks = {share.template: share.count for share in assignment.shares if share.count}
         self._old = dict.fromkeys(self._lacks, 0)
-        self._surge = 0 if assignment.exclusive else assignment.disruption
+        # Also where nothing may be disrupted: what is opened beside the others disrupts none of them.
+        self._surge = 0 if assignment.exclusive else max(1, assignment.disruption)
         self._rest = sorted(mine, key=self._worth)
         #: By template: how many that are to be of it are not looked at yet.
         self._own = dict.fromkeys(self._lacks, 0)

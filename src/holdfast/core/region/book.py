@@ -45,7 +45,7 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.RemoveNode, nodes.remove_node, ("person",), Lane.OPERATORS, "a node is gone", "RegisterNode, under a new uid"),
     Rule(c.OpenSlots, slots.open_slots, ("controller/replica",), Lane.RECONCILERS, "ordinals wait to be placed", "WithdrawSlots"),
     Rule(c.WithdrawSlots, slots.withdraw_slots, ("controller/replica",), Lane.RECONCILERS, "ordinals are wanted no more", "OpenSlots"),
-    Rule(c.ForgetAssignment, slots.forget_assignment, ("controller/replica", "controller/link"), Lane.RECONCILERS, "an ended assignment is gone here", "Ship, when the platform assigns again"),
+    Rule(c.ForgetAssignment, slots.forget_assignment, ("controller/link",), Lane.RECONCILERS, "an ended assignment is gone here", "Ship, when the platform assigns again"),
     Rule(c.AdoptSlots, slots.adopt_slots, ("controller/replica",), Lane.RECONCILERS, "recovered slots are charged to their tenant", "a new recovery assignment; the charge is returned when the slot is released"),
     Rule(c.Propose, placing.propose, ("scheduler",), Lane.PROPOSALS, "slots take room and charge on nodes; victims must end", "Unreserve or Expire before binding, Stop after; repair fences what an agent no longer answers for", in_a_row=ProposalsInARow),
     Rule(c.Bind, binding.bind, ("scheduler",), Lane.PROPOSALS, "agents may start slots", "Stop, or the agent declines"),
