@@ -118,6 +118,8 @@ class World:
     seq: int = 0
     log_id: str = ""
     term: int = 0
+    #: When it began.
+    term_at: int = 0
     settings: Settings = DEFAULTS
     #: What was first sent before this may be forgotten, whatever the window is now.
     forgotten: int = 0
@@ -307,7 +309,7 @@ def start_term(world: World, command: house.StartTerm, case: Case) -> None:
     need(world.log_id, Code.NOT_FOUND)
     need(command.term > world.term, Code.STALE)
     need(command.level == LEVEL, Code.CONTRADICTORY)
-    world.term = command.term
+    world.term, world.term_at = command.term, case.at
 
 
 def raise_level(world: World, command: house.RaiseLevel, case: Case) -> None:

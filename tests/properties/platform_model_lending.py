@@ -231,12 +231,12 @@ def store(world: World, workload: Workload, new: Assignment, at: int, *, renew: 
     """Keep it, and the latest end of its leases that its region was ever told."""
     if renew:
         until = 0
-        if workload.spec.failover is Failover.LEASED and new.ordinals:
-            healthy = world.standing[new.region].health is H.HEALTHY
-            until = at + world.settings.right_lease if healthy else new.right_until
+        if workload.spec.failover is Failover.LEASED and (new.ordinals or new.returning):
+            renewed = new.ordinals and world.standing[new.region].health is H.HEALTHY
+            until = at + world.settings.right_lease if renewed else new.right_until
         new = replace(new, right_until=until)
     world.assignments[new.uid] = replace(new, revision=world.next)
-    for ordinal in new.ordinals:
+    for ordinal in (*new.ordinals, *new.returning):
         key = (new.workload, ordinal)
         world.told[key] = max(world.told.get(key, 0), new.right_until)
     world.named[new.workload].update(share.template for share in new.shares)

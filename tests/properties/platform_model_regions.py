@@ -38,7 +38,8 @@ def grant_right(world: World, command: c.GrantRight, case: Case) -> None:
         need(holder != command.region, Code.ALREADY)
         standing, settings = world.standing[holder], world.settings
         need(workload.spec.failover is Failover.LEASED and standing.health is H.LOST, Code.RIGHT_HELD)
-        lapses = max(standing.since + drifted(settings.right_lease, settings), world.told.get(key, 0))
+        waited_since = max(standing.since, world.term_at)
+        lapses = max(waited_since + drifted(settings.right_lease, settings), world.told.get(key, 0))
         rest = drifted(settings.session_lease * 2 + settings.fence_time, settings) + settings.right_margin
         need(case.at >= lapses + rest, Code.TOO_EARLY)
         free(world, key)

@@ -27,6 +27,10 @@ KINDS = {
 }  # fmt: skip
 
 
+def _other(old: Grant, new: Grant) -> bool:
+    return (old.target, old.ends, old.protected) != (new.target, new.ends, new.protected)
+
+
 def name_of(put: c.Shipped) -> tuple[str, str]:
     """The kind and the key of what is shipped, as a full list and `Gone` name it."""
     kind = str(type(put).__struct_config__.tag)
@@ -188,10 +192,12 @@ def _put(model: Model, put: c.Shipped, *, anew: bool) -> None:
             model.assignments[put.assignment.uid] = replace(put.assignment, right_term=told_in)
         case c.GrantShipped():
             old = model.grants.get(put.account)
-            if old is None or old.version < put.version or anew:
-                target = amounts(put.target)
-                limit = larger(target, model.charged(put.account))
-                model.grants[put.account] = Grant(put.version, target, limit, put.ends, amounts(put.protected))
+            target = amounts(put.target)
+            limit = larger(target, model.charged(put.account))
+            new = Grant(put.version, target, limit, put.ends, amounts(put.protected))
+            # The same version twice is one offer, unless it says something else: then it was gone, and lent anew.
+            if old is None or anew or old.version < new.version or (old.version == new.version and _other(old, new)):
+                model.grants[put.account] = new
         case c.ClassShipped():
             model.classes[put.priority_class.meta.name] = put.priority_class
         case c.PrincipalShipped():

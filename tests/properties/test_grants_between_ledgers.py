@@ -46,6 +46,8 @@ RESOURCES = ("cpu", "memory")
 FEW = st.integers(0, 12)
 #: More slots than a program has steps in which it places some.
 SLOTS = 400
+#: Whether the controller looks before each region has its list, and between that and its first word.
+LOOKS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=3, max_size=3)
 
 
 @cache
@@ -270,9 +272,9 @@ class Between(RuleBasedStateMachine):
     def back_up(self) -> None:
         self.backup, self.hard_then = self.bench.fork(), self.hard
 
-    @rule(order=st.permutations(NAMES), looks=st.lists(st.booleans(), min_size=3, max_size=3))
-    def restore(self, order: list[str], looks: list[bool]) -> None:
-        """All that came after the backup is forgotten; the controller may lend before a region has spoken."""
+    @rule(order=st.permutations(NAMES), looks=LOOKS)
+    def restore(self, order: list[str], looks: list[tuple[bool, bool]]) -> None:
+        """All that came after the backup is forgotten; the controller may lend before a region has heard, or spoken."""
         at = self.bench.at
         self.bench, self.hard = self.backup.fork(), self.hard_then
         self.bench.later(at - self.bench.at)
@@ -282,10 +284,12 @@ class Between(RuleBasedStateMachine):
             self.bench.accept(f"region/{name}", p.JoinRegion(name, f"log-{name}"))
             grant = self.bench.state.grants.get(grant_key(name, ACCOUNT))
             place.begin_anew(f"log-platform-{self.restores}", grant)
-        for name, look in zip(order, looks, strict=True):
-            if look:
+        for name, (before, between) in zip(order, looks, strict=True):
+            if before:
                 self.look()
             self.full_list(name)
+            if between:
+                self.look()
             self.exchange(name)
         charged, is_owed = self.bench.charged(), any(key[0] == ESCROW for key, _ in self.bench.state.breaches.items())
         assert is_owed == bool(exceeded(charged, self.hard))
@@ -385,9 +389,9 @@ TestBetween.settings = settings(max_examples=100, stateful_step_count=50)
 EACH = st.tuples(FEW, FEW, FEW)
 
 
-@given(then=EACH, now=EACH, order=st.permutations(NAMES), looks=st.lists(st.booleans(), min_size=3, max_size=3))
+@given(then=EACH, now=EACH, order=st.permutations(NAMES), looks=LOOKS)
 def test_what_regions_took_up_after_the_backup_is_not_lent_again(
-    then: tuple[int, ...], now: tuple[int, ...], order: list[str], looks: list[bool]
+    then: tuple[int, ...], now: tuple[int, ...], order: list[str], looks: list[tuple[bool, bool]]
 ) -> None:
     between = Between()
     between.begin(12, 12)
@@ -403,4 +407,15 @@ def test_what_regions_took_up_after_the_backup_is_not_lent_again(
                 between._stop_what_is_not_asked_for(name)
     between.restore(order, looks)
     between.nothing_is_sold_twice()
+    between.teardown()
+
+
+def test_what_is_lent_anew_between_a_regions_list_and_its_first_word_is_settled() -> None:
+    between = Between()
+    between.begin(12, 12)
+    between.look()
+    between.exchange("eu")
+    between.place("eu", 1)
+    between.restore([*NAMES], [(False, True)] * 3)
+    assert between.bench.grant("eu").acknowledged == between.bench.grant("eu").version
     between.teardown()

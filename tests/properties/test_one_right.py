@@ -191,6 +191,8 @@ US_FIRST = [("exchange", "us"), *EVERYWHERE]
 # What ran by a lease may still be ending when the lease is over.
 @example(3, True, [("lose", "eu", 70_000), *EVERYWHERE])
 @example(3, True, [("judge", "eu", RegionHealth.SUSPECT), ("wait", 40_000), ("lose", "eu", 70_000), *EVERYWHERE])
+# What was asked back, and is not stopped before the region is cut off, ends with the lease that it was told.
+@example(1, True, [TO_EU, *EVERYWHERE * 3, TO_US, ("hear", "eu"), ("lose", "eu", 200_000), *US_FIRST])
 # A release that comes late, when the identity has been there and was asked for again since.
 @example(3, False, [*(TO_US, *EVERYWHERE * 2, TO_EU, *EVERYWHERE * 2) * 2, TO_US, ("replay", "eu"), *US_FIRST])
 # One that is ending is not released yet, nor is what was asked for and not heard of.

@@ -150,7 +150,10 @@ def _list(bench: RegionBench) -> None:
     )
     people = tuple(c.PrincipalShipped(one) for name, one in state.principals.items() if name != ROOT)
     work = (
-        *(c.GrantShipped(one.account, one.version, one.target, one.ends) for one in state.allowances.values()),
+        *(
+            c.GrantShipped(one.account, one.version, one.target, one.ends, one.protected)
+            for one in state.allowances.values()
+        ),
         *(c.AssignmentShipped(one) for one in state.assignments.values()),
     )
     with mock.patch.object(listing, "GONE_MAX", 1):

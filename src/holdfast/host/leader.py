@@ -44,10 +44,11 @@ class Leader(Generic[S]):
         if rule is None:
             return Refused(Code.MALFORMED, f"no such command: {type(envelope.command).__name__}", {})
         term.must_be_proven()
-        if term.room.is_closed_to(rule.lane):
+        lane = rule.lane_of(envelope.command)
+        if term.room.is_closed_to(lane):
             raise ReadOnly(term.room.why())
         answer: asyncio.Future[Answered] = self._loop.create_future()
-        term.lanes.add(Waiting(envelope, rule.lane, answer))
+        term.lanes.add(Waiting(envelope, lane, answer))
         return await answer
 
     def try_out(self, envelopes: Sequence[Envelope[Any]]) -> Tried[S]:

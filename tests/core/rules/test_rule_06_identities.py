@@ -4,9 +4,10 @@ Otherwise two regions run the same thing under two names, and a checker over nam
 """
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.house import Configure
+from holdfast.core.ledger.house import Configure, StartTerm
 from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.settings import DEFAULTS, Settings, drifted
 from holdfast.core.model.shapes import Duration, Instant
@@ -202,3 +203,45 @@ def test_a_lost_region_is_not_healthy_again_by_hope() -> None:
     bench.later(HOUR)
     bench.refuse(Code.TOO_EARLY, REGION_HEALTH, c.JudgeRegion("eu", RegionHealth.HEALTHY, "hope"))
     assert holders(bench, db) == {0: "eu", 1: "eu"}
+
+
+def test_a_region_that_is_asked_for_all_its_identities_is_still_told_when_its_lease_ends() -> None:
+    """It may be cut off before it has stopped them: without an end it would run them for ever, and another region
+    once the platform has waited for the lease."""
+    bench, db = held_in_eu(leased=True)
+    told = bench.assignments(db)[0].right_until
+    bench.later(1_000)
+    bench.ask_back(db, "eu", 0, 1)
+    assert bench.assignments(db)[0].right_until == told
+    bench.lose("eu")
+    bench.later(HOUR)
+    bench.assign(db, "eu", disruption=1)
+    assert bench.assignments(db)[0].right_until == told
+
+
+def test_a_lease_that_is_renewed_while_one_is_asked_back_is_waited_for_by_that_one_too() -> None:
+    bench, db = held_in_eu(leased=True)
+    bench.accept(ROOT, Configure(replace(bench.state.facts.settings, right_lease=HOUR)))
+    bench.later(60_000)
+    bench.ask_back(db, "eu", 1)
+    until = bench.assignments(db)[0].right_until
+    assert until == bench.at + HOUR
+    bench.accept(ROOT, Configure(replace(bench.state.facts.settings, right_lease=60_000)))
+    bench.lose("eu")
+    bench.at = until
+    bench.refuse(Code.TOO_EARLY, FAILOVER, c.GrantRight(db, 1, "us"))
+
+
+def test_time_that_leapt_between_two_leaders_of_the_platform_is_no_evidence() -> None:
+    """The clock of the second is an hour ahead, and so is its ledger time from its first stamp on: nobody has waited
+    that hour, and the region still runs by its lease."""
+    bench, db = held_in_eu(leased=True)
+    bench.lose("eu")
+    bench.later(HOUR)
+    bench.accept("ledger", StartTerm(2, "server-2"))
+    until = lapses_at(bench, bench.at)
+    bench.later(1_000)
+    refused = bench.refuse(Code.TOO_EARLY, FAILOVER, c.GrantRight(db, 0, "us"))
+    assert refused.facts["until"] == until
+    bench.at = until
+    bench.accept(FAILOVER, c.GrantRight(db, 0, "us"))

@@ -78,6 +78,17 @@ def test_a_grant_that_is_gone_keeps_what_is_charged_and_admits_nothing() -> None
     assert bench.refuse_place(work, Placement(1, node)).code is Code.GRANT_ENDED
 
 
+def test_a_grant_that_was_gone_and_is_lent_anew_is_taken_though_its_version_was_here_before() -> None:
+    """A restored platform knows nothing of it and counts from 1 again. Were its offer dropped, nobody could settle it:
+    the region would hold less than the target of that version."""
+    bench, node, work = a_region()
+    bench.place(work, Placement(0, node))
+    bench.ship(gone=(Gone("grant", "quota/acme"),))
+    bench.a_grant(target=Resources(2000, 10**6), version=1)
+    assert bench.state.allowances["quota/acme"].target.cpu == 2000
+    bench.place(work, Placement(1, node))
+
+
 def test_recovery_is_charged_to_its_budget_only_until_it_is_adopted() -> None:
     bench, node, _ = a_region(cpu=1000)
     bench.a_grant("recovery/critical", target=Resources(4000, 10**6))

@@ -14,10 +14,13 @@ from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import Action
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.tenancy import Right
+from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import ASSIGNMENT
+from holdfast.core.reconcilers.region_health import Regions
 from holdfast.core.reconcilers.rights import Rights
 from holdfast.core.region import events as e
+from holdfast.host.controllers import Controllers
 from holdfast.host.ledger import Role
 from holdfast.host.link.wire import SHIPMENTS, Shipment, read_message
 from holdfast.host.transport import named
@@ -430,6 +433,42 @@ def test_a_region_whose_session_was_ended_opens_another_and_joins_again() -> Non
         await put_people(platform, "after")
         await world.same(platform, region)
         assert steps(region, "list") == 1
+
+    linked(story)
+
+
+def test_a_region_that_is_declared_lost_and_heard_all_the_time_comes_back_though_nothing_changes_there() -> None:
+    """Its log stands still, so it has nothing to acknowledge: it has to be asked for a sign of life."""
+
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        assert platform.ledger.leader is not None
+        health = asyncio.create_task(Controllers(platform.ledger, [Regions()]).run(platform.ledger.leader))
+        await world.clock.sleep(60_000)
+        before = region.state.facts.seq
+        await platform.accept("person/root", p.DeclareLost("eu", "taken for another one"))
+        await until(lambda: platform.state.regions["eu"].status.health is RegionHealth.HEALTHY, world.clock, 30_000)
+        written = platform.state.facts.seq
+        await world.clock.sleep(60_000)
+        assert (platform.state.facts.seq, region.state.facts.seq) == (written, before)
+        health.cancel()
+
+    linked(story)
+
+
+def test_a_region_that_a_person_holds_to_be_lost_joins_once_more_and_not_again_and_again() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        session = platform.state.regions["eu"].status.session
+        ends = world.clock.wall() + 3_600_000
+        await platform.accept("person/root", OpenOverride(Action.DECLARE_LOST, "eu", "eu", "a drill", ends))
+        await platform.accept("person/root", p.DeclareLost("eu", "a drill"))
+        await until(lambda: platform.state.regions["eu"].status.session > session, world.clock, 10_000)
+        session = platform.state.regions["eu"].status.session
+        await put_people(platform, "after")
+        await world.same(platform, region)
+        await world.clock.sleep(60_000)
+        assert platform.state.regions["eu"].status.session == session
 
     linked(story)
 

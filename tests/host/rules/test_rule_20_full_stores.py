@@ -10,6 +10,7 @@ import asyncio
 
 import pytest
 
+from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.house import OpenSession
@@ -143,6 +144,21 @@ def test_above_the_hard_limit_only_reports_operators_and_the_ledger_itself_are_s
         store.used_share = 0.5
         await until(lambda: fill_of(server) is Fill.OPEN, server.clock)
         assert not isinstance(await server.send(REPLICA, Stop((), "scaled-down")), Landed)
+
+    in_world(story)
+
+
+def test_above_the_hard_limit_what_runs_by_a_right_that_has_lapsed_is_stopped_all_the_same() -> None:
+    """The platform gives the right to another region after a time, whatever this region's store has left (RULES 6)."""
+
+    async def story(world: World) -> None:
+        server, store = await a_leader(world)
+        await server.prepare()
+        store.used_share = 0.86
+        await until(lambda: fill_of(server) is Fill.HARD, server.clock)
+        answer = await server.send("controller/rights", Stop(((1, 0),), "right-lapsed"))
+        assert isinstance(answer, Refused)
+        assert answer.code is Code.NOT_FOUND  # it is judged: there is no such slot
 
     in_world(story)
 

@@ -90,7 +90,7 @@ def _landed(desk: Desk, made: Envelope[Any], found: Landed | Repeated) -> Answer
 
 def _lane(desk: Desk, made: Envelope[Any] | Refused) -> str:
     rule = None if isinstance(made, Refused) else desk.ledger.book.rules.get(type(made.command))
-    return "" if rule is None else rule.lane.name.lower()
+    return "" if rule is None or isinstance(made, Refused) else rule.lane_of(made.command).name.lower()
 
 
 async def renewal(desk: Desk, call: Call) -> Reply:

@@ -83,7 +83,8 @@ class InARow(Protocol):
 class Rule(Struct, Generic[S], frozen=True):
     """What a command is. `owners` are principals (`controller/replica`) or kinds of them (`agent`, `person`).
 
-    People additionally need `right`. A command `undone` by nothing says why nothing is needed.
+    People additionally need `right`. A command `undone` by nothing says why nothing is needed. What others rely on to
+    happen in time is `pressing`: it goes with the reports, whatever comes below them.
     """
 
     command: type
@@ -94,3 +95,8 @@ class Rule(Struct, Generic[S], frozen=True):
     undone: str
     right: Right = Right.OPERATE
     in_a_row: Callable[[S, Instant], InARow] | None = None
+    pressing: Callable[[Any], bool] | None = None
+
+    def lane_of(self, command: Any) -> Lane:
+        """The lane in which this command goes."""
+        return Lane.REPORTS if self.pressing is not None and self.pressing(command) else self.lane

@@ -145,7 +145,8 @@ def assignment_stored(state: PlatformState, event: e.AssignmentStored, stamp: St
     index_assignment(state, uid, event.assignment)
     named = [share.template for share in event.assignment.shares]
     _name_templates(state, event.assignment.workload, event.assignment.tenant, named)
-    for ordinal in event.assignment.ordinals if event.assignment.right_until else ():
+    held_there = (*event.assignment.ordinals, *event.assignment.returning)
+    for ordinal in held_there if event.assignment.right_until else ():
         held = state.rights[event.assignment.workload, ordinal]
         if held.told < event.assignment.right_until:
             told = replace(held, told=event.assignment.right_until)

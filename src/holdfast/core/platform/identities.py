@@ -80,13 +80,14 @@ def without_ordinals(assignment: Assignment, gone: Collection[int]) -> Assignmen
 def lease_until(state: PlatformState, workload: Workload, assignment: Assignment, at: Instant) -> Instant:
     """The end of the assignment's leased rights; 0 where nothing is leased.
 
-    It moves on only while the region is healthy. A region that is suspect or lost keeps the end it was told last:
-    were it moved on, a region that hears of it late would run past the time after which the platform gives the right
-    away.
+    It moves on only while the region is healthy and has some to use. A region that is suspect or lost keeps the end it
+    was told last: were it moved on, a region that hears of it late would run past the time after which the platform
+    gives the right away. So does one that is to give all of them back: were it told none, and then cut off before it
+    has stopped them, nothing would.
     """
-    if workload.spec.failover is not Failover.LEASED or not assignment.ordinals:
+    if workload.spec.failover is not Failover.LEASED or not (assignment.ordinals or assignment.returning):
         return 0
-    if state.regions[assignment.region].status.health is RegionHealth.HEALTHY:
+    if assignment.ordinals and state.regions[assignment.region].status.health is RegionHealth.HEALTHY:
         return at + state.facts.settings.right_lease
     return assignment.right_until
 

@@ -96,11 +96,13 @@ def lapsed_at(state: PlatformState, held: RightHeld, lost_since: Instant) -> Ins
         + fence time        which a stop takes at most, or what is not heard of to be dead
         + a margin
 
-    With the defaults that is 60 + 20 + 25 + 5 seconds after the region is lost, which it is after 20 of silence.
+    With the defaults that is 60 + 20 + 25 + 5 seconds after the region is lost, which it is after 20 of silence. Ledger
+    time runs evenly within a term and may leap between two, by as much as the next leader's clock is ahead: so only
+    what this term has seen pass counts.
     """
-    settings = state.facts.settings
+    settings, term_at = state.facts.settings, state.facts.term_at
     # Settings may have been lowered since: the latest end that the region was told counts, too.
-    lease = lost_since + drifted(settings.right_lease, settings)
+    lease = max(lost_since, term_at) + drifted(settings.right_lease, settings)
     rest = drifted(2 * settings.session_lease + settings.fence_time, settings)
     return max(lease, held.told) + rest + settings.right_margin
 

@@ -52,7 +52,7 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.Unreserve, binding.unreserve, ("scheduler",), Lane.PROPOSALS, "reserved slots wait again", "Propose"),
     Rule(c.Expire, binding.expire, ("ledger",), Lane.RECONCILERS, "room of ended reservations is free", "Propose, or Hold again"),
     Rule(c.Move, moving.move, _MOVERS, Lane.REPORTS, "a slot is known to be further along, failed or gone", "the next move of its owner; repair for what nobody answers for"),
-    Rule(c.Stop, stopping.stop, _STOPPERS, Lane.RECONCILERS, "agents must end slots", "the ordinal waits again where it is still wanted"),
+    Rule(c.Stop, stopping.stop, _STOPPERS, Lane.RECONCILERS, "agents must end slots", "the ordinal waits again where it is still wanted", pressing=stopping.is_pressing),
     Rule(c.ReportPending, slots.report_pending, ("scheduler",), Lane.PROPOSALS, "people see why a request waits", "the next report"),
     Rule(c.Hold, holds.hold, ("scheduler", "person"), Lane.RECONCILERS, "room is kept without a slot", "DropHold, or Expire at its end"),
     Rule(c.ExtendHold, holds.extend_hold, ("scheduler", "person"), Lane.RECONCILERS, "room is kept longer", "DropHold, or Expire at its end"),

@@ -127,7 +127,7 @@ def _put(state: RegionState, put: c.Shipped, *, anew: bool) -> list[Any]:
             return [e.AssignmentStored(replace(put.assignment, right_term=told_in))]
         case c.GrantShipped():
             known = state.allowances.get(put.account)
-            if known is not None and known.version >= put.version and not anew:
+            if known is not None and not anew and not _is_news(known, put):
                 return []
             limit = greatest(put.target, charged(state, put.account))
             return [e.AllowanceStored(Allowance(put.account, put.version, put.target, limit, put.ends, put.protected))]
@@ -143,6 +143,14 @@ def _put(state: RegionState, put: c.Shipped, *, anew: bool) -> list[Any]:
             return [e.ValidityStored(put.validity)]
         case c.OverrideShipped():
             return [e.OverrideStored(put.override)]
+
+
+def _is_news(known: Allowance, put: c.GrantShipped) -> bool:
+    """Whether an offer is not here yet: a later version; or another one of the same number, made by a platform that
+    was restored, had told that the grant is gone, and counts its versions from 1 again."""
+    if put.version != known.version:
+        return put.version > known.version
+    return (put.target, put.ends, put.protected) != (known.target, known.ends, known.protected)
 
 
 def _gone(state: RegionState, one: c.Gone, case: Case) -> list[Any]:

@@ -59,6 +59,11 @@ def stop(state: RegionState, command: Stop, case: Case) -> Accepted | Refused:
     return answer(events, lost, case.envelope.view)
 
 
+def is_pressing(command: Stop) -> bool:
+    """Whether another region waits for it: a right that has lapsed is given away after a time, stopped or not."""
+    return command.cause == "right-lapsed"
+
+
 def _refuse_cause(state: RegionState, command: Stop, cause: StopCause | None, case: Case) -> Refused | None:
     if cause is None:
         return Refused(Code.MALFORMED, f"there is no cause {command.cause}", {"cause": command.cause})

@@ -51,7 +51,11 @@ def read_asked(request: Request, region: str) -> Asked | Reply:
 
 
 def refuse(ledger: Ledger[PlatformState], region: str, session: Revision) -> Reply | None:
-    """Only the session in which the region has joined with its log is told anything (ADR 0010)."""
+    """Only the session in which the region has joined with its log is told anything (ADR 0010).
+
+    A region that was lost since it was last heard has to join once more: it is back only by a sign of life (RULES 8),
+    and one whose log stands still has nothing else to say.
+    """
     proven(ledger)
     state = ledger.durable.state
     known = state.regions.get(region)
@@ -61,6 +65,8 @@ def refuse(ledger: Ledger[PlatformState], region: str, session: Revision) -> Rep
         return problem(410, Code.TOMBSTONED, f"region {region} is retired: stop everything, join as a new log")
     if known.status.session != session or session not in state.sessions:
         return problem(409, Code.NO_SESSION, f"this session has not joined with the log of region {region}")
+    if known.status.health is RegionHealth.LOST and known.status.heard_at <= known.status.since:
+        return problem(409, Code.NO_SESSION, f"region {region} was not heard since it was lost: join again")
     return None
 
 
