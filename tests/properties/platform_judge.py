@@ -156,6 +156,7 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
     yield "rights", world.rights, {key: held.region for key, held in state.rights.items()}
     yield "told", {k: t for k, t in world.told.items() if t}, {k: h.told for k, h in state.rights.items() if h.told}
     yield "policies", world.policies, {number: policy.stage for number, policy in state.policies.items()}
+    yield "published", world.published, {n: (policy.name, policy.document) for n, policy in state.policies.items()}
     yield "validities", world.validities, {(v.region, v.scope): v.revision for v in state.validities.values()}
     yield "overrides", world.overrides, dict(state.overrides.items())
     lives = {uid: (life.principal, life.high) for uid, life in world.sessions.items()}

@@ -15,7 +15,7 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.allotment import Assignment
-from holdfast.core.model.control import Action, Override, PolicyStage
+from holdfast.core.model.control import Action, Override, PolicyDocument, PolicyStage
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING, Resources, greatest, total
 from holdfast.core.model.settings import DEFAULTS, Settings, unsafe
@@ -145,6 +145,8 @@ class World:
     #: By region: when its window began, and how many it offered back since.
     rebalances: dict[str, tuple[int, int]] = field(default_factory=dict)
     policies: dict[int, PolicyStage] = field(default_factory=dict)
+    #: By revision: the name it was published under, and what it says.
+    published: dict[int, tuple[str, PolicyDocument]] = field(default_factory=dict)
     validities: dict[tuple[str, str], int] = field(default_factory=dict)
     overrides: dict[int, Override] = field(default_factory=dict)
     sessions: dict[int, Life] = field(default_factory=dict)

@@ -187,17 +187,29 @@ def retire_region(world: World, command: c.RetireRegion, case: Case) -> None:
 # Policies
 
 RANK = [PolicyStage.DRAFT, PolicyStage.CANARY, PolicyStage.ACTIVE]
+BUILT_IN_SCORES = ["packing", "emptiness", "balance", "near", "cost", "evenness"]
 
 
 def publish_policy(world: World, command: c.PublishPolicy, case: Case) -> None:
-    document = command.document
-    need(abs(document.packing) <= 1_000, Code.MALFORMED)
-    need(all(0 <= weight <= 1_000 for _, weight in document.scores), Code.MALFORMED)
-    need(all(age > 0 for _, age in document.freshness), Code.MALFORMED)
+    document, name = command.document, command.name
+    need(name[:1].isalpha() and name != "built-in", Code.MALFORMED)
+    newest = max((revision for revision, said in world.published.items() if said[0] == name), default=0)
+    need(command.expect != c.ABSENT or not newest, Code.EXISTS)
+    need(newest or command.expect != c.PRESENT, Code.STALE)
+    need(command.expect in (0, c.ABSENT, c.PRESENT, newest), Code.STALE)
+    again = newest and world.published[newest][1] == document
+    need(not again or world.policies[newest] is PolicyStage.ROLLED_BACK, Code.ALREADY)
     for pairs in (document.scores, document.freshness):
         names = [name for name, _ in pairs]
-        need(all(names) and names == sorted(set(names)), Code.MALFORMED)
+        need(names == sorted(set(names)), Code.MALFORMED)
+    for score, weight in document.scores:
+        need(score in BUILT_IN_SCORES or 0 < score.find("/") < len(score) - 1, Code.MALFORMED)
+        need(0 <= weight <= 1_000, Code.MALFORMED)
+    need(all(age > 0 for _, age in document.freshness), Code.MALFORMED)
+    for cls, _ in document.freshness:
+        need(not cls or ("PriorityClass", cls) in world.things, Code.NOT_FOUND)
     world.policies[world.next] = PolicyStage.DRAFT
+    world.published[world.next] = (name, document)
 
 
 def stage_of(world: World, revision: int) -> PolicyStage:
@@ -227,6 +239,7 @@ def activate_policy(world: World, command: c.ActivatePolicy, case: Case) -> None
 
 def roll_back_policy(world: World, command: c.RollBackPolicy, case: Case) -> None:
     case.need_everywhere()
+    need(command.reason.strip(), Code.MALFORMED)
     stage, after = stage_of(world, command.revision), stage_of(world, command.successor)
     need(command.revision and command.revision != command.successor, Code.CONTRADICTORY)
     need(stage is not PolicyStage.ROLLED_BACK, Code.ALREADY)

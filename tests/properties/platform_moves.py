@@ -336,10 +336,10 @@ def override(p: Program) -> None:
 def policy(p: Program) -> None:
     known = [0, *p.world.policies]
     usable = [0, *(n for n, stage in p.world.policies.items() if stage is not PolicyStage.ROLLED_BACK)]
-    what = p.chance.randrange(5)
-    if what == 0:
-        p.send(ROOT, c.PublishPolicy(PolicyDocument(packing=p.chance.choice((1, 2, 3, 5_000)))))
-    elif what < 4:
+    what = p.chance.randrange(6)
+    if what < 2:
+        p.send(ROOT, publication(p))
+    elif what < 5:
         revision = pick(p, known if one_in(p, 6) else usable, 0)
         scope = pick(p, ("", "acme", "beta", "gamma"), "")
         stage = pick(p, PolicyStage if one_in(p, 6) else (PolicyStage.CANARY, PolicyStage.ACTIVE), PolicyStage.CANARY)
@@ -347,8 +347,24 @@ def policy(p: Program) -> None:
     else:
         taken = pick(p, p.world.policies if one_in(p, 3) else usable[1:], NOWHERE)
         p.send(
-            pick(p, (ROOT, ROOT, ROOT, US), ""), c.RollBackPolicy(taken, pick(p, known if one_in(p, 4) else usable, 0))
+            pick(p, (ROOT, ROOT, ROOT, US), ""),
+            c.RollBackPolicy(taken, pick(p, known if one_in(p, 4) else usable, 0), "" if one_in(p, 8) else "it packs"),
         )
+
+
+def publication(p: Program) -> c.PublishPolicy:
+    """One of two policies, mostly well formed, mostly another than before."""
+    name = pick(p, ("packed", "packed", "even"), "") if not one_in(p, 12) else pick(p, ("built-in", "4.1"), "")
+    score = pick(p, ("packing", "balance", "acme/green") if not one_in(p, 12) else ("packng", "acme/", ""), "")
+    document = PolicyDocument(scores=((score, 5_000 if one_in(p, 12) else p.chance.randrange(4)),))
+    if one_in(p, 3):
+        of_class = pick(p, ("", "normal") if not one_in(p, 3) else ("no-such-class",), "")
+        document = replace(document, freshness=((of_class, 0 if one_in(p, 6) else 500),))
+    read = [revision for revision, (named, _) in p.world.published.items() if named == name]
+    if read and one_in(p, 3):
+        document = p.world.published[read[-1]][1]
+    expect = pick(p, (*read[-2:], c.ABSENT, c.PRESENT), 0) if one_in(p, 3) else 0
+    return c.PublishPolicy(name, document, expect)
 
 
 #: What may happen next, with how often.

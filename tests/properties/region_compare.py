@@ -83,6 +83,7 @@ def differences(model: Model, state: RegionState) -> list[str]:
         ),
         "templates": (set(model.templates), {digest for digest, _ in state.templates.items()}),
         "leaving": (model.leaving, {digest for digest, _ in state.leaving.items()}),
+        "pools": (model.pools, dict(state.pools.items())),
         "assignments": (model.assignments, dict(state.assignments.items())),
         "sessions": (
             {uid: (s.principal, s.high) for uid, s in model.sessions.items()},

@@ -50,9 +50,8 @@ def change(p: Program) -> Envelope[Any]:
     puts: list[c.Shipped] = []
     for _ in range(1 + p.chance.one_in(4)):
         kind = p.chance.weighed(
-            ((6, a_grant), (9, an_assignment), (2, a_template), (2, a_class), (2, a_person), (1, a_token), (2,
-            a_policy),
-             (2, an_override), (3, a_jurisdiction))
+            ((6, a_grant), (9, an_assignment), (2, a_template), (2, a_class), (2, a_person), (1, a_token), (1, a_pool),
+             (2, a_policy), (2, an_override), (3, a_jurisdiction))
         )  # fmt: skip
         puts += kind(p)
     return step(p, *puts)
@@ -145,9 +144,13 @@ def a_token(p: Program) -> list[c.Shipped]:
     return [c.TokenShipped(Token(meta=Meta(name=f"t{p.chance.below(3)}"), spec=spec))]
 
 
+def a_pool(p: Program) -> list[c.Shipped]:
+    return [c.PoolShipped(p.chance.pick(("general", "gpu")), p.chance.below(3))]
+
+
 def a_policy(p: Program) -> list[c.Shipped]:
     number = 1 + p.chance.below(3)
-    policy = SchedulerPolicy(number, PolicyDocument(), PolicyStage.ACTIVE, "person/ops", p.at)
+    policy = SchedulerPolicy(number, "packed", PolicyDocument(), PolicyStage.ACTIVE, "person/ops", p.at)
     scope = p.chance.pick(("", "acme"))
     return [c.PolicyShipped(policy), c.ValidityShipped(Validity("eu", scope, p.chance.pick((0, number))))]
 
@@ -174,6 +177,7 @@ def gone(p: Program) -> Envelope[Any] | None:
         *(c.Gone("override", str(uid)) for uid in sorted(model.shipped_overrides)),
         *(c.Gone("policy", str(uid)) for uid in sorted(model.policies)),
         *(c.Gone("token", name) for name in sorted(model.tokens)),
+        *(c.Gone("node-pool", name) for name in sorted(model.pools)),
         c.Gone("grant", chance.pick(ACCOUNTS)),
         c.Gone("priority-class", "best-effort"),
         c.Gone("principal", chance.pick(PEOPLE).meta.name),
@@ -201,6 +205,7 @@ def full_list(p: Program) -> Envelope[Any] | None:
         *(c.ClassShipped(cls) for _, cls in sorted(model.classes.items())),
         *(c.PrincipalShipped(one) for _, one in sorted(model.principals.items()) if one.meta.created_by != "ledger"),
         *(c.TokenShipped(token) for _, token in sorted(model.tokens.items())),
+        *(c.PoolShipped(name, cost) for name, cost in sorted(model.pools.items())),
         *(c.PolicyShipped(policy) for _, policy in sorted(model.policies.items())),
         *(c.ValidityShipped(Validity("eu", scope, number)) for scope, number in sorted(model.validities.items())),
         *(c.OverrideShipped(one) for _, one in sorted(model.shipped_overrides.items())),

@@ -76,6 +76,7 @@ class Model:
     grants: dict[str, Grant] = field(default_factory=dict)
     classes: dict[str, PriorityClass] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
+    pools: dict[str, int] = field(default_factory=dict)
     policies: dict[int, SchedulerPolicy] = field(default_factory=dict)
     validities: dict[str, int] = field(default_factory=dict)
     examined: dict[tuple[int, str], int] = field(default_factory=dict)

@@ -151,12 +151,22 @@ def _refuse_crowd(model: Model, node: Node, template: Template, assignment: Assi
     for apart in template.apart:
         there = 0
         for slot in model.standing():
-            groups = [other.group for other in model.templates[slot.template].apart]
-            same = model.assignments[slot.assignment].tenant == assignment.tenant and apart.group in groups
+            same = _is_member(model, slot, apart.group, assignment.tenant)
             there += same and model.nodes[slot.node].domain(apart.key) == node.domain(apart.key)
         if there >= apart.most:
             return Code.APART
+    for near in template.near:
+        members = [slot for slot in model.standing() if _is_member(model, slot, near.group, assignment.tenant)]
+        taken = {model.nodes[slot.node].domain(near.key) for slot in members}
+        if near.required and taken and node.domain(near.key) not in taken:
+            return Code.NEAR
     return None
+
+
+def _is_member(model: Model, slot: Slot, group: str, tenant: str) -> bool:
+    template = model.templates[slot.template]
+    names = [rule.group for rule in template.apart] + [rule.group for rule in template.near]
+    return model.assignments[slot.assignment].tenant == tenant and group in names
 
 
 def _refuse_victims(model: Model, placement: c.Placement, assignment: Assignment, before: Model) -> Code | None:

@@ -23,7 +23,7 @@ Overshoots = dict[tuple[str, str], int]
 #: By kind: whether its key is a number.
 KINDS = {
     "template": False, "assignment": True, "grant": False, "priority-class": False, "principal": False,
-    "token": False, "policy": True, "validity": False, "override": True,
+    "token": False, "node-pool": False, "policy": True, "validity": False, "override": True,
 }  # fmt: skip
 
 
@@ -49,6 +49,8 @@ def name_of(put: c.Shipped) -> tuple[str, str]:
             return kind, put.principal.meta.name
         case c.TokenShipped():
             return kind, put.token.meta.name
+        case c.PoolShipped():
+            return kind, put.name
         case c.PolicyShipped():
             return kind, str(put.policy.revision)
         case c.ValidityShipped():
@@ -61,7 +63,8 @@ def table_of(model: Model, kind: str) -> dict[Any, Any]:
     tables: dict[str, dict[Any, Any]] = {
         "template": model.templates, "assignment": model.assignments, "grant": model.grants,
         "priority-class": model.classes, "principal": model.principals, "token": model.tokens,
-        "policy": model.policies, "validity": model.validities, "override": model.shipped_overrides,
+        "node-pool": model.pools, "policy": model.policies, "validity": model.validities,
+        "override": model.shipped_overrides,
     }  # fmt: skip
     return tables[kind]
 
@@ -204,6 +207,8 @@ def _put(model: Model, put: c.Shipped, *, anew: bool) -> None:
             model.principals[put.principal.meta.name] = put.principal
         case c.TokenShipped():
             model.tokens[put.token.meta.name] = put.token
+        case c.PoolShipped():
+            model.pools[put.name] = put.cost
         case c.PolicyShipped():
             model.policies[put.policy.revision] = put.policy
         case c.ValidityShipped():

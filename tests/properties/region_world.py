@@ -1,7 +1,7 @@
 """The small world of random programs: a few nodes, people, templates and workloads that get in one another's way.
 
 Every template takes some cpu, memory and disk, nodes hold three or four of them, and there is one of each thing that a
-gate looks at: devices, ports, labels, taints, tenancy, domains, groups kept apart, extended resources.
+gate looks at: devices, ports, labels, taints, tenancy, domains, groups kept apart and together, extended resources.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.tenancy import Principal, PriorityClass, Right
 from holdfast.core.model.topology import Device, Toleration
-from holdfast.core.model.workload import Apart, Spread, Template
+from holdfast.core.model.workload import Apart, Near, Spread, Template
 from holdfast.core.region.commands import RegisterNode
 from tests.support.region import CLASSES, a_class, a_principal, a_template
 
@@ -73,6 +73,8 @@ TEMPLATES: dict[str, Template] = {
     "web-0": a_template(500, 512, disk=5),
     "db-1": a_template(1000, 2048, disk=20, ports=1, apart=(Apart("db"),), tolerate=_DEDICATED),
     "db-2": a_template(1500, 2048, disk=20, ports=1, apart=(Apart("db", "zone", 2),), tolerate=_DEDICATED),
+    "chat-1": a_template(500, 512, disk=5, near=(Near("chat", "zone", required=True),)),
+    "chat-2": a_template(500, 512, disk=5, near=(Near("db", "pool"), Near("chat", "node", required=True))),
     "batch-1": a_template(1000, 1024, disk=10, restarts_max=1),
     "scrap-1": a_template(1500, 1024, disk=10),
     "scrap-gpu": a_template(500, 512, disk=5, gpus=1, gpu_milli=400),
@@ -121,6 +123,7 @@ KINDS: dict[int, Kind] = {
         ),
         Kind(7, "beta", "normal", ("gpu-1", "gpu-part", "gpu-2"), accounts=(_BETA, _SPARE)),
         Kind(8, "acme", "normal", ("picky-ssd", "picky-fpga"), accounts=(_ACME,)),
+        Kind(9, "acme", "normal", ("chat-1", "chat-2"), accounts=(_ACME,)),
     )
 }  # fmt: skip
 ACCOUNTS = ("quota/acme", "quota/beta", "recovery/vital", "emergency/7")

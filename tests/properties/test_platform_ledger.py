@@ -193,11 +193,11 @@ def on_policy(bench: PlatformBench, which: int, other: int, region: str, scope: 
     known = [0, *(number for number, _ in bench.state.policies.items())]
     match what:
         case "publish":
-            return ROOT, c.PublishPolicy(PolicyDocument(packing=which))
+            return ROOT, c.PublishPolicy("packed", PolicyDocument(scores=(("packing", which),)))
         case "activate":
             return ROOT, c.ActivatePolicy(pick(known, which), region, scope, PolicyStage.CANARY)
         case _:
-            return ROOT, c.RollBackPolicy(pick(known, which), pick(known, other))
+            return ROOT, c.RollBackPolicy(pick(known, which), pick(known, other), "a test")
 
 
 def end_override(bench: PlatformBench, which: int) -> Sent:

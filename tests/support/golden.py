@@ -15,7 +15,15 @@ from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.house import Configure, EndSession, RecordDigest
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Stage
-from holdfast.core.model.control import Action, Override, PolicyDocument, PolicyStage, SchedulerPolicy, Validity
+from holdfast.core.model.control import (
+    Action,
+    Override,
+    PolicyDocument,
+    PolicyStage,
+    SchedulerPolicy,
+    Strategy,
+    Validity,
+)
 from holdfast.core.model.evidence import Denial
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Meta
@@ -107,8 +115,10 @@ def _recovery(bench: RegionBench, node: int) -> None:
 
 
 def _steering(bench: RegionBench) -> None:
-    document = PolicyDocument(packing=2, scores=(("spread", 3),))
-    policy = SchedulerPolicy(revision=7, document=document, stage=PolicyStage.ACTIVE, author=ROOT, at=bench.at)
+    document = PolicyDocument(strategy=Strategy.SPREAD, scores=(("packing", 3),))
+    policy = SchedulerPolicy(
+        revision=7, name="spread", document=document, stage=PolicyStage.ACTIVE, author=ROOT, at=bench.at
+    )
     override = Override(
         uid=9, action=Action.AVOID_ZONE, region="eu", target="c", reason="power work", owner=ROOT,
         opened=bench.at, ends=bench.at + 60_000,
@@ -116,6 +126,7 @@ def _steering(bench: RegionBench) -> None:
     token = Token(meta=Meta(name="ci"), spec=TokenSpec(principal=ROOT, hash="00" * 32, expires=bench.at + 60_000))
     bench.ship(
         c.PolicyShipped(policy), c.ValidityShipped(Validity("eu", "acme", 7)), c.OverrideShipped(override),
+        c.PoolShipped("general", 3),
         c.TokenShipped(token)
     )  # fmt: skip
     opened = bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "incident", bench.at + 60_000))

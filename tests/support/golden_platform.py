@@ -13,7 +13,7 @@ from holdfast.core.ledger.house import Configure, EndSession, RecordDigest, Star
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import revision
 from holdfast.core.model.allotment import Purpose, Stage
-from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
+from holdfast.core.model.control import Action, PolicyDocument, PolicyStage, Strategy
 from holdfast.core.model.evidence import Denial
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.resources import Resources
@@ -112,12 +112,13 @@ def _lend(bench: PlatformBench) -> None:
 
 
 def _steer(bench: PlatformBench) -> None:
-    first = bench.accept(ROOT, c.PublishPolicy(PolicyDocument(scores=(("spread", 3),), freshness=(("normal", 500),))))
-    second = bench.accept(ROOT, c.PublishPolicy(PolicyDocument(packing=2)))
+    document = PolicyDocument(scores=(("packing", 3),), freshness=(("normal", 500),))
+    first = bench.accept(ROOT, c.PublishPolicy("packed", document))
+    second = bench.accept(ROOT, c.PublishPolicy("packed", PolicyDocument(strategy=Strategy.SPREAD)))
     bench.accept(ROOT, c.ActivatePolicy(first, "eu", "acme"))
     bench.accept(ROOT, c.ActivatePolicy(first, "us2", "", PolicyStage.ACTIVE))
     bench.accept(ROOT, c.ActivatePolicy(second, "us", "beta"))
-    bench.accept(ROOT, c.RollBackPolicy(first, second))
+    bench.accept(ROOT, c.RollBackPolicy(first, second, "too full"))
     bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "an incident", bench.at + HOUR))
 
 

@@ -54,6 +54,7 @@ REGION_TOLD: dict[str, Told] = {
     "assignments": lambda uid, row, _: [("assignment", uid), ("workload", row.workload)],
     "allowances": lambda account, _row, _: [("grant", account)],
     "classes": lambda name, _row, _: [("priority-class", name)],
+    "pools": lambda name, _row, _: [("node-pool", name)],
     "validities": lambda scope, _row, _: [("validity", scope)],
     "breaches": _of_breach,
     "platform_overrides": lambda uid, _row, _: [("platform-override", uid)],

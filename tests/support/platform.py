@@ -99,8 +99,9 @@ def a_region(name: str = "eu", jurisdiction: str = "", **latencies: int) -> Regi
     return Region(meta=Meta(name=name), spec=spec)
 
 
-def a_pool(name: str = "small", region: str = "eu", minimum: int = 0, maximum: int = 10) -> NodePool:
-    return NodePool(meta=Meta(name=name), spec=NodePoolSpec(region=region, minimum=minimum, maximum=maximum))
+def a_pool(name: str = "small", region: str = "eu", minimum: int = 0, maximum: int = 10, cost: int = 0) -> NodePool:
+    spec = NodePoolSpec(region=region, minimum=minimum, maximum=maximum, cost=cost)
+    return NodePool(meta=Meta(name=name), spec=spec)
 
 
 def a_budget(
@@ -372,7 +373,7 @@ def _full_platform() -> PlatformBench:
     bench.settle("eu", bench.offer("eu", cpu(5_000)), cpu(5_000))
     bench.offer("eu", cpu(1_000), "recovery/reserve")
     bench.put(a_quota("acme", cpu(4_000)))
-    policy = bench.accept(ROOT, c.PublishPolicy(PolicyDocument(scores=(("spread", 3),))))
+    policy = bench.accept(ROOT, c.PublishPolicy("packed", PolicyDocument(scores=(("packing", 3),))))
     bench.accept(ROOT, c.ActivatePolicy(policy, "eu"))
     bench.emergency(1_000)
     gone = bench.put(a_workload("gone"))

@@ -22,11 +22,13 @@ from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.host.clock import Clock
+from holdfast.host.decisions import Decisions
 from holdfast.host.ledger import Identity, Ledger, Role
 from holdfast.host.local import LocalNetwork
 from holdfast.host.store import Store
 from holdfast.host.transport import Reply, Request
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
+from holdfast.stores.decisions import DecisionsInMemory
 from holdfast.stores.memory import MemoryStore
 from tests.support.wires import Peer
 
@@ -82,7 +84,8 @@ class Part:
         self.name = name
         self.peer = peer
         self.ledger: Ledger[Any] = Ledger(book, store, world.clock, Identity(name, start))
-        self.api = Api(self.ledger, peer, limits=limits)
+        self.decisions = Decisions(self.ledger, DecisionsInMemory()) if book is REGION else None
+        self.api = Api(self.ledger, peer, limits=limits, kept=self.decisions)
         peer.serve(self.api.serve)
         self._world = world
         self._tasks: list[asyncio.Task[None]] = []
@@ -93,6 +96,8 @@ class Part:
 
     def start(self) -> Self:
         self._tasks = [asyncio.create_task(self.ledger.run()), asyncio.create_task(self.api.run())]
+        if self.decisions is not None:
+            self._tasks.append(asyncio.create_task(self.decisions.run()))
         return self
 
     async def leads(self) -> Self:

@@ -23,7 +23,7 @@ from holdfast.core.ledger.codec import (
 )
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import LevelRaised
-from holdfast.core.model.evidence import AuditEvent, Candidate, Decision
+from holdfast.core.model.evidence import AuditEvent, Candidate, Decision, Pass
 from holdfast.core.region.book import REGION
 from holdfast.core.region.commands import AdministerNode, Placement, Propose
 from tests.support.region import ROOT, SCHEDULER, RegionBench, a_template
@@ -138,12 +138,13 @@ def test_a_decision_and_what_a_person_did_are_kept_beside_the_log_and_not_folded
     node = bench.a_node()
     bench.a_grant()
     work = bench.a_workload()
-    rejected = (("taint", 3), ("capacity", 1))
+    rejected = (("taint", "taints", 3), ("capacity", "cpu", 1))
     chosen = (Candidate(node, 700, (("packing", 700),)),)
-    decision = Decision(
-        work.workload, 1, work.shares[0].template, bench.at, 5, 0, "bound", "agent", examined=5, rejected=rejected,
-        candidates=chosen,
-    )  # fmt: skip
+    template = work.shares[0].template
+    found = Pass(
+        ((work.uid, 1),), template, bench.at, "placed", "agent", examined=5, rejected=rejected, candidates=chosen
+    )
+    decision = Decision(5, 0, (found,))
     bench.accept(SCHEDULER, bench.proposal(work, Placement(0, node)), evidence=encode(decision))
     command = AdministerNode(node, cordoned=True, note="a fan is loud")
     bench.accept(ROOT, command)

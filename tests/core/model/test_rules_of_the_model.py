@@ -14,6 +14,7 @@ from holdfast.core.model.settings import DEFAULTS, unsafe
 from holdfast.core.model.workload import (
     Apart,
     Failover,
+    Near,
     OnDisconnect,
     Recovery,
     Spread,
@@ -74,10 +75,27 @@ def test_an_ordinary_spec_does_not_contradict_itself() -> None:
         {"template": {"apart": (Apart(group=""),)}},
         {"template": {"apart": (Apart(group="g", most=0),)}},
         {"template": {"apart": (Apart(group="g", key="rack"),)}},
+        {"template": {"near": (Near(group=""),)}},
+        {"template": {"near": (Near(group="g", key="rack"),)}},
+        {"template": {"near": (Near(group="g", key="node"),), "apart": (Apart(group="g"),)}},
+        {"template": {"near": (Near(group="g", required=True),), "apart": (Apart(group="g", key="zone"),)}},
     ],
 )
 def test_a_spec_that_cannot_be_meant_is_told(fields: dict[str, Any]) -> None:
     assert contradictions(a_spec(**fields))
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        {"near": (Near(group="g"),), "apart": (Apart(group="g"),)},
+        {"near": (Near(group="g", key="node"),), "apart": (Apart(group="g", most=2),)},
+        {"near": (Near(group="g", key="node"),), "apart": (Apart(group="h"),)},
+    ],
+    ids=str,
+)
+def test_near_and_apart_can_both_be_meant(template: dict[str, Any]) -> None:
+    assert contradictions(a_spec(template=template)) == []
 
 
 def a_condition(status: Truth, since: int, type_: str = "Ready") -> Condition:

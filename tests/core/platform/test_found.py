@@ -110,10 +110,10 @@ def test_a_repeat_is_not_executed_again_after_the_window_was_lengthened() -> Non
     """Its key is forgotten under the short window; under the long one it would count as new (RULES 12)."""
     bench = a_world()
     bench.accept(ROOT, Configure(replace(DEFAULTS, retry_window=HOUR)))
-    once = bench.envelope(ROOT, c.PublishPolicy(PolicyDocument(packing=2)))
+    once = bench.envelope(ROOT, c.PublishPolicy("packed", PolicyDocument()))
     assert isinstance(bench.give(once), Landed)
     bench.later(2 * HOUR)
-    bench.accept(ROOT, c.PublishPolicy(PolicyDocument(packing=3)))
+    bench.accept(ROOT, c.PublishPolicy("packed", PolicyDocument(scores=(("packing", 3),))))
     bench.accept(ROOT, Configure(DEFAULTS))
     assert not isinstance(bench.give(once), Landed)
 
@@ -122,7 +122,7 @@ def test_a_repeat_is_not_executed_again_after_fast_clocks_were_given_less() -> N
     """Its key is kept by when it came, its repeat is judged by when it says it was sent (RULES 12)."""
     bench = a_world()
     early = DEFAULTS.sent_ahead - SECOND
-    once = bench.envelope(ROOT, c.PublishPolicy(PolicyDocument(packing=2)), sent=bench.at + early)
+    once = bench.envelope(ROOT, c.PublishPolicy("packed", PolicyDocument()), sent=bench.at + early)
     assert isinstance(bench.give(once), Landed)
     bench.accept(ROOT, Configure(replace(DEFAULTS, sent_ahead=SECOND)))
     bench.later(DEFAULTS.retry_window + 2 * SECOND)

@@ -11,7 +11,7 @@ from tests.support.platform import DIGEST, HOUR, ROOT, PlatformBench, a_workload
 
 
 def publish(bench: PlatformBench, packing: int) -> int:
-    return bench.accept(ROOT, c.PublishPolicy(PolicyDocument(packing=packing)))
+    return bench.accept(ROOT, c.PublishPolicy("packed", PolicyDocument(scores=(("packing", packing),))))
 
 
 def valid(bench: PlatformBench, region: str, tenant: str = "acme") -> int:
@@ -23,7 +23,7 @@ def test_rollback_of_a_pinned_policy_names_its_successor() -> None:
     good, bad = publish(bench, 1), publish(bench, 2)
     bench.accept(ROOT, c.ActivatePolicy(good, "eu"))
     bench.accept(ROOT, c.ActivatePolicy(bad, "eu", "acme", PolicyStage.ACTIVE))
-    bench.accept(ROOT, c.RollBackPolicy(bad, good))
+    bench.accept(ROOT, c.RollBackPolicy(bad, good, "it was worse"))
     assert bench.state.validities["eu|acme"].revision == good
     assert bench.state.policies[bad].stage is PolicyStage.ROLLED_BACK
     assert bench.state.policies[good].stage is PolicyStage.ACTIVE
@@ -36,7 +36,7 @@ def test_a_rollback_reaches_every_region_and_scope_in_one_commit() -> None:
         bench.accept(ROOT, c.ActivatePolicy(bad, region, scope))
     bench.accept(ROOT, c.ActivatePolicy(other, "us2"))
     batches = len(bench.log)
-    bench.accept(ROOT, c.RollBackPolicy(bad, 0))
+    bench.accept(ROOT, c.RollBackPolicy(bad, 0, "it was worse"))
     assert len(bench.log) == batches + 1
     assert [valid(bench, region, "beta") for region in ("eu", "us", "us2")] == [0, 0, other]
 
@@ -58,14 +58,14 @@ def test_a_draft_named_as_successor_is_in_force_from_then_on() -> None:
     bench = a_world()
     bad, draft = publish(bench, 2), publish(bench, 3)
     bench.accept(ROOT, c.ActivatePolicy(bad, "eu"))
-    bench.accept(ROOT, c.RollBackPolicy(bad, draft))
+    bench.accept(ROOT, c.RollBackPolicy(bad, draft, "it was worse"))
     assert (valid(bench, "eu"), bench.state.policies[draft].stage) == (draft, PolicyStage.CANARY)
 
 
 def test_the_rollback_of_a_draft_that_is_valid_nowhere_leaves_its_successor_as_it_was() -> None:
     bench = a_world()
     bad, draft = publish(bench, 2), publish(bench, 3)
-    bench.accept(ROOT, c.RollBackPolicy(bad, draft))
+    bench.accept(ROOT, c.RollBackPolicy(bad, draft, "it was worse"))
     assert bench.state.policies[draft].stage is PolicyStage.DRAFT
 
 

@@ -48,6 +48,7 @@ class Code(StrEnum):
     PORT = "port"
     SPREAD = "spread"
     APART = "apart"
+    NEAR = "near"
     OVER_GRANT = "over-grant"
     GRANT_ENDED = "grant-ended"
     PROTECTED = "protected"
@@ -68,8 +69,8 @@ class Code(StrEnum):
 
 #: Why something is not placed that another place might not say: there is no room for it here.
 NO_ROOM = (
-    Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART, Code.PROTECTED, Code.LABELS, Code.TAINT,
-    Code.TENANCY, Code.NODE_UNAVAILABLE,
+    Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART, Code.NEAR, Code.PROTECTED, Code.LABELS,
+    Code.TAINT, Code.TENANCY, Code.NODE_UNAVAILABLE,
 )  # fmt: skip
 
 

@@ -15,5 +15,6 @@
 - `lifecycle`   the slot's edge table
 - `placement`   Slot, SchedulingRequest, Reservation, Room: what a region holds
 - `repair`      Repair: something that waits to be ended or put right
+- `decided`     decisions as they are kept
 - `evidence`    Decision, AuditEvent, Denial: what is kept beside the log, or in it, and never folded
 """

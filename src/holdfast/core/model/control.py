@@ -17,18 +17,37 @@ class PolicyStage(StrEnum):
     ROLLED_BACK = "rolled-back"
 
 
-class PolicyDocument(Document, frozen=True):
-    """What a scheduler weighs. Filters cannot be switched off: they are hard gates."""
+class Strategy(StrEnum):
+    """Whether nodes are filled one by one, or work is spread over all of them."""
 
-    packing: int = 1
+    PACK = "pack"
+    SPREAD = "spread"
+
+
+#: The scores that come with Holdfast, in the order of their names. Those of plugins have a slash in theirs.
+SCORES = ("balance", "cost", "emptiness", "evenness", "near", "packing")
+
+
+class PolicyDocument(Document, frozen=True):
+    """What a scheduler weighs. Filters cannot be switched off: they are hard gates.
+
+    `scores` are weights by the name of the score; what is not named counts as the strategy has it. `freshness` is by
+    priority class (empty: every other) the greatest age of a view that may propose.
+    """
+
+    strategy: Strategy = Strategy.PACK
     scores: tuple[tuple[str, int], ...] = ()
     freshness: tuple[tuple[str, Duration], ...] = ()
 
 
 class SchedulerPolicy(Document, frozen=True):
-    """One immutable revision of a policy; `revision` 0 is built in and is what is valid where nothing else is."""
+    """One immutable revision of a policy; `revision` 0 is built in and is what is valid where nothing else is.
+
+    Its `name` says of which policy it is a revision.
+    """
 
     revision: Revision
+    name: str
     document: PolicyDocument
     stage: PolicyStage
     author: str
@@ -36,7 +55,7 @@ class SchedulerPolicy(Document, frozen=True):
 
 
 BUILT_IN_POLICY = SchedulerPolicy(
-    revision=0, document=PolicyDocument(), stage=PolicyStage.ACTIVE, author="ledger", at=0
+    revision=0, name="built-in", document=PolicyDocument(), stage=PolicyStage.ACTIVE, author="ledger", at=0
 )
 #: The scope of a policy that holds wherever a tenant has none of its own.
 EVERYWHERE = ""

@@ -27,30 +27,39 @@ class QuotaSeen(Row, frozen=True):
     target: Resources
 
 
-class Decision(Row, frozen=True, tag="decision"):
-    """One attempt of a scheduler: its inputs, what it rejected and why, what it found, and who acts next.
+class Pass(Row, frozen=True):
+    """What a scheduler found for equal requests: what it rejected and why, what was best, and who acts next.
 
-    Its inputs are exactly: state at `view`, the proposals in flight, `policy`, `plugins` with their versions, `seed`
-    and the version of the hints.
+    `requests` are assignments with the generation that was looked at. In a proposal its groups are these, in this
+    order. `rejected` says by code and detail how many of the nodes that were examined it kept out.
     """
 
-    workload: Revision
-    generation: int
+    requests: tuple[tuple[Revision, int], ...]
     template: str
     queued_since: Instant
-    view: Revision
-    policy: Revision
     outcome: str
     next_owner: str
-    in_flight: tuple[int, ...] = ()
-    plugins: tuple[tuple[str, str], ...] = ()
     seed: int = 0
-    hints: int = 0
     quota: tuple[QuotaSeen, ...] = ()
     examined: int = 0
-    rejected: tuple[tuple[str, int], ...] = ()
+    rejected: tuple[tuple[str, str, int], ...] = ()
     nearest: str = ""
     candidates: tuple[Candidate, ...] = ()
+
+
+class Decision(Row, frozen=True, tag="decision"):
+    """One attempt of a scheduler. Which slot went where is in the record beside it.
+
+    Its inputs are exactly: state at `view`, its own proposals in flight, `policy`, `plugins` with their versions, the
+    seed of each pass, and the version of the hints.
+    """
+
+    view: Revision
+    policy: Revision
+    passes: tuple[Pass, ...]
+    in_flight: tuple[int, ...] = ()
+    plugins: tuple[tuple[str, str], ...] = ()
+    hints: int = 0
 
 
 class AuditEvent(Row, frozen=True, tag="audit"):

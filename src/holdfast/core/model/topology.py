@@ -143,10 +143,16 @@ def usable(node: Node) -> bool:
     return node.health is READY and node.session != 0 and not node.cordoned and not node.draining
 
 
+#: The topology key of the one domain in which all nodes of a region are.
+REGION_WIDE = ""
+
+
 def domain(node: Node, key: str) -> str:
     """Which domain of a topology key (node, zone or pool) the node is in. It is fixed while work stands there."""
     if key == "zone":
         return node.zone
+    if key == REGION_WIDE:
+        return ""
     return node.name if key == "node" else node.pool
 
 

@@ -33,6 +33,18 @@ class Apart(Document, frozen=True):
     most: int = 1
 
 
+class Near(Document, frozen=True):
+    """In a domain of `key` (node, zone or pool) in which members of the tenant's named group stand.
+
+    Whoever names the group, here or in `apart`, is a member. Where it is `required` nothing is placed elsewhere, once
+    there is a member in the region: the first may go anywhere. Otherwise such domains are only better.
+    """
+
+    group: str
+    key: str = "zone"
+    required: bool = False
+
+
 class Template(Document, frozen=True):
     """What runs, and what a node must offer to run it.
 
@@ -50,6 +62,7 @@ class Template(Document, frozen=True):
     tolerate: tuple[Toleration, ...] = ()
     spread: tuple[Spread, ...] = ()
     apart: tuple[Apart, ...] = ()
+    near: tuple[Near, ...] = ()
     restarts_max: int = 3
     restarted: Instant = 0
 
@@ -139,6 +152,11 @@ def tolerates(template: Template, taint: Taint) -> bool:
     return any(t.key == taint.key and t.value in ("", taint.value) for t in template.tolerate)
 
 
+def is_counted(template: Template) -> bool:
+    """Whether its replicas are counted over domains, for its own rules or for those of its groups."""
+    return bool(template.spread or template.apart or template.near)
+
+
 def contradictions(spec: WorkloadSpec) -> list[str]:
     """Settings that cannot all be meant; empty when the spec makes sense."""
     found = []
@@ -166,6 +184,14 @@ def contradictions(spec: WorkloadSpec) -> list[str]:
         found.append("spread is over zone or pool, with a maxSkew of at least 1")
     if any(rule.most < 1 or rule.key not in ("node", "zone", "pool") or not rule.group for rule in template.apart):
         found.append("apart needs a group, node, zone or pool as its key, and a most of at least 1")
+    if any(rule.key not in ("node", "zone", "pool") or not rule.group for rule in template.near):
+        found.append("near needs a group, and node, zone or pool as its key")
+    alone = {(rule.group, rule.key) for rule in template.apart if rule.most == 1}
+    for near in template.near:
+        if (near.group, near.key) in alone:
+            found.append(
+                f"near {near.group} and alone of it in each {near.key}: apart, with a most of 1, keeps it away"
+            )
     return found
 
 

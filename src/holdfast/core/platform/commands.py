@@ -241,9 +241,11 @@ class RetireRegion(Row, frozen=True, tag="retire-region"):
 
 
 class PublishPolicy(Row, frozen=True, tag="publish-policy"):
-    """A new immutable revision, valid nowhere yet."""
+    """A new immutable revision of the policy of this name, valid nowhere yet. `expect` is the newest that was read."""
 
+    name: str
     document: PolicyDocument
+    expect: Revision = 0
 
 
 class ActivatePolicy(Row, frozen=True, tag="activate-policy"):
@@ -260,6 +262,7 @@ class RollBackPolicy(Row, frozen=True, tag="roll-back-policy"):
 
     revision: Revision
     successor: Revision
+    reason: str
 
 
 PlatformCommand = (

@@ -187,6 +187,7 @@ class RegionRetired(Row, frozen=True, tag="region-retired"):
 class PolicyPublished(Row, frozen=True, tag="policy-published"):
     """Its revision is the event's."""
 
+    name: str
     document: PolicyDocument
 
 

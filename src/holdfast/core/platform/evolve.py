@@ -261,7 +261,12 @@ def region_retired(state: PlatformState, event: e.RegionRetired, stamp: Stamp) -
 
 def policy_published(state: PlatformState, event: e.PolicyPublished, stamp: Stamp) -> None:
     policy = SchedulerPolicy(
-        revision=stamp.revision, document=event.document, stage=PolicyStage.DRAFT, author=stamp.actor, at=stamp.at
+        revision=stamp.revision,
+        name=event.name,
+        document=event.document,
+        stage=PolicyStage.DRAFT,
+        author=stamp.actor,
+        at=stamp.at,
     )
     state.policies.put(stamp.revision, policy)
 

@@ -41,8 +41,9 @@ KINDS: dict[str, str] = {
     STANDING: "Whether a region is there and well, and where it lies, by its name: what concerns every workload.",
 }
 
-#: Kinds of which every region has a copy. What is a region's own comes with its key, `("region", NAME)`.
-SHIPPED_TO_ALL = (TEMPLATE, PRIORITY_CLASS, PRINCIPAL, TOKEN, POLICY, OVERRIDE)
+#: Kinds of which every region hears, and has a copy of those that concern it. What is a region's own besides comes with
+#: its key, `("region", NAME)`.
+SHIPPED_TO_ALL = (TEMPLATE, PRIORITY_CLASS, PRINCIPAL, TOKEN, NODE_POOL, POLICY, OVERRIDE)
 
 #: Operators' objects, by the name of their struct.
 _OBJECTS = {

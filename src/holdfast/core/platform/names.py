@@ -15,6 +15,8 @@ from holdfast.core.model.meta import Labels, Meta
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?")
 #: Workloads may be grouped with slashes: their tenant's name has none, so the key still reads back.
 _PATH = re.compile(r"[a-z0-9]([-a-z0-9./]{0,126}[a-z0-9])?")
+#: A policy's begins with a letter: so none looks like a revision, by which policies are found too.
+_POLICY = re.compile(r"[a-z]([-a-z0-9.]{0,126}[a-z0-9])?")
 _PRINCIPAL = re.compile(r"(" + "|".join((*MACHINES, *PEOPLE)) + r")/(\*|[a-z0-9]([-a-z0-9._@/]{0,126}[a-z0-9])?)")
 
 #: A label's key or value is for grouping and finding, not for carrying documents; an annotation may be longer.
@@ -24,7 +26,7 @@ ANNOTATION_MAX = 4_096
 
 def refuse_name(kind: str, name: str) -> Refused | None:
     """A name that is not one, with the form that its kind asks for."""
-    pattern = {"Principal": _PRINCIPAL, "Workload": _PATH}.get(kind, _NAME)
+    pattern = {"Principal": _PRINCIPAL, "Workload": _PATH, "SchedulerPolicy": _POLICY}.get(kind, _NAME)
     if pattern.fullmatch(name):
         return None
     facts = {"kind": kind, "name": name, "form": pattern.pattern}

@@ -1,19 +1,27 @@
 """PublishPolicy, ActivatePolicy, RollBackPolicy: exactly one policy is valid for each region and scope (RULES 19).
 
-A revision is immutable; what changes is where it is valid. A scope is a tenant, or everywhere. Where nothing is said
-the revision 0, which is built in, is valid: so there is never a moment without a policy, not even while one is taken
-back.
+A revision is immutable; what changes is where it is valid. Revisions of one policy share its name. A scope is a tenant,
+or everywhere. Where nothing is said the revision 0, which is built in, is valid: so there is never a moment without a
+policy, not even while one is taken back.
 """
 
 from __future__ import annotations
 
-from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, stale
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.control import BUILT_IN_POLICY, EVERYWHERE, PolicyDocument, PolicyStage, SchedulerPolicy
+from holdfast.core.model.control import (
+    BUILT_IN_POLICY,
+    EVERYWHERE,
+    SCORES,
+    PolicyDocument,
+    PolicyStage,
+    SchedulerPolicy,
+)
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform.checks import contradictory, malformed, refuse_unknown
-from holdfast.core.platform.commands import ActivatePolicy, PublishPolicy, RollBackPolicy
+from holdfast.core.platform.commands import ABSENT, PRESENT, ActivatePolicy, PublishPolicy, RollBackPolicy
 from holdfast.core.platform.events import PolicyPublished, PolicyStaged, ValidityStored
+from holdfast.core.platform.names import refuse_name, refuse_reason
 from holdfast.core.platform.objects import already
 from holdfast.core.platform.senders import outside_everywhere, outside_region, outside_tenant
 from holdfast.core.platform.state import PlatformState, validity_key
@@ -41,27 +49,75 @@ def valid_policy(state: PlatformState, region: str, tenant: str) -> SchedulerPol
     return BUILT_IN_POLICY
 
 
+def newest_policy(state: PlatformState, name: str) -> SchedulerPolicy | None:
+    """The latest revision of the policy of this name."""
+    if name == BUILT_IN_POLICY.name:
+        return BUILT_IN_POLICY
+    return max((one for one in state.policies.values() if one.name == name), key=lambda one: one.revision, default=None)
+
+
 def publish_policy(state: PlatformState, command: PublishPolicy, case: Case) -> Accepted | Refused:
-    """A draft: valid nowhere until it is activated somewhere."""
-    wrong = ill_weighted(command.document)
-    if wrong:
-        return malformed(wrong)
-    return Accepted((PolicyPublished(command.document),))
+    """A draft, valid nowhere until it is activated somewhere; nothing, if it is what the newest one says."""
+    refused = refuse_policy_name(command.name)
+    if refused is not None:
+        return refused
+    newest = newest_policy(state, command.name)
+    refused = _refuse_unexpected(command, newest)
+    if refused is not None:
+        return refused
+    if newest is not None and newest.document == command.document and newest.stage is not PolicyStage.ROLLED_BACK:
+        return already(f"SchedulerPolicy/{command.name}", newest.revision)
+    refused = refuse_weights(command.document) or refuse_classes(state, command.document)
+    if refused is not None:
+        return refused
+    return Accepted((PolicyPublished(command.name, command.document),))
 
 
-def ill_weighted(document: PolicyDocument) -> str:
-    """Why this is no policy that a scheduler could weigh by; empty when it is one."""
-    if abs(document.packing) > WEIGHT_MAX:
-        return f"packing is between -{WEIGHT_MAX} and {WEIGHT_MAX}"
-    if any(not 0 <= weight <= WEIGHT_MAX for _, weight in document.scores):
-        return f"weights are between 0 and {WEIGHT_MAX}"
-    if any(age <= 0 for _, age in document.freshness):
-        return "the greatest age of a view is above zero milliseconds"
-    for pairs in (document.scores, document.freshness):
+def refuse_policy_name(name: str) -> Refused | None:
+    """A name that a policy cannot have, or that is the built-in one's."""
+    if name == BUILT_IN_POLICY.name:
+        return malformed(f"the policy {name} is never changed: it is what there is before any other", name=name)
+    return refuse_name("SchedulerPolicy", name)
+
+
+def _refuse_unexpected(command: PublishPolicy, newest: SchedulerPolicy | None) -> Refused | None:
+    """The newest revision of this name is not the one that the sender read."""
+    key, found = f"SchedulerPolicy/{command.name}", newest.revision if newest is not None else 0
+    if command.expect == ABSENT and newest is not None:
+        return Refused(Code.EXISTS, f"{key} exists", {"key": key, "revision": found})
+    if command.expect in (0, found, ABSENT) or (command.expect == PRESENT and newest is not None):
+        return None
+    return stale(key, command.expect, found, "it was published anew" if found else "there is none")
+
+
+def refuse_weights(document: PolicyDocument) -> Refused | None:
+    """Why this is no policy that a scheduler could weigh by, with the field that is wrong."""
+    for field, pairs in (("scores", document.scores), ("freshness", document.freshness)):
         names = [name for name, _ in pairs]
-        if names != sorted(set(names)) or not all(names):
-            return "scores and classes are named once each, in order"
-    return ""
+        if names != sorted(set(names)):
+            return _wrong(field, "each is named once, in order")
+    for name, weight in document.scores:
+        if name not in SCORES and not all(name.partition("/")):
+            return _wrong(f"scores.{name}", f"unknown; known are {', '.join(SCORES)}, and VENDOR/NAME of a plugin")
+        if not 0 <= weight <= WEIGHT_MAX:
+            return _wrong(f"scores.{name}", f"a weight is between 0 and {WEIGHT_MAX}, not {weight}")
+    for name, age in document.freshness:
+        if age <= 0:
+            return _wrong(f"freshness.{name}", "the greatest age of a view is above zero")
+    return None
+
+
+def _wrong(field: str, why: str) -> Refused:
+    return malformed(f"{field}: {why}", field=field)
+
+
+def refuse_classes(state: PlatformState, document: PolicyDocument) -> Refused | None:
+    """A freshness for a priority class that nothing has: it would hold for nobody."""
+    for name, _ in document.freshness:
+        if name and name not in state.priority_classes:
+            facts = {"kind": "PriorityClass", "name": name, "field": f"freshness.{name}"}
+            return Refused(Code.NOT_FOUND, f"freshness.{name}: there is no PriorityClass {name}", facts)
+    return None
 
 
 def activate_policy(state: PlatformState, command: ActivatePolicy, case: Case) -> Accepted | Refused:
@@ -101,7 +157,7 @@ def _staged(policy: SchedulerPolicy, stage: PolicyStage) -> tuple[PolicyStaged, 
 
 def roll_back_policy(state: PlatformState, command: RollBackPolicy, case: Case) -> Accepted | Refused:
     """Wherever it was valid its successor is, in the same commit: no region is ever without a valid policy."""
-    refused = outside_everywhere(case)
+    refused = outside_everywhere(case) or refuse_reason(command.reason)
     if refused is not None:
         return refused
     policy, successor = policy_of(state, command.revision), policy_of(state, command.successor)

@@ -22,6 +22,7 @@
 - `breaches`    promises that the world has broken: open, with an owner and a deadline
 - `repairs`     what waits to be ended or put right, since when
 - `shipping`    what the platform ships, applied with its cursor in one step
+- `decided`     what the log says of schedulers' decisions
 - `summary`     the region in short, for the platform; `seen` what it says of one workload
 - `retired`     StandDown: everything ends when the platform has retired this region
 - `listing`     the parts of a full list, and what is gone with the last

@@ -32,6 +32,8 @@ from holdfast.core.region.running import ProposalsInARow
 from holdfast.core.region.state import RegionState
 
 _MOVERS = ("agent", "controller/endpoints", "controller/node-health", "controller/repair")
+#: Schedulers in processes of their own, and the one beside the leader.
+_SCHEDULERS = ("scheduler", "controller/scheduler")
 _STOPPERS = (
     "controller/rollout", "controller/replica", "controller/drain", "scheduler", "controller/rebalance",
     "controller/evacuation", "controller/failback", "controller/repair", "controller/rights", "controller/grant",
@@ -47,16 +49,16 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.WithdrawSlots, slots.withdraw_slots, ("controller/replica",), Lane.RECONCILERS, "ordinals are wanted no more", "OpenSlots"),
     Rule(c.ForgetAssignment, slots.forget_assignment, ("controller/link",), Lane.RECONCILERS, "an ended assignment is gone here", "Ship, when the platform assigns again"),
     Rule(c.AdoptSlots, slots.adopt_slots, ("controller/replica",), Lane.RECONCILERS, "recovered slots are charged to their tenant", "a new recovery assignment; the charge is returned when the slot is released"),
-    Rule(c.Propose, placing.propose, ("scheduler",), Lane.PROPOSALS, "slots take room and charge on nodes; victims must end", "Unreserve or Expire before binding, Stop after; repair fences what an agent no longer answers for", in_a_row=ProposalsInARow),
-    Rule(c.Bind, binding.bind, ("scheduler",), Lane.PROPOSALS, "agents may start slots", "Stop, or the agent declines"),
-    Rule(c.Unreserve, binding.unreserve, ("scheduler",), Lane.PROPOSALS, "reserved slots wait again", "Propose"),
+    Rule(c.Propose, placing.propose, _SCHEDULERS, Lane.PROPOSALS, "slots take room and charge on nodes; victims must end", "Unreserve or Expire before binding, Stop after; repair fences what an agent no longer answers for", in_a_row=ProposalsInARow),
+    Rule(c.Bind, binding.bind, _SCHEDULERS, Lane.PROPOSALS, "agents may start slots", "Stop, or the agent declines"),
+    Rule(c.Unreserve, binding.unreserve, _SCHEDULERS, Lane.PROPOSALS, "reserved slots wait again", "Propose"),
     Rule(c.Expire, binding.expire, ("ledger",), Lane.RECONCILERS, "room of ended reservations is free", "Propose, or Hold again"),
     Rule(c.Move, moving.move, _MOVERS, Lane.REPORTS, "a slot is known to be further along, failed or gone", "the next move of its owner; repair for what nobody answers for"),
     Rule(c.Stop, stopping.stop, _STOPPERS, Lane.RECONCILERS, "agents must end slots", "the ordinal waits again where it is still wanted", pressing=stopping.is_pressing),
-    Rule(c.ReportPending, slots.report_pending, ("scheduler",), Lane.PROPOSALS, "people see why a request waits", "the next report"),
-    Rule(c.Hold, holds.hold, ("scheduler", "person"), Lane.RECONCILERS, "room is kept without a slot", "DropHold, or Expire at its end"),
-    Rule(c.ExtendHold, holds.extend_hold, ("scheduler", "person"), Lane.RECONCILERS, "room is kept longer", "DropHold, or Expire at its end"),
-    Rule(c.DropHold, holds.drop_hold, ("scheduler", "person"), Lane.RECONCILERS, "held room is free", "Hold again"),
+    Rule(c.ReportPending, slots.report_pending, _SCHEDULERS, Lane.PROPOSALS, "people see why a request waits", "the next report"),
+    Rule(c.Hold, holds.hold, (*_SCHEDULERS, "person"), Lane.RECONCILERS, "room is kept without a slot", "DropHold, or Expire at its end"),
+    Rule(c.ExtendHold, holds.extend_hold, (*_SCHEDULERS, "person"), Lane.RECONCILERS, "room is kept longer", "DropHold, or Expire at its end"),
+    Rule(c.DropHold, holds.drop_hold, (*_SCHEDULERS, "person"), Lane.RECONCILERS, "held room is free", "Hold again"),
     Rule(c.CloseBreach, breaches.close_breach, ("controller/repair",), Lane.RECONCILERS, "a broken promise counts as whole", "it opens again with the next fact that breaks it"),
     Rule(c.Ship, shipping.ship, ("controller/link",), Lane.RECONCILERS, "the platform's word holds here", "the platform's next word; a full list replaces everything"),
     Rule(c.StandDown, retired.stand_down, ("controller/link",), Lane.RECONCILERS, "everything here ends and nothing is paid for", "a new log of this region joins the platform, with nothing"),

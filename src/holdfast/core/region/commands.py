@@ -249,6 +249,13 @@ class TokenShipped(Row, frozen=True, tag="token"):
     token: Token
 
 
+class PoolShipped(Row, frozen=True, tag="node-pool"):
+    """What a node of a pool costs, beside those of others."""
+
+    name: str
+    cost: int
+
+
 class PolicyShipped(Row, frozen=True, tag="policy"):
     policy: SchedulerPolicy
 
@@ -263,7 +270,7 @@ class OverrideShipped(Row, frozen=True, tag="override"):
 
 Shipped = (
     RegionShipped | TemplateShipped | AssignmentShipped | GrantShipped | ClassShipped | PrincipalShipped
-    | TokenShipped | PolicyShipped | ValidityShipped | OverrideShipped
+    | TokenShipped | PoolShipped | PolicyShipped | ValidityShipped | OverrideShipped
 )  # fmt: skip
 
 

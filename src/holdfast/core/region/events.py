@@ -213,6 +213,11 @@ class TokenStored(Row, frozen=True, tag="token-stored"):
     token: Token
 
 
+class PoolStored(Row, frozen=True, tag="pool-stored"):
+    name: str
+    cost: int
+
+
 class PolicyStored(Row, frozen=True, tag="policy-stored"):
     policy: SchedulerPolicy
 
@@ -235,5 +240,6 @@ RegionEvent = (
     | SlotsReleased | SlotsAdopted | AssignmentForgotten | PendingReported | HoldStored | HoldEnded
     | BreachOpened | BreachClosed | CursorMoved | ListTaken | ListSwept | PlaceStored | TemplateStored | TemplateLeaving
     | AssignmentStored | AllowanceStored
-    | ClassStored | PrincipalStored | TokenStored | PolicyStored | ValidityStored | OverrideStored | ShippedGone
+    | ClassStored | PrincipalStored | TokenStored | PoolStored | PolicyStored | ValidityStored | OverrideStored
+    | ShippedGone
 )  # fmt: skip

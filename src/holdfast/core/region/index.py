@@ -14,6 +14,7 @@ from holdfast.core.model.placement import EMPTY_ROOM, Room, SchedulingRequest, S
 from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, exceeded, subtract
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import Node, usable
+from holdfast.core.model.workload import is_counted
 from holdfast.core.region.members import count_member
 from holdfast.core.region.rooms import recount, victims_left, with_slot, without_slot
 from holdfast.core.region.state import RegionState
@@ -221,7 +222,7 @@ def _arrive(state: RegionState, slot: Slot, revision: Revision) -> None:
     template = state.templates[slot.template]
     room = state.rooms.get(slot.node) or EMPTY_ROOM
     put_room(state, slot.node, with_slot(room, slot, template.need, template.gpu_milli, revision))
-    if template.spread or template.apart:
+    if is_counted(template):
         count_member(state, slot, template, state.nodes[slot.node], 1)
 
 
@@ -237,7 +238,7 @@ def _leave(state: RegionState, slot: Slot, revision: Revision) -> None:
     else:
         room = state.rooms[slot.node]
         put_room(state, slot.node, without_slot(room, slot, template.need, template.gpu_milli, revision))
-    if template.spread or template.apart:
+    if is_counted(template):
         count_member(state, slot, template, state.nodes[slot.node], -1)
 
 

@@ -16,6 +16,7 @@ from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot, Sums, Use
 from holdfast.core.model.resources import Resources, above_zero, add, subtract
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import Node, domain, usable
+from holdfast.core.model.workload import is_counted
 from holdfast.core.region.members import scopes
 from holdfast.core.region.rebuild import rebuild
 from holdfast.core.region.state import RegionState
@@ -99,7 +100,7 @@ def _count_slot(found: Counts, state: RegionState, slot: Slot, sign: int) -> Non
         _count_amounts(found, ("charged", slot.account), template.need, sign)
         if slot.firm and stands:
             _count_amounts(found, ("placed", slot.account), template.need, sign)
-    if stands and (template.spread or template.apart):
+    if stands and is_counted(template):
         tenant, node = state.assignments[slot.assignment].tenant, state.nodes[slot.node]
         for scope, key in scopes(template, slot.workload, tenant):
             found["members", scope, key, domain(node, key)] += sign

@@ -15,7 +15,7 @@ from holdfast.core.model.shapes import Revision
 from holdfast.core.region import events as e
 
 NODE, WORKLOAD, ASSIGNMENT, HOLD, TEMPLATE, GRANT = "node", "workload", "assignment", "hold", "template", "grant"
-PRIORITY_CLASS, TOKEN, POLICY, VALIDITY = "priority-class", "token", "policy", "validity"
+PRIORITY_CLASS, TOKEN, NODE_POOL, POLICY, VALIDITY = "priority-class", "token", "node-pool", "policy", "validity"
 PLATFORM_OVERRIDE, REGION, CURSOR = "platform-override", "region", "cursor"
 
 KINDS: dict[str, str] = {
@@ -29,6 +29,7 @@ KINDS: dict[str, str] = {
     GRANT: "What an account was granted here, by account.",
     PRIORITY_CLASS: "A priority class by name.",
     TOKEN: "A token by name.",
+    NODE_POOL: "What nodes of a pool cost, by its name.",
     POLICY: "A scheduler policy by revision.",
     VALIDITY: "Which policy is valid, by scope: a tenant, or empty for everywhere.",
     PLATFORM_OVERRIDE: "An override of the platform, by its uid there.",
@@ -42,6 +43,7 @@ _GONE = {
     "priority-class": (PRIORITY_CLASS, False),
     "principal": (PRINCIPAL, False),
     "token": (TOKEN, False),
+    "node-pool": (NODE_POOL, False),
     "policy": (POLICY, True),
     "validity": (VALIDITY, False),
     "override": (PLATFORM_OVERRIDE, True),
@@ -114,6 +116,7 @@ KEYS: Mapping[type, KeysOf] = {
     e.ClassStored: lambda event, _: ((PRIORITY_CLASS, event.priority_class.meta.name),),
     e.PrincipalStored: lambda event, _: ((PRINCIPAL, event.principal.meta.name),),
     e.TokenStored: lambda event, _: ((TOKEN, event.token.meta.name),),
+    e.PoolStored: lambda event, _: ((NODE_POOL, event.name),),
     e.PolicyStored: lambda event, _: ((POLICY, event.policy.revision),),
     e.ValidityStored: lambda event, _: ((VALIDITY, event.validity.scope),),
     e.OverrideStored: lambda event, _: ((PLATFORM_OVERRIDE, event.override.uid),),

@@ -12,6 +12,7 @@ from holdfast.core.model.placement import Sums
 from holdfast.core.model.resources import NOTHING, times
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import domain
+from holdfast.core.model.workload import is_counted
 from holdfast.core.region.index import (
     change_use,
     count_phases,
@@ -62,13 +63,13 @@ def _rebuild_counts(state: RegionState) -> None:
             ordinals[slot.assignment].append(slot.ordinal)
     for assignment, found in ordinals.items():
         state.ordinals.put(assignment, tuple(sorted(found)))
-    scattered = {digest for digest, template in state.templates.unordered() if template.spread or template.apart}
+    scattered = {digest for digest, template in state.templates.unordered() if is_counted(template)}
     if not scattered.isdisjoint(templates):
         _rebuild_members(state, scattered)
 
 
 def _rebuild_members(state: RegionState, scattered: set[str]) -> None:
-    """Slots with spread or apart rules, counted where they stand: the nodes of each kind first, then their domains."""
+    """Slots with rules about domains, counted where they stand: the nodes of each kind first, then their domains."""
     on_node = {phase.value for phase in ON_NODE}
     standing: dict[tuple[Revision, Revision, str], list[Revision]] = {}
     for shard in state.slots.shard_rows():

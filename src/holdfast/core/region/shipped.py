@@ -89,6 +89,10 @@ def token_stored(state: RegionState, event: e.TokenStored, stamp: Stamp) -> None
     state.tokens.put(event.token.meta.name, event.token)
 
 
+def pool_stored(state: RegionState, event: e.PoolStored, stamp: Stamp) -> None:
+    state.pools.put(event.name, event.cost)
+
+
 def policy_stored(state: RegionState, event: e.PolicyStored, stamp: Stamp) -> None:
     state.policies.put(event.policy.revision, event.policy)
 
@@ -117,6 +121,7 @@ GONE_FROM = {
     "priority-class": ("classes", False),
     "principal": ("principals", False),
     "token": ("tokens", False),
+    "node-pool": ("pools", False),
     "policy": ("policies", True),
     "validity": ("validities", False),
     "override": ("platform_overrides", True),
@@ -134,6 +139,7 @@ APPLY_SHIPPED: dict[type, Any] = {
     e.ClassStored: class_stored,
     e.PrincipalStored: principal_stored,
     e.TokenStored: token_stored,
+    e.PoolStored: pool_stored,
     e.PolicyStored: policy_stored,
     e.ValidityStored: validity_stored,
     e.OverrideStored: override_stored,

@@ -137,6 +137,8 @@ def _put(state: RegionState, put: c.Shipped, *, anew: bool) -> list[Any]:
             return [e.PrincipalStored(put.principal)]
         case c.TokenShipped():
             return [e.TokenStored(put.token)]
+        case c.PoolShipped():
+            return [e.PoolStored(put.name, put.cost)]
         case c.PolicyShipped():
             return [e.PolicyStored(put.policy)]
         case c.ValidityShipped():
@@ -193,6 +195,8 @@ def name_of(put: c.Shipped) -> tuple[str, str]:
             return "principal", put.principal.meta.name
         case c.TokenShipped():
             return "token", put.token.meta.name
+        case c.PoolShipped():
+            return "node-pool", put.name
         case c.PolicyShipped():
             return "policy", str(put.policy.revision)
         case c.ValidityShipped():

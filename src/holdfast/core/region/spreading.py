@@ -1,15 +1,16 @@
-"""Spread and apart: the gates that count who else stands in a node's domain."""
+"""Spread, apart and near: the gates that count who else stands in a node's domain."""
 
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.topology import Node, domain
+from holdfast.core.model.topology import REGION_WIDE, Node, domain
+from holdfast.core.model.workload import Near
 from holdfast.core.region.feasible import Misfit
 from holdfast.core.region.trial import Terms, Trial
 
 
 def crowded(trial: Trial, terms: Terms, node: Node) -> Misfit | None:
-    """Whether one more slot there would be too many of its workload, or too many of a group kept apart."""
+    """Whether one more slot there would be too many of its workload or of a group kept apart, or too far from one."""
     for spread in terms.template.spread:
         scope = f"#{terms.workload}"
         here = domain(node, spread.key)
@@ -22,4 +23,14 @@ def crowded(trial: Trial, terms: Terms, node: Node) -> Misfit | None:
         where = (f"{terms.tenant}/{apart.group}", apart.key, domain(node, apart.key))
         if trial.member_count(where) >= apart.most:
             return Misfit(Code.APART, f"{apart.key} {where[2]} has {apart.most} of {apart.group}")
+    for near in terms.template.near:
+        if near.required and _is_far(trial, terms, near, node):
+            return Misfit(Code.NEAR, f"{near.key} {domain(node, near.key)} has none of {near.group}")
     return None
+
+
+def _is_far(trial: Trial, terms: Terms, near: Near, node: Node) -> bool:
+    """Whether members of the group stand in the region, and none in this node's domain."""
+    group = f"{terms.tenant}/{near.group}"
+    here = trial.member_count((group, near.key, domain(node, near.key)))
+    return not here and trial.member_count((group, REGION_WIDE, "")) > 0

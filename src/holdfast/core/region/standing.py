@@ -13,7 +13,7 @@ from holdfast.core.model.lifecycle import BOUND, PENDING, RESERVED
 from holdfast.core.model.placement import EMPTY_ROOM, Reservation, Slot, Sums, with_key
 from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times
 from holdfast.core.model.shapes import Revision
-from holdfast.core.model.workload import Template
+from holdfast.core.model.workload import Template, is_counted
 from holdfast.core.region.commands import Placement
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.index import change_use, count_open, put_room, shift_phase
@@ -36,7 +36,7 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> dict[st
     slot_of, put = state.slots.get, state.slots.put
     room_of, put_room_row = state.rooms.get, state.rooms.put
     need = template.need
-    plain = not (template.gpus or template.ports or need.extended or template.spread or template.apart)
+    plain = not (template.gpus or template.ports or need.extended or is_counted(template))
     at, actor, revision = stamp.at, stamp.actor, stamp.revision
     kept: dict[str, int] = {}
     for placement in event.placements:
@@ -77,7 +77,7 @@ def _stand(state: RegionState, slot: Slot, placement: Placement, template: Templ
         _untake(state, slot, need)
     else:
         state.rooms.put(uid, with_slot(room, slot, need, template.gpu_milli, revision))
-    if template.spread or template.apart:
+    if is_counted(template):
         count_member(state, slot, template, state.nodes[uid], 1)
 
 

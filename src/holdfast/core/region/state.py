@@ -60,6 +60,7 @@ class RegionState(LedgerState):
         TableSpec("allowances", str, Allowance),
         TableSpec("classes", str, PriorityClass),
         TableSpec("tokens", str, Token),
+        TableSpec("pools", str, int),
         TableSpec("policies", int, SchedulerPolicy),
         TableSpec("validities", str, int),
         TableSpec("breaches", tuple[str, str], Breach),
@@ -90,6 +91,8 @@ class RegionState(LedgerState):
     allowances: Table[str, Allowance]
     classes: Table[str, PriorityClass]
     tokens: Table[str, Token]
+    #: By node pool: what a node of it costs.
+    pools: Table[str, int]
     policies: Table[Revision, SchedulerPolicy]
     #: By scope (a tenant, or everywhere): the one valid policy revision.
     validities: Table[str, Revision]

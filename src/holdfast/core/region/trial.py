@@ -17,7 +17,7 @@ from holdfast.core.model.resources import NOTHING, Resources, add, subtract, tim
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.model.tenancy import PriorityClass
 from holdfast.core.model.topology import Node, domain
-from holdfast.core.model.workload import Template
+from holdfast.core.model.workload import Template, is_counted
 from holdfast.core.region.assigned import not_assigned, valid_policy
 from holdfast.core.region.charging import ENDED, PLENTY, affordable, leaves_protected
 from holdfast.core.region.commands import Group
@@ -146,7 +146,7 @@ class Terms:
         self.priority_class = cls
         self.firm = not cls.spec.reclaimable
         self.reservation_life = trial.state.facts.settings.reservation_life
-        self.scattered = bool(template.spread or template.apart)
+        self.scattered = is_counted(template)
         if assignment.exclusive:
             self.ordinals = frozenset(assignment.ordinals)
         if self.firm:

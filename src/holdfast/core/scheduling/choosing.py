@@ -1,0 +1,185 @@
+"""One pass: so many equal slots, on the rows that are best for them.
+
+    window ──▶ filters: which rows, and why not the others ──▶ scores ──▶ fill: rows in the order of their keys
+
+A key is the score with the row's rank in a seeded mixing below it, so no two rows have one (RULES 17). Where nodes are
+packed, the best row is filled, then the next; where work is spread, each of the best rows gets one and all are scored
+again. If a sample of the rows does not hold all slots, all rows are looked at.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from holdfast.core.model.evidence import Candidate
+from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.domains import Domains
+from holdfast.core.scheduling.filling import Ranked, Rejected, best_first, fill, fill_lanes, level
+from holdfast.core.scheduling.framework import PluginError, Rulebook
+from holdfast.core.scheduling.mixing import bits_for, ranks
+from holdfast.core.scheduling.scores.near import Near, part_of
+from holdfast.core.scheduling.table import NodeTable, Numbers, Truths
+from holdfast.core.scheduling.window import Window, sample, whole
+
+#: So many candidates are kept of a decision.
+TOP = 3
+
+
+class Choice(Struct, frozen=True):
+    """What a pass chose: the row of each slot, in the order in which they are to be judged; and why not others."""
+
+    rows: list[int]
+    examined: int
+    rejected: Rejected
+    candidates: tuple[Candidate, ...] = ()
+
+
+class Passing(Struct, frozen=True):
+    """What does not change within a pass."""
+
+    table: NodeTable
+    ask: Ask
+    rules: Rulebook
+    seed: int
+    domains: Domains | None = None
+    avoided: tuple[str, ...] = ()
+
+
+def choose(passing: Passing, count: int) -> Choice:
+    """Rows for up to so many slots."""
+    everything = whole(passing.table, passing.ask, passing.avoided, passing.domains)
+    first = sample(everything, count, passing.seed)
+    choice = choose_in(passing, first, count)
+    if len(choice.rows) < count and not first[0].is_all:
+        if passing.domains is not None:
+            passing.domains.begin()
+        choice = choose_in(passing, (everything,), count)
+    return choice
+
+
+def choose_in(passing: Passing, windows: tuple[Window, ...], count: int) -> Choice:
+    """Rows of these windows, which have none in common, for up to so many slots."""
+    rejected: Rejected = {}
+    examined = sum(len(window) for window in windows)
+    found = [one for one in (_scored(passing, window, rejected) for window in windows) if one is not None]
+    if not found:
+        return Choice([], examined, rejected)
+    scored = found[0] if len(found) == 1 else _together(found)
+    rows = scored.rows
+    bits = bits_for(passing.table.count)
+    keys = (scored.total << bits) | ranks(rows.copy(), passing.seed, bits)
+    takes = _takes(passing, rows) if count > 1 or passing.domains is not None else np.ones(len(rows), np.int64)
+    ranked, pack = Ranked(rows, keys, takes), passing.rules.pack
+    if passing.domains is not None:
+        worth = _near_worth(passing) << bits
+        chosen = fill_lanes(ranked, count, passing.domains, passing.table.nodes, rejected, pack=pack, near_worth=worth)
+    else:
+        chosen = fill(ranked, count) if pack else level(ranked, count)
+    return Choice(chosen, examined, rejected, _candidates(passing, scored, keys))
+
+
+class _Scored(NamedTuple):
+    """Rows that pass, their scores, and the parts of those, in the order of the rulebook."""
+
+    rows: Numbers
+    total: Numbers
+    parts: list[Numbers]
+
+
+def _scored(passing: Passing, window: Window, rejected: Rejected) -> _Scored | None:
+    """The rows of a window that pass, with their scores; None: there are none."""
+    at = np.flatnonzero(filtered(passing.rules, window, rejected))
+    if not len(at):
+        return None
+    rows: Numbers = at + window.at.start if isinstance(window.at, slice) else window.at[at]
+    total: Numbers = np.zeros(len(at), np.int64)
+    parts: list[Numbers] = []
+    for one in passing.rules.weighed:
+        try:
+            score = one.score.score(window)
+            if score is not None and (score.shape != (len(window),) or score.dtype != np.int64):
+                raise TypeError(f"{score.dtype} {score.shape}, not int64 ({len(window)},)")
+            part: Numbers = np.zeros(len(at), np.int64) if score is None else one.weight * score[at]
+        except Exception as error:
+            raise PluginError(one.score.name, error) from error
+        parts.append(part)
+        total += part
+    return _Scored(rows, total, parts)
+
+
+def _together(found: list[_Scored]) -> _Scored:
+    return _Scored(
+        np.concatenate([one.rows for one in found]),
+        np.concatenate([one.total for one in found]),
+        [np.concatenate(parts) for parts in zip(*(one.parts for one in found), strict=True)],
+    )
+
+
+def _near_worth(passing: Passing) -> int:
+    """What one near rule that holds adds to the score of a row."""
+    weights = [one.weight for one in passing.rules.weighed if one.score.name == Near.name]
+    return sum(weights) * part_of(passing.ask.template) if passing.ask.template.near else 0
+
+
+def filtered(rules: Rulebook, window: Window, rejected: Rejected) -> Truths:
+    """Which rows pass every filter; for each question, how many of those that were left it kept out."""
+    passes: Truths = np.ones(len(window), np.bool_)
+    left = len(passes)
+    for one in rules.filters:
+        try:
+            for detail, mask in one.passes(window):
+                passes &= mask
+                still = int(np.count_nonzero(passes))
+                if still < left:
+                    rejected[one.code, detail] = rejected.get((one.code, detail), 0) + left - still
+                    left = still
+        except Exception as error:
+            raise PluginError(one.name, error) from error
+    return passes
+
+
+def _takes(passing: Passing, rows: Numbers) -> Numbers:
+    """How many of the slots each row has room for."""
+    table, ask = passing.table, passing.ask
+    takes: Numbers = np.full(len(rows), 1 << 30, np.int64)
+    for name, amount in table.amounts(ask.template.need):
+        number = table.resources[name]
+        free = table.free_any[number, rows]
+        if ask.firm:
+            free = np.minimum(free, table.free_firm[number, rows])
+        takes = np.minimum(takes, free // amount)
+    template = ask.template
+    if template.gpus:
+        takes = np.minimum(takes, _device_takes(passing, rows))
+    if template.ports:
+        takes = np.minimum(takes, table.devices.ports[rows] // template.ports)
+    if passing.domains is not None:
+        takes = np.minimum(takes, [passing.domains.takes(table.nodes[row]) for row in rows.tolist()])
+    return takes
+
+
+def _device_takes(passing: Passing, rows: Numbers) -> Numbers:
+    """How many slots the free devices of each row hold: several on one, or one on several."""
+    template, firm, devices = passing.ask.template, passing.ask.firm, passing.table.devices
+    accepted = devices.accepted(template, rows, firm=firm)
+    if template.gpus > 1:
+        found: Numbers = accepted.sum(axis=0) // template.gpus
+        return found
+    free = devices.free_any[:, rows]
+    if firm:
+        free = np.minimum(free, devices.free_firm[:, rows])
+    shared: Numbers = (free * accepted // template.gpu_milli).sum(axis=0)
+    return shared
+
+
+def _candidates(passing: Passing, scored: _Scored, keys: Numbers) -> tuple[Candidate, ...]:
+    """The best rows, with the parts of their scores."""
+    names = [one.score.name for one in passing.rules.weighed]
+    found = []
+    for place in best_first(keys, min(TOP, len(keys)))[:TOP].tolist():
+        of = tuple((name, int(part[place])) for name, part in zip(names, scored.parts, strict=True))
+        found.append(Candidate(int(passing.table.uids[scored.rows[place]]), int(scored.total[place]), of))
+    return tuple(found)

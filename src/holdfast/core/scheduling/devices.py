@@ -1,0 +1,149 @@
+"""What is free of each device of each node, and how many ports: one row of the arrays for each place in a node's list.
+
+Devices are counted as the ledger counts them: by milli-GPU, each on its own, for all work and for firm work. Arrays are
+as wide as the node with the most devices has them; where nobody has any they have no rows at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from holdfast.core.model.placement import Room
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.topology import Node
+from holdfast.core.model.workload import Template
+
+Numbers = NDArray[np.int64]
+Truths = NDArray[np.bool_]
+
+#: The code of a device that is not there; those that are have codes above it.
+_NO_MODEL = 0
+
+
+class Taken(Struct, frozen=True):
+    """What one slot takes beside amounts: devices, so much of each, and ports."""
+
+    devices: tuple[int, ...]
+    milli: int
+    ports: tuple[int, ...]
+    firm: bool
+
+
+class Devices:
+    """Columns of all nodes; `mine` is what this scheduler has proposed and not heard of."""
+
+    def __init__(self) -> None:
+        self.models: dict[str, int] = {}
+        self._model: Numbers = np.zeros((0, 0), np.int64)
+        self.free_any: Numbers = np.zeros((0, 0), np.int64)
+        self.free_firm: Numbers = np.zeros((0, 0), np.int64)
+        self.ports: Numbers = np.zeros(0, np.int64)
+        #: The fewest since it was last asked what has grown. Devices need none: whoever has one has so much of `gpu`.
+        self._fewest_ports: Numbers = np.zeros(0, np.int64)
+        #: By node: what was proposed of its devices (milli by index, and whether firm), and its ports.
+        self._mine: dict[Revision, list[tuple[int, int, bool]]] = {}
+        self._ports: dict[Revision, list[int]] = {}
+
+    def describe(self, row: int, node: Node) -> None:
+        """Take what devices a node has."""
+        more = len(node.devices) - len(self._model)
+        if more > 0:
+            none = np.full((more, len(self.ports)), _NO_MODEL, np.int64)
+            self._model = np.concatenate([self._model, none])
+            self.free_any = np.concatenate([self.free_any, np.zeros_like(none)])
+            self.free_firm = np.concatenate([self.free_firm, np.zeros_like(none)])
+        if len(self._model):
+            codes = [self.models.setdefault(device.model, len(self.models) + 1) for device in node.devices]
+            self._model[:, row] = codes + [_NO_MODEL] * (len(self._model) - len(codes))
+
+    def recount(self, rows: Sequence[int], nodes: list[Node], rooms: list[Room]) -> None:
+        """What is free on these rows, by the state and by what was proposed."""
+        for row in rows:
+            node, room = nodes[row], rooms[row]
+            first, last = node.ports
+            free = 0
+            if last:  # a node may have changed its range under ports that are taken
+                taken = [port for port in (*room.ports, *self._ports.get(node.uid, ())) if first <= port <= last]
+                free = last - first + 1 - len({*taken})
+            self._put_ports(row, free)
+            if node.devices:
+                self._recount_devices(row, node, room)
+
+    def _put_ports(self, row: int, free: int) -> None:
+        self.ports[row] = free
+        self._fewest_ports[row] = min(int(self._fewest_ports[row]), free)
+
+    def grown(self, at: Numbers) -> Truths:
+        """Which of these rows have more ports than at some time since this was asked last."""
+        more: Truths = self.ports[at] > self._fewest_ports[at]
+        self._fewest_ports[at] = self.ports[at]
+        return more
+
+    def _recount_devices(self, row: int, node: Node, room: Room) -> None:
+        self.free_any[:, row] = self.free_firm[:, row] = 0
+        for index, device in enumerate(node.devices):
+            taken = room.devices[index] if index < len(room.devices) else None
+            self.free_any[index, row] = device.milli - (taken.all if taken is not None else 0)
+            self.free_firm[index, row] = device.milli - (taken.firm + taken.held if taken is not None else 0)
+        for index, milli, firm in self._mine.get(node.uid, ()):
+            self.free_any[index, row] -= milli
+            self.free_firm[index, row] -= milli if firm else 0
+
+    def accepted(self, template: Template, at: slice | Numbers, *, firm: bool, models: bool = True) -> Truths:
+        """Which devices have enough left and, with `models`, are of an accepted model: by index and row."""
+        enough: Truths = self.free_any[:, at] >= template.gpu_milli
+        if firm:
+            enough &= self.free_firm[:, at] >= template.gpu_milli
+        enough &= self._model[:, at] != _NO_MODEL
+        if models and template.gpu_models:
+            codes = [self.models[name] for name in template.gpu_models if name in self.models]
+            enough &= np.isin(self._model[:, at], codes)
+        return enough
+
+    def pick(self, row: int, template: Template, *, firm: bool) -> tuple[int, ...]:
+        """Devices for one slot on a row that has them: those with the least left that is enough, the lowest first."""
+        accepted = self.accepted(template, slice(row, row + 1), firm=firm)[:, 0]
+        left = self.free_any[:, row]
+        order = sorted((int(left[index]), int(index)) for index in np.flatnonzero(accepted))
+        return tuple(sorted(index for _, index in order[: template.gpus]))
+
+    def pick_ports(self, node: Node, room: Room, wanted: int) -> tuple[int, ...]:
+        """The lowest ports of a node that nobody has and none was proposed for."""
+        taken = {*room.ports, *self._ports.get(node.uid, ())}
+        first, last = node.ports
+        free = (port for port in range(first, last + 1) if port not in taken)
+        return tuple(port for port, _ in zip(free, range(wanted), strict=False))
+
+    def take(self, row: int, node: Revision, taken: Taken) -> None:
+        """Count devices and ports as proposed on a node, which has this row."""
+        for index in taken.devices:
+            self._mine.setdefault(node, []).append((index, taken.milli, taken.firm))
+            self.free_any[index, row] -= taken.milli
+            self.free_firm[index, row] -= taken.milli if taken.firm else 0
+        if taken.ports:
+            self._ports.setdefault(node, []).extend(taken.ports)
+            self._put_ports(row, int(self.ports[row]) - len(taken.ports))
+
+    def give(self, node: Revision, taken: Taken) -> None:
+        """What was proposed is answered. The node may be gone or another by now: if it has a row, count that anew."""
+        mine, ports = self._mine.pop(node, []), self._ports.pop(node, [])
+        for index in taken.devices:
+            mine.remove((index, taken.milli, taken.firm))
+        for port in taken.ports:
+            ports.remove(port)
+        if mine:
+            self._mine[node] = mine
+        if ports:
+            self._ports[node] = ports
+
+    def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+        """Change the rows of every column alike."""
+        self._model, self.ports, self._fewest_ports = (
+            change(self._model), change(self.ports), change(self._fewest_ports),
+        )  # fmt: skip
+        self.free_any, self.free_firm = change(self.free_any), change(self.free_firm)

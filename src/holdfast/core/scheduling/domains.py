@@ -1,0 +1,109 @@
+"""Spread, apart and near, as a pass sees them: which domains take one more slot, counted on as slots are chosen.
+
+The ledger judges each placement after those before it (`region.spreading`); here the same is counted in advance, over
+the state and over what was proposed and not answered.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.topology import REGION_WIDE, Node, domain
+from holdfast.core.model.workload import Apart, Near, Spread
+from holdfast.core.region.members import scopes
+from holdfast.core.region.state import RegionState
+from holdfast.core.scheduling.ask import Ask
+
+#: Where slots are counted: (scope, topology key, domain).
+Where = tuple[str, str, str]
+#: How many slots of one pass a node takes at most by its own count.
+PLENTY = 1 << 30
+
+
+class Domains:
+    """The rules of one ask over the domains of a region. `mine` counts what was proposed and not answered."""
+
+    def __init__(self, state: RegionState, ask: Ask, mine: dict[Where, int]) -> None:
+        self._ask = ask
+        self._workload = f"#{ask.workload}"
+        self._known = state.members.get
+        self._mine = mine
+        self._chosen: dict[Where, int] = {}
+        self._names = {
+            rule.key: [name for (key, name), _ in state.domains.items() if key == rule.key]
+            for rule in ask.template.spread
+        }
+        #: Near rules that shut domains.
+        self.binding = tuple(rule for rule in ask.template.near if rule.required)
+        #: Keys by which nodes are told apart in lanes. Apart on each node is a count of its own; where slots must be on
+        #: the node of others, each node is a lane.
+        rules: tuple[Spread | Apart | Near, ...] = (*ask.template.spread, *ask.template.apart, *ask.template.near)
+        shared = [rule.key for rule in rules if rule.key != "node" or rule in self.binding]
+        self.keys = tuple(dict.fromkeys(shared))
+
+    def begin(self) -> None:
+        """Nothing is chosen yet."""
+        self._chosen.clear()
+
+    def lane(self, node: Node) -> tuple[str, ...]:
+        """The domains that a node shares with others, as far as they matter."""
+        return tuple(domain(node, key) for key in self.keys)
+
+    def takes(self, node: Node) -> int:
+        """How many slots the node takes by rules that count each node by itself."""
+        most = PLENTY
+        for rule in self._ask.template.apart:
+            if rule.key == "node":
+                most = min(most, rule.most - self._count(self._group(rule, node.name)))
+        return max(0, most)
+
+    def shut(self, lane: tuple[str, ...]) -> Code | None:
+        """Which rule keeps the next slot out of a lane; None: it may come."""
+        at = dict(zip(self.keys, lane, strict=True))
+        for rule in self._ask.template.spread:
+            fewest = min((self.replicas(rule, name) for name in self._names[rule.key]), default=0)
+            if self.replicas(rule, at[rule.key]) + 1 - fewest > rule.max_skew:
+                return Code.SPREAD
+        for one in self._ask.template.apart:
+            if one.key != "node" and self._count(self._group(one, at[one.key])) >= one.most:
+                return Code.APART
+        if any(self._is_far(rule, at[rule.key]) for rule in self.binding):
+            return Code.NEAR
+        return None
+
+    def nearer(self, lane: tuple[str, ...]) -> int:
+        """How many near rules hold in a lane by nothing but what was chosen since the pass began."""
+        at = dict(zip(self.keys, lane, strict=True))
+        return sum(
+            self._chosen.get(where, 0) > 0 and self._count(where) == self._chosen[where]
+            for where in [self._group(rule, at[rule.key]) for rule in self._ask.template.near if rule.key in at]
+        )
+
+    def members(self, rule: Near, name: str) -> int:
+        """How many of the rule's group stand in a domain."""
+        return self._count(self._group(rule, name))
+
+    def replicas(self, rule: Spread, name: str) -> int:
+        """How many of the same workload stand in a domain."""
+        return self._count((self._workload, rule.key, name))
+
+    def choose(self, node: Node) -> None:
+        """Count one more slot where it would stand."""
+        for where in standing_in(self._ask, node):
+            self._chosen[where] = self._chosen.get(where, 0) + 1
+
+    def _is_far(self, rule: Near, name: str) -> bool:
+        """Whether members of the group stand in the region, and none in this domain."""
+        group, _, _ = where = self._group(rule, name)
+        return not self._count(where) and self._count((group, REGION_WIDE, "")) > 0
+
+    def _group(self, rule: Apart | Near, name: str) -> Where:
+        return f"{self._ask.tenant}/{rule.group}", rule.key, name
+
+    def _count(self, where: Where) -> int:
+        return (self._known(where) or 0) + self._mine.get(where, 0) + self._chosen.get(where, 0)
+
+
+def standing_in(ask: Ask, node: Node) -> list[Where]:
+    """Everything that a slot on this node is counted under."""
+    found = scopes(ask.template, ask.workload, ask.tenant)
+    return [(scope, key, domain(node, key)) for scope, key in found]

@@ -1,0 +1,30 @@
+"""Whether a node has enough left of everything that is needed; what is held for others is not left for firm work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.scheduling.table import Truths
+from holdfast.core.scheduling.window import Window
+
+
+class Capacity:
+    """Only nodes with room."""
+
+    name, version, code = "capacity", "1", Code.CAPACITY
+
+    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+        """One question for each resource that is needed."""
+        table, at, firm = window.table, window.at, window.ask.firm
+        for name, amount in table.amounts(window.ask.template.need):
+            number = table.resources.get(name)
+            if number is None:
+                yield name, np.zeros(len(window), np.bool_)
+                continue
+            enough: Truths = table.free_any[number, at] >= amount
+            if firm:
+                enough &= table.free_firm[number, at] >= amount
+            yield name, enough

@@ -1,0 +1,21 @@
+"""Whether a node takes anything at all: it lives in a session, and nobody cordoned or drains it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.scheduling.table import Truths
+from holdfast.core.scheduling.window import Window
+
+
+class Condition:
+    """Only nodes that may be used."""
+
+    name, version, code = "condition", "1", Code.NODE_UNAVAILABLE
+
+    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+        """Rows of nodes that take new work."""
+        yield "usable", window.pick(window.table.usable)
+        if window.table.shunned.any():
+            yield "left alone", ~window.pick(window.table.shunned)

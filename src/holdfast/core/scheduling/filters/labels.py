@@ -1,0 +1,21 @@
+"""Whether a node has every label that the template requires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.scheduling.table import Truths
+from holdfast.core.scheduling.window import Window
+
+
+class Labels:
+    """Only nodes with the required labels."""
+
+    name, version, code = "labels", "1", Code.LABELS
+
+    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+        """One question for each label."""
+        for key, value in window.ask.template.require:
+            column = window.table.marks.labels(key, window.table.nodes)
+            yield f"{key}={value}", window.pick(column.codes) == column.code(value)

@@ -1,0 +1,22 @@
+"""Whether enough of the devices that are free on a node are of a model that the template accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.scheduling.table import Truths
+from holdfast.core.scheduling.window import Window
+
+
+class Models:
+    """Only nodes with devices of an accepted model."""
+
+    name, version, code = "models", "1", Code.DEVICE
+
+    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+        """Nothing is asked where any model will do."""
+        template = window.ask.template
+        if template.gpus and template.gpu_models:
+            free = window.table.devices.accepted(template, window.at, firm=window.ask.firm)
+            yield "|".join(template.gpu_models), free.sum(axis=0) >= template.gpus

@@ -1,0 +1,21 @@
+"""Whether a node has as many ports left as are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.scheduling.table import Truths
+from holdfast.core.scheduling.window import Window
+
+
+class Ports:
+    """Only nodes with free ports."""
+
+    name, version, code = "ports", "1", Code.PORT
+
+    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+        """Nothing is asked where no port is."""
+        wanted = window.ask.template.ports
+        if wanted:
+            yield f"{wanted} ports", window.pick(window.table.devices.ports) >= wanted

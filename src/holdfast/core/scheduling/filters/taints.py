@@ -1,0 +1,23 @@
+"""Whether the template tolerates every taint of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.workload import tolerates
+from holdfast.core.scheduling.table import Truths
+from holdfast.core.scheduling.window import Window
+
+
+class Taints:
+    """Only nodes whose taints are tolerated."""
+
+    name, version, code = "taints", "1", Code.TAINT
+
+    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+        """Asked once for each set of taints that nodes have."""
+        template, column = window.ask.template, window.table.marks.taints
+        accepted = column.matching(lambda taints: all(tolerates(template, taint) for taint in taints))
+        if accepted is not None:
+            yield "taints", accepted[window.pick(column.codes)]

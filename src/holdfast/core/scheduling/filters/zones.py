@@ -1,0 +1,21 @@
+"""Whether a node is in a zone that no override says to avoid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.scheduling.table import Truths
+from holdfast.core.scheduling.window import Window
+
+
+class Zones:
+    """Only nodes outside of avoided zones."""
+
+    name, version, code = "zones", "1", Code.NODE_UNAVAILABLE
+
+    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+        """Nothing is asked while no zone is avoided."""
+        column = window.table.marks.zones
+        for zone in window.avoided:
+            yield f"zone {zone} is avoided", window.pick(column.codes) != column.code(zone)

@@ -1,0 +1,76 @@
+"""What a whole group may do before any node is looked at: who pays, what is kept for others, what people paused.
+
+The same functions as the ledger's (`region.charging`), asked once for all slots of a group; what this scheduler has
+proposed and not heard of counts as spent.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.control import Action
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.shapes import Instant
+from holdfast.core.region.charging import ENDED, PLENTY, affordable, leaves_protected
+from holdfast.core.region.state import RegionState
+from holdfast.core.scheduling.ask import Ask
+
+
+class Gate(Struct, frozen=True):
+    """How many slots may be proposed, and what keeps the others, in a code and in words."""
+
+    most: int
+    code: Code | None = None
+    message: str = ""
+    #: When it opens by itself; 0: it does not.
+    opens: Instant = 0
+
+
+class Heeded(Struct, frozen=True):
+    """What overrides say now: whose scheduling is paused (empty: everybody's), which zones to avoid; until when."""
+
+    paused: dict[str, Instant] = {}
+    avoided: dict[str, Instant] = {}
+
+
+OPEN = Gate(PLENTY)
+
+
+def heeded(state: RegionState, now: Instant) -> Heeded:
+    """Overrides of the platform and of this region that are in force."""
+    found = Heeded({}, {})
+    for override in (*state.overrides.values(), *state.platform_overrides.values()):
+        if override.ends > now and override.action is Action.AVOID_ZONE:
+            found.avoided[override.target] = max(override.ends, found.avoided.get(override.target, 0))
+        elif override.ends > now and override.action is Action.PAUSE_SCHEDULING:
+            found.paused[override.target] = max(override.ends, found.paused.get(override.target, 0))
+    return found
+
+
+def pause_of(tenant: str, heed: Heeded) -> Gate:
+    """Whether people have paused scheduling for the tenant."""
+    ends = max(heed.paused.get("", 0), heed.paused.get(tenant, 0))
+    return Gate(0, Code.PAUSED, "scheduling is paused by an override", ends) if ends else OPEN
+
+
+def paying(
+    state: RegionState, accounts: tuple[str, ...], need: Resources, now: Instant, spent: dict[str, Resources]
+) -> Gate:
+    """How many slots the accounts can pay together."""
+    each = [affordable(state, account, now, need, spent.get(account, NOTHING)) for account in accounts]
+    if accounts and all(one == ENDED for one in each):
+        return Gate(0, Code.GRANT_ENDED, f"the grant of {', '.join(accounts)} has ended: no new slot is admitted")
+    most = sum(max(0, one) for one in each)
+    return Gate(most, Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for more")
+
+
+def unprotected(state: RegionState, ask: Ask, standing: Resources) -> Gate:
+    """How many slots leave the room alone that is kept for other tenants, beside firm work that was proposed.
+
+    Reclaimable work may take it.
+    """
+    if not ask.firm:
+        return OPEN
+    most = leaves_protected(state, f"quota/{ask.tenant}", standing, ask.template.need)
+    return Gate(most, Code.PROTECTED, "what is left is kept for protected tenants")

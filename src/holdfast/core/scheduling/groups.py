@@ -1,0 +1,98 @@
+"""Requests that wait, in groups of equal ones, oldest first: what is looked at, proposed and put to sleep together."""
+
+from __future__ import annotations
+
+from holdfast.core.model.lifecycle import PENDING
+from holdfast.core.model.placement import SchedulingRequest
+from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.region.state import RegionState
+from holdfast.core.scheduling.ask import Ask, Kind
+
+#: A request: its assignment and its template.
+RequestKey = tuple[Revision, str]
+#: What requests are equal by: urgency, tenant, kind, who pays, priority class.
+GroupKey = tuple[int, Instant, str, Kind, tuple[str, ...], str]
+
+
+class Entry:
+    """One request in the queue: which ordinals wait, and which of them are proposed."""
+
+    __slots__ = ("charged", "key", "proposed", "request", "waiting")
+
+    def __init__(self, request: SchedulingRequest) -> None:
+        self.key: RequestKey = (request.assignment, request.template)
+        self.request = request
+        #: Lowest first; None: to be looked up.
+        self.waiting: list[int] | None = None
+        #: Those of them that are charged already.
+        self.charged: set[int] = set()
+        self.proposed: set[int] = set()
+
+    @property
+    def open(self) -> int:
+        """How many slots wait for a proposal."""
+        return self.request.open - len(self.proposed)
+
+    def look_up(self, state: RegionState) -> list[int]:
+        """Its open ordinals that are not proposed and that this region may run, and which of them are charged."""
+        if self.waiting is None:
+            uid, template = self.key
+            assignment, ordinals = state.assignments.get(uid), state.ordinals.get(uid) or ()
+            self.waiting, self.charged = [], set()
+            if assignment is None:
+                return self.waiting  # it has left a state that is newer than what was heard
+            workload, slots, barred = assignment.workload, state.slots, self.proposed
+            if assignment.exclusive:
+                barred = barred | {*ordinals} - {*assignment.ordinals}
+            for ordinal in ordinals:
+                slot = slots[(workload, ordinal)]
+                if slot.phase is PENDING and slot.template == template and ordinal not in barred:
+                    self.waiting.append(ordinal)
+                    if slot.account:
+                        self.charged.add(ordinal)
+        return self.waiting
+
+    @property
+    def age(self) -> tuple[Instant, RequestKey]:
+        """Since when it waits: its place among equals."""
+        return self.request.since, self.key
+
+
+class Group:
+    """Equal requests, oldest first."""
+
+    __slots__ = ("ask", "entries", "key", "tries")
+
+    def __init__(self, key: GroupKey, ask: Ask) -> None:
+        self.key = key
+        self.ask = ask
+        self.entries: dict[RequestKey, Entry] = {}
+        #: How often in a row what was proposed of it was in vain.
+        self.tries = 0
+
+    @property
+    def tenant(self) -> str:
+        """Whose requests they are."""
+        return self.key[2]
+
+    @property
+    def accounts(self) -> tuple[str, ...]:
+        """Who pays, in the order in which they are asked."""
+        return self.key[4]
+
+    @property
+    def priority_class(self) -> str:
+        """Of what class they all are."""
+        return self.key[5]
+
+    def oldest(self) -> tuple[Instant, RequestKey]:
+        """Since when its first request waits."""
+        return next(iter(self.entries.values())).age
+
+    def add(self, entry: Entry) -> None:
+        """One more request, in its place among the others."""
+        is_last = not self.entries or next(reversed(self.entries.values())).age < entry.age
+        self.entries[entry.key] = entry
+        if not is_last:
+            ordered = sorted(self.entries.values(), key=lambda one: one.age)
+            self.entries = {one.key: one for one in ordered}

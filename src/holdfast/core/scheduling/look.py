@@ -1,0 +1,248 @@
+"""One look at the queue: groups in their order, each in one pass, until a proposal is full or nobody is left.
+
+    group ──▶ paused? view too old? assigned? ──▶ who pays, what is kept for others ──▶ choose ──▶ placements
+                                                                       what is left over sleeps, with its reasons
+
+One proposal is made under one policy, and either binds or reserves: who is not of its kind is looked at next.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.control import BUILT_IN_POLICY, SchedulerPolicy
+from holdfast.core.model.evidence import Pass, QuotaSeen
+from holdfast.core.model.meta import Reason
+from holdfast.core.model.placement import PendingReason
+from holdfast.core.model.shapes import Instant
+from holdfast.core.model.workload import is_counted
+from holdfast.core.region.assigned import not_assigned, valid_policy
+from holdfast.core.region.charging import charged
+from holdfast.core.region.feasible import Misfit
+from holdfast.core.region.state import RegionState
+from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.choosing import Choice, Passing, choose
+from holdfast.core.scheduling.domains import Domains
+from holdfast.core.scheduling.drafting import Drafting
+from holdfast.core.scheduling.flight import Flight
+from holdfast.core.scheduling.framework import Bind, PluginError, Plugins, Rulebook, rulebook
+from holdfast.core.scheduling.gates import Gate, heeded, pause_of, paying, unprotected
+from holdfast.core.scheduling.groups import Entry, Group
+from holdfast.core.scheduling.mixing import seed_of
+from holdfast.core.scheduling.queue import Asleep, Queue, Why
+from holdfast.core.scheduling.reasons import nearest_fit, never_fits, tree
+from holdfast.core.scheduling.table import NodeTable
+from holdfast.core.scheduling.waking import domain_counts
+
+#: Everybody who sleeps is looked at so often, whatever changed (RULES 21).
+RESYNC_MS = 60_000
+#: A group whose scheduler had too old a view is looked at again after so long.
+STALE_MS = 500
+
+_NOTHING = Choice([], 0, {})
+
+
+class Waits(Struct, frozen=True):
+    """A request that was looked at and of which slots still wait: why, and the pass that found so."""
+
+    entry: Entry
+    reasons: tuple[PendingReason, ...]
+    found: Pass
+
+
+class Sight(Struct, frozen=True):
+    """What a look is based on: the state, the time there, and for how long it may have changed unseen."""
+
+    state: RegionState
+    now: Instant
+    age_ms: int = 0
+
+
+class Look:
+    """What one look has found so far."""
+
+    def __init__(self, plugins: Plugins, table: NodeTable, queue: Queue, flight: Flight, sight: Sight) -> None:
+        self._plugins = plugins
+        self._table = table
+        self._queue = queue
+        self._flight = flight
+        self._state, self._now, self._age_ms = sight.state, sight.now, sight.age_ms
+        self._heed = heeded(sight.state, sight.now)
+        self.policy: SchedulerPolicy = BUILT_IN_POLICY
+        self.rules: Rulebook | None = None
+        self.draft = Drafting(sight.state, sight.now, table, flight)
+        #: Whether the proposal reserves, and binds later.
+        self.waits_to_bind = False
+        self.passes: list[Pass] = []
+        self.waits: list[Waits] = []
+
+    def run(self) -> None:
+        """Look at everybody who is awake, until a proposal is full."""
+        self._queue.begin(self._state, self._flight.spent)
+        while self.draft.left:
+            group = self._queue.take(self._state, self._flight.spent)
+            if group is None:
+                return
+            try:
+                if self._is_of_this(group):
+                    self._consider(group)
+            except PluginError as error:
+                entries = list(group.entries.values())
+                reason = PendingReason(Reason.PLUGIN_FAILED.value, sum(one.open for one in entries), str(error))
+                self._sleep(group, entries, Why.PLUGIN, (reason,))
+
+    def _is_of_this(self, group: Group) -> bool:
+        """Whether its slots may be in the same proposal; as long as that is empty, anybody's may."""
+        policy = self._state.policies.get(valid_policy(self._state, group.tenant)) or BUILT_IN_POLICY
+        waits = any(_waits(one, group.ask) for one in self._plugins.binds)
+        if not self.draft.groups:
+            if self.rules is None or policy.revision != self.policy.revision:
+                self.policy, self.rules = policy, rulebook(self._plugins, policy.document)
+            self.waits_to_bind = waits
+        return policy.revision == self.policy.revision and waits == self.waits_to_bind
+
+    def _consider(self, group: Group) -> None:
+        pause, unknown = pause_of(group.tenant, self._heed), self._unknown(group)
+        if not pause.most:
+            self._sleep(group, list(group.entries.values()), Why.PAUSED, (_told(pause, 0),), pause.opens)
+            return
+        if unknown is not None:
+            reason = PendingReason(unknown.code.value, 0, unknown.detail)
+            self._sleep(group, list(group.entries.values()), Why.ASSIGNMENT, (reason,))
+            return
+        if self._is_stale(group):
+            reason = PendingReason(Reason.STALE_VIEW.value, 0, f"the scheduler's view is {self._age_ms} ms old")
+            self._sleep(group, list(group.entries.values()), Why.STALE, (reason,), self._now + STALE_MS)
+            return
+        entries = self._assigned(group)
+        while entries and self.draft.left and self._place(group, entries):
+            entries = [entry for entry in entries if entry.open > 0 and entry.look_up(self._state)]
+
+    def _unknown(self, group: Group) -> Misfit | None:
+        """What all of the group is to be placed by, and is not here."""
+        valid = valid_policy(self._state, group.tenant)
+        if valid != self.policy.revision:
+            return Misfit(Code.POLICY, f"policy revision {valid} is valid, and not known here")
+        if group.priority_class not in self._state.classes:
+            return Misfit(Code.NOT_FOUND, f"priority class {group.priority_class} is not known here")
+        return None if group.accounts else Misfit(Code.OVER_GRANT, "there is no account that pays for it")
+
+    def _is_stale(self, group: Group) -> bool:
+        most = dict(self.policy.document.freshness)
+        limit = most.get(group.priority_class, most.get("", 0))
+        return bool(limit) and self._age_ms > limit
+
+    def _assigned(self, group: Group) -> list[Entry]:
+        """Requests with something to propose that this region may run now; the others are told why not."""
+        found: list[Entry] = []
+        shut: list[Entry] = []
+        for entry in group.entries.values():
+            if entry.open > 0:
+                uid, template = entry.key
+                known = self._state.assignments[uid]
+                misfit = not_assigned(self._state, known, template, self._now)
+                if misfit is None and known.exclusive and not entry.look_up(self._state):
+                    misfit = Misfit(Code.NOT_ASSIGNED, "this region has no right to its ordinals")
+                if misfit is None:
+                    found.append(entry)
+                else:
+                    shut.append(entry)
+                    reason = PendingReason(misfit.code.value, entry.open, misfit.detail)
+                    self.waits.append(Waits(entry, (reason,), self._pass(group, [entry], "waiting")))
+        if shut and not found:
+            self._queue.sleep(group, Asleep(Why.ASSIGNMENT, self._table.revision, self._now + RESYNC_MS))
+        return found
+
+    def _place(self, group: Group, entries: list[Entry]) -> bool:
+        """Place what the gates and the nodes allow; if that is nothing, let it sleep. Whether something was placed."""
+        ask, spent = group.ask, self._flight.spent
+        pay = paying(self._state, group.accounts, ask.template.need, self._now, spent)
+        kept = unprotected(self._state, ask, self._flight.firm)
+        wanted = sum(entry.open for entry in entries)
+        slots = self.draft.slots(entries, pay.most, kept.most)
+        seed = seed_of(group.oldest()[1], self._table.revision)
+        choice = self._choose(group, len(slots), seed) if slots else _NOTHING
+        before = len(self.draft.groups)
+        placed = self.draft.add(group, slots, choice.rows) if choice.rows else 0
+        if not placed:
+            self._rest(group, entries, choice, seed, len(slots) > 0, pay if pay.most < kept.most else kept)
+            return False
+        outcome = "placed" if placed == wanted else "placed in part"
+        mine = {(one.assignment, one.template) for one in self.draft.groups[before:]}
+        self.passes.append(self._pass(group, [one for one in entries if one.key in mine], outcome, choice, seed))
+        return True
+
+    def _choose(self, group: Group, count: int, seed: int) -> Choice:
+        assert self.rules is not None
+        domains = Domains(self._state, group.ask, self._flight.members) if is_counted(group.ask.template) else None
+        avoided = tuple(sorted(self._heed.avoided))
+        return choose(Passing(self._table, group.ask, self.rules, seed, domains, avoided), count)
+
+    def _rest(
+        self, group: Group, entries: list[Entry], choice: Choice, seed: int, lacks_nodes: bool, gate: Gate
+    ) -> None:
+        """Let what is left over sleep: the nodes have no room for it, or a gate is shut."""
+        waiting, until = sum(entry.open for entry in entries), 0
+        if not lacks_nodes:
+            why, nearest = Why.GATE, ""
+            reasons: tuple[PendingReason, ...] = (_told(gate, waiting),)
+        else:
+            why, nearest = Why.NODES, nearest_fit(self._table, group.ask)
+            until = min(self._heed.avoided.values(), default=0)
+            reasons = tree(choice.rejected, waiting, nearest, never=never_fits(self._table, group.ask))
+        found = self._pass(group, entries, "waiting", choice, seed, nearest)
+        self._sleep(group, entries, why, reasons, until, found)
+
+    def _sleep(
+        self,
+        group: Group,
+        entries: list[Entry],
+        why: Why,
+        reasons: tuple[PendingReason, ...],
+        until: Instant = 0,
+        found: Pass | None = None,
+    ) -> None:
+        until = min(until, self._now + RESYNC_MS) if until else self._now + RESYNC_MS
+        counts = domain_counts(self._state, group.ask, self._flight.members) if why is Why.NODES else ()
+        self._queue.sleep(group, Asleep(why, self._table.revision, until, counts))
+        found = found or self._pass(group, entries, "waiting")
+        self.waits += [Waits(entry, reasons, found) for entry in entries if entry.open > 0]
+
+    def _pass(
+        self,
+        group: Group,
+        entries: list[Entry],
+        outcome: str,
+        choice: Choice = _NOTHING,
+        seed: int = 0,
+        nearest: str = "",
+    ) -> Pass:
+        """What is kept of a pass: what it saw, what it found, and who acts next."""
+        state = self._state
+        requests = tuple((uid, state.assignments[uid].generation) for uid, _ in (entry.key for entry in entries))
+        seen = [(account, state.allowances.get(account)) for account in group.accounts]
+        return Pass(
+            requests=requests,
+            template=group.ask.digest,
+            queued_since=min((entry.request.since for entry in entries), default=0),
+            outcome=outcome,
+            next_owner="agent" if outcome == "placed" else "scheduler",
+            seed=seed,
+            quota=tuple(QuotaSeen(a, charged(state, a), known.target) for a, known in seen if known is not None),
+            examined=choice.examined,
+            rejected=tuple((code.value, detail, count) for (code, detail), count in choice.rejected.items()),
+            nearest=nearest,
+            candidates=choice.candidates,
+        )
+
+
+def _waits(plugin: Bind, ask: Ask) -> bool:
+    try:
+        return plugin.waits(ask)
+    except Exception as error:
+        raise PluginError(plugin.name, error) from error
+
+
+def _told(gate: Gate, waiting: int) -> PendingReason:
+    return PendingReason((gate.code or Code.OVER_GRANT).value, waiting, gate.message)

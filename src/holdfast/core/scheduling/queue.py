@@ -1,0 +1,212 @@
+"""What waits to be placed: requests in groups of equal ones, awake or asleep.
+
+    request ──▶ its group: one kind of slot, one urgency, one tenant, the same payers
+    awake, best first ──▶ looked at ──▶ placed, or asleep until something can cure why it was not
+
+All of it follows from the state: a scheduler that starts again has the same queue. Equal requests are looked at, and
+sleep, together: what does not fit for one fits for none of them. Among equals the oldest is served first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from holdfast.core.model.placement import SchedulingRequest
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.region.state import RegionState
+from holdfast.core.scheduling.ask import Ask, ask_of
+from holdfast.core.scheduling.groups import Entry, Group, GroupKey, RequestKey
+from holdfast.core.scheduling.order import share, urgency, used_by
+
+
+class Why(StrEnum):
+    """What a group waits for, asleep."""
+
+    NODES = "nodes"
+    GATE = "gate"
+    ASSIGNMENT = "assignment"
+    PAUSED = "paused"
+    STALE = "stale"
+    BEHIND = "behind"
+    REFUSED = "refused"
+    PLUGIN = "plugin"
+
+
+class Asleep(Struct, frozen=True):
+    """Why a group is not looked at, up to which revision it was, and when to look at it whatever happens.
+
+    For one that is behind, the revision is the one to wait for. `counts` are those of its domains, where its rules
+    count over them.
+    """
+
+    why: Why
+    examined: Revision
+    until: Instant
+    counts: tuple[int, ...] = ()
+
+
+class Queue:
+    """Every request of a region."""
+
+    def __init__(self) -> None:
+        self.groups: dict[GroupKey, Group] = {}
+        self.asleep: dict[GroupKey, Asleep] = {}
+        self._group_of: dict[RequestKey, Group] = {}
+        self._by_assignment: dict[Revision, tuple[str, ...]] = {}
+        self._heap: list[tuple[int, Instant, int, Instant, RequestKey, GroupKey]] = []
+
+    def __len__(self) -> int:
+        return len(self._group_of)
+
+    def entry(self, key: RequestKey) -> Entry | None:
+        """A request that waits."""
+        group = self._group_of.get(key)
+        return group.entries[key] if group is not None else None
+
+    def group(self, key: RequestKey) -> Group | None:
+        """With whom a request waits."""
+        return self._group_of.get(key)
+
+    def groups_of(self, assignment: Revision) -> list[Group]:
+        """With whom the requests of an assignment wait."""
+        keys = [(assignment, template) for template in self._by_assignment.get(assignment, ())]
+        return [self._group_of[key] for key in keys if key in self._group_of]
+
+    def load(self, state: RegionState) -> None:
+        """Take all requests of a state."""
+        for uid in [uid for uid in self._by_assignment if uid not in state.requests]:
+            self.update(state, uid)
+        for uid in [uid for uid, _ in state.requests.items()]:
+            self.update(state, uid)
+
+    def update(self, state: RegionState, assignment: Revision) -> None:
+        """Take the requests of an assignment as they are now."""
+        requests = state.requests.get(assignment) or ()
+        known = self._by_assignment.get(assignment, ())
+        for template in known:
+            if all(request.template != template for request in requests):
+                self._drop((assignment, template))
+        if requests:
+            self._by_assignment[assignment] = tuple(request.template for request in requests)
+        else:
+            self._by_assignment.pop(assignment, None)
+        for request in requests:
+            self._put(state, request)
+
+    def _put(self, state: RegionState, request: SchedulingRequest) -> None:
+        key = (request.assignment, request.template)
+        place = _group_key(state, request)
+        old = self._group_of.get(key)
+        if place is None or (old is not None and old.key != place[0]):
+            entry = self._drop(key)
+            if place is None:
+                return
+        else:
+            entry = old.entries[key] if old is not None else None
+        if entry is None:
+            entry = Entry(request)
+        entry.waiting = None  # as many may be others
+        since, entry.request = entry.request.since, request
+        group = self._group_of.get(key)
+        if group is None:
+            self._join(place, entry)
+        elif since != request.since:
+            del group.entries[key]
+            group.add(entry)
+
+    def _join(self, place: tuple[GroupKey, Ask], entry: Entry) -> None:
+        key, ask = place
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = Group(key, ask)
+        group.add(entry)
+        self._group_of[entry.key] = group
+        self.wake(key)
+
+    def _drop(self, key: RequestKey) -> Entry | None:
+        group = self._group_of.pop(key, None)
+        if group is None:
+            return None
+        entry = group.entries.pop(key)
+        if not group.entries:
+            self.groups.pop(group.key, None)
+            self.asleep.pop(group.key, None)
+        return entry
+
+    # Awake and asleep
+
+    def sleep(self, group: Group, asleep: Asleep) -> None:
+        """Do not look at a group until it is woken, or until its time."""
+        if group.key in self.groups:
+            self.asleep[group.key] = asleep
+
+    def wake(self, key: GroupKey) -> None:
+        """Look at a group, in its turn."""
+        self.asleep.pop(key, None)
+
+    def wake_due(self, now: Instant) -> int:
+        """Wake those whose time has come; how many."""
+        due = [key for key, asleep in self.asleep.items() if asleep.until <= now]
+        for key in due:
+            self.wake(key)
+        return len(due)
+
+    def next_due(self) -> Instant | None:
+        """When the first of those asleep is to be looked at whatever happens."""
+        return min((asleep.until for asleep in self.asleep.values()), default=None)
+
+    def begin(self, state: RegionState, spent: Mapping[str, Resources]) -> None:
+        """Order everybody who is awake and has something to propose; `spent` is by account what is on its way."""
+        self._heap = [
+            self.place(state, group, spent)
+            for key, group in self.groups.items()
+            if key not in self.asleep and any(entry.open > 0 for entry in group.entries.values())
+        ]
+        heapify(self._heap)
+
+    def take(self, state: RegionState, spent: Mapping[str, Resources]) -> Group | None:
+        """The next group, by what tenants have now; None: that was all."""
+        while self._heap:
+            place = heappop(self._heap)
+            group = self.groups.get(place[-1])
+            if group is None or group.key in self.asleep or not self._is_there(state, group):
+                continue
+            now = self.place(state, group, spent)
+            if now > place:
+                heappush(self._heap, now)  # its tenant has got more meanwhile
+                continue
+            return group
+        return None
+
+    def _is_there(self, state: RegionState, group: Group) -> bool:
+        """Let go of requests whose assignment has left a state that is newer than what was heard; if some are left."""
+        for uid in [uid for uid, _ in group.entries if uid not in state.assignments]:
+            self.update(state, uid)
+        return bool(group.entries)
+
+    def place(
+        self, state: RegionState, group: Group, spent: Mapping[str, Resources] = MappingProxyType({})
+    ) -> tuple[int, Instant, int, Instant, RequestKey, GroupKey]:
+        """Where a group stands in the order, by what tenants have now; `spent` is by account what is on its way."""
+        priority, deadline, tenant, *_ = group.key
+        since, first = group.oldest()
+        used = used_by(state, tenant, spent.get(f"quota/{tenant}", NOTHING))
+        return priority, deadline, share(state.sums, used), since, first, group.key
+
+
+def _group_key(state: RegionState, request: SchedulingRequest) -> tuple[GroupKey, Ask] | None:
+    """With whom a request is equal, and what it asks for; None while something of it is not known here."""
+    assignment = state.assignments.get(request.assignment)
+    template = state.templates.get(request.template)
+    if assignment is None or template is None:
+        return None
+    cls = state.classes.get(assignment.priority_class)
+    ask = ask_of(assignment, request.template, template, firm=cls is None or not cls.spec.reclaimable)
+    priority, deadline = urgency(state, assignment.uid)
+    return (priority, deadline, assignment.tenant, ask.kind, assignment.accounts, assignment.priority_class), ask

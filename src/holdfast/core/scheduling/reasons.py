@@ -1,0 +1,118 @@
+"""Why a request waits, as a tree: what kept it first, then how many nodes each question kept out, nearest fit first.
+
+never-fits           no node would take it, even an empty one: nothing that ends will cure it
+capacity 12          12 nodes lack something, of which
+  cpu 9                9 lack processor
+  memory 3             3 lack memory
+over-grant 4         who pays cannot pay for 4 more
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.placement import PendingReason
+from holdfast.core.model.quantity import format_amount
+from holdfast.core.model.topology import Node
+from holdfast.core.region.feasible import admits
+from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.filling import Rejected
+from holdfast.core.scheduling.filters.labels import Labels
+from holdfast.core.scheduling.filters.taints import Taints
+from holdfast.core.scheduling.filters.tenancy import Tenancy
+from holdfast.core.scheduling.table import NodeTable, Numbers, Truths
+from holdfast.core.scheduling.window import whole
+
+NEVER_FITS = "never-fits"
+#: So many details of one code are kept.
+DETAILS_MAX = 8
+
+
+def tree(rejected: Rejected, waiting: int, nearest: str = "", *, never: bool = False) -> tuple[PendingReason, ...]:
+    """Reasons by code, the one that kept most out first; the nearest fit is told with the first of them."""
+    by_code: dict[str, dict[str, int]] = {}
+    for (kept_by, detail), count in rejected.items():
+        by_code.setdefault(kept_by.value, {})[detail] = count
+    found: list[PendingReason] = []
+    for code, details in sorted(by_code.items(), key=lambda one: (-sum(one[1].values()), one[0])):
+        most = sorted(details.items(), key=lambda one: (-one[1], one[0]))[:DETAILS_MAX]
+        below = tuple(PendingReason(detail, count) for detail, count in most if detail)
+        found.append(PendingReason(code, sum(details.values()), nearest if not found else "", below))
+    if not found:
+        found = [PendingReason(Code.NODE_UNAVAILABLE.value, 0, "there are no nodes")]
+    if never:
+        message = f"no node would take it, even an empty one: {found[0].message or found[0].code}"
+        return (PendingReason(NEVER_FITS, waiting, message, tuple(found)),)
+    return tuple(found)
+
+
+def never_fits(table: NodeTable, ask: Ask) -> bool:
+    """Whether no node that there is would take it, were it empty and in use."""
+    could = _admitting(table, ask)
+    for name, amount in table.amounts(ask.template.need):
+        number = table.resources.get(name)
+        if number is None:
+            return True
+        could &= table.capacity[number] >= amount
+    return not any(_has_all(table.nodes[row], ask) for row in np.flatnonzero(could).tolist())
+
+
+def _admitting(table: NodeTable, ask: Ask) -> Truths:
+    """Rows whose labels, taints and tenancy let it in."""
+    window = whole(table, ask)
+    could: Truths = np.ones(table.count, np.bool_)
+    for one in (Taints(), Tenancy(), Labels()):
+        for _, mask in one.passes(window):
+            could &= mask
+    return could
+
+
+def _has_all(node: Node, ask: Ask) -> bool:
+    """Whether the node has the ports and devices at all."""
+    template, (first, last) = ask.template, node.ports
+    if template.ports > (last - first + 1 if last else 0):
+        return False
+    models, milli = template.gpu_models, template.gpu_milli
+    fitting = [one for one in node.devices if one.milli >= milli and (not models or one.model in models)]
+    return len(fitting) >= template.gpus
+
+
+def nearest_fit(table: NodeTable, ask: Ask) -> str:
+    """The usable node that lacks least, and what it lacks, in words; empty when there is none."""
+    rows = np.flatnonzero(table.usable & _admitting(table, ask))
+    if not len(rows):
+        rows = np.flatnonzero(table.usable)
+        if not len(rows):
+            return ""
+        node = table.nodes[int(rows[0])]
+        misfit = admits(node, ask.template, ask.tenant)
+        return f"nearest fit is {node.name}: {misfit.code} {misfit.detail}" if misfit is not None else ""
+    short: Numbers = np.zeros(len(rows), np.int64)
+    for name, amount in table.amounts(ask.template.need):
+        short += np.maximum(0, amount - _free(table, name, rows, ask)) * 1_000 // amount
+    place = int(np.argmin(short))
+    node = table.nodes[int(rows[place])]
+    return f"nearest fit is {node.name}: {_lacks(table, rows[place : place + 1], ask)}"
+
+
+def _free(table: NodeTable, name: str, rows: Numbers, ask: Ask) -> Numbers:
+    number = table.resources.get(name)
+    if number is None:
+        return np.zeros(len(rows), np.int64)
+    free: Numbers = table.free_any[number, rows]
+    return np.minimum(free, table.free_firm[number, rows]) if ask.firm else free
+
+
+def _lacks(table: NodeTable, row: Numbers, ask: Ask) -> str:
+    amounts = [
+        (name, amount, int(_free(table, name, row, ask)[0])) for name, amount in table.amounts(ask.template.need)
+    ]
+    short = [
+        f"{name} {format_amount(name, max(0, free))} of {format_amount(name, amount)}"
+        for name, amount, free in amounts
+        if free < amount
+    ]
+    return (
+        f"has {', '.join(short)}" if short else "has room, but not the devices, ports or place that its rules ask for"
+    )

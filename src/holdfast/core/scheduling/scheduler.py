@@ -1,0 +1,198 @@
+"""A scheduler, without its clock and its wires: what it hears, what it proposes next, what it makes of the answers.
+
+    hear ──▶ table and queue ──▶ look: groups in their order, each in one pass ──▶ a proposal ──▶ answered
+
+It stamps on each proposal the revision of its view, and deducts what it has proposed until a view shows what became of
+it. What cannot be placed sleeps until something changes that can cure it, and keeps up to where it was looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.keys import OVERRIDE
+from holdfast.core.ledger.reconciler import WatchKey
+from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.model.evidence import Decision
+from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.region import keys
+from holdfast.core.region.commands import Propose
+from holdfast.core.region.state import RegionState
+from holdfast.core.region.unmet import Unmet
+from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.flight import Flight
+from holdfast.core.scheduling.framework import Plugins, Rulebook
+from holdfast.core.scheduling.groups import Group
+from holdfast.core.scheduling.look import Look, Sight, Waits
+from holdfast.core.scheduling.queue import Asleep, Queue, Why
+from holdfast.core.scheduling.shunned import Shunned
+from holdfast.core.scheduling.table import NodeTable
+from holdfast.core.scheduling.waking import Waking
+
+#: After a refusal that the view does not explain, so long; doubled each time.
+BACKOFF_MS, BACKOFF_MOST_MS = 200, 30_000
+#: Refusals that say that this view and the ledger's state do not agree about a node.
+_OF_NODES = (Code.CAPACITY, Code.DEVICE, Code.PORT, Code.LABELS, Code.TAINT, Code.TENANCY, Code.NODE_UNAVAILABLE)
+#: Kinds of objects that are not nodes or workloads, and whose change may cure anything.
+_OTHERS = (
+    keys.GRANT, keys.POLICY, keys.VALIDITY, keys.PRIORITY_CLASS, keys.PLATFORM_OVERRIDE, OVERRIDE, keys.REGION,
+)  # fmt: skip
+WATCHES = (keys.NODE, keys.WORKLOAD, keys.ASSIGNMENT, keys.TEMPLATE, keys.NODE_POOL, *_OTHERS)
+
+
+class Attempt(Struct, frozen=True):
+    """A proposal to send, and under which number it is known here; what each of its groups asks for, and for whom."""
+
+    number: int
+    command: Propose
+    view: Revision
+    policy: Revision
+    decision: Decision
+    asks: tuple[Ask, ...]
+    workloads: tuple[Revision, ...]
+
+
+class Scheduler:
+    """One scheduler of a region."""
+
+    def __init__(self, plugins: Plugins) -> None:
+        self._plugins = plugins
+        self._filters = Rulebook(plugins.filters, (), True)
+        self.table = NodeTable()
+        self.queue = Queue()
+        self.flight = Flight(self.table)
+        self.shunned = Shunned()
+        self.waking = Waking(self.table, self.queue, self.flight)
+        self._number = 0
+        #: The time of the last look.
+        self._now: Instant = 0
+        #: What was refused of proposals, by code.
+        self.refused: dict[str, int] = {}
+
+    def load(self, state: RegionState) -> None:
+        """Take everything anew."""
+        gone = [uid for uid in self.table.rows if uid not in state.nodes]
+        uids = [uid for uid, _ in state.nodes.items()]
+        at = revision(state.facts.seq, INDEX_MAX)
+        self.flight.settle(at, state.facts.at)
+        self.table.refresh(state, [*gone, *uids], at)
+        self.queue.load(state)
+        self.waking.all()
+
+    def hear(self, state: RegionState, touched: Iterable[WatchKey], at: Revision, now: Instant) -> None:
+        """Take what has changed, up to a place in the log, and wake whom it can cure."""
+        nodes: list[Revision] = []
+        for kind, key in touched:
+            if kind == keys.NODE:
+                nodes.append(key)  # type: ignore[arg-type]
+            elif kind == keys.WORKLOAD:
+                for uid in state.assignments_of.get(key) or ():  # type: ignore[arg-type]
+                    self.queue.update(state, uid)
+                    self.waking.assigned(uid)
+            elif kind == keys.ASSIGNMENT:
+                self.queue.update(state, key)  # type: ignore[arg-type]
+                self.waking.assigned(key)  # type: ignore[arg-type]
+            elif kind in _OTHERS:
+                self.waking.all()
+            if kind in (keys.PRIORITY_CLASS, keys.TEMPLATE):
+                self.queue.load(state)
+        # First what counts no more, then what stands there instead: so nothing seems to be free in between.
+        self.flight.settle(max(at, self.table.revision), state.facts.at)
+        self.table.refresh(state, nodes, at)
+        self._wake(state, now)
+
+    def _wake(self, state: RegionState, now: Instant) -> None:
+        for assignment in self.flight.take_returned():
+            self.waking.assigned(assignment)
+        self.waking.heard(state, self._filters, now)
+
+    def look(self, sight: Sight) -> tuple[Attempt | None, list[Waits]]:
+        """The next proposal, if there is something to propose; and who was looked at and waits."""
+        self._now = sight.now
+        # What this view does not show by now can land no more: it is complete up to its age.
+        self.flight.settle(self.table.revision, sight.now - sight.age_ms)
+        self.queue.wake_due(sight.now)
+        if self.shunned.release(self.table, sight.now) or self.flight.has_returned:
+            self._wake(sight.state, sight.now)
+        look = Look(self._plugins, self.table, self.queue, self.flight, sight)
+        look.run()
+        if not look.draft.groups:
+            return None, look.waits
+        self._number += 1
+        settings = sight.state.facts.settings
+        valid_until = sight.now + settings.proposal_life * 4 // 5
+        command = Propose(tuple(look.draft.groups), valid_until, bind=not look.waits_to_bind)
+        in_flight = tuple(self.flight.parts)
+        self.flight.take(self._number, look.draft.parts, command.valid_until)
+        assert look.rules is not None
+        decision = Decision(
+            self.table.revision, look.policy.revision, tuple(look.passes), in_flight, look.rules.plugins
+        )
+        workloads = tuple(sight.state.assignments[group.assignment].workload for group in command.groups)
+        view, policy, asks = self.table.revision, look.policy.revision, tuple(look.draft.asks)
+        return Attempt(self._number, command, view, policy, decision, asks, workloads), look.waits
+
+    def landed(self, attempt: Attempt, at: Revision, unmet: list[Unmet]) -> None:
+        """A proposal was accepted at a revision, but for these parts of it."""
+        self.flight.land(attempt.number, at)
+        for one in unmet:
+            self._count(one.code)
+        self._agree(attempt, unmet)
+        self._disagree(attempt, unmet)
+        if attempt.command.bind and not unmet:
+            self.bound(attempt)
+
+    def lost(self, attempt: Attempt, code: Code, unmet: list[Unmet], catch_up_to: Revision) -> None:
+        """A proposal was refused as a whole; with a revision to wait for, if its view was behind."""
+        self._count(code.value)
+        self.flight.refuse(attempt.number)
+        self._disagree(attempt, unmet)
+        for group in self._groups(attempt):
+            if catch_up_to > self.table.revision:
+                self.queue.sleep(group, Asleep(Why.BEHIND, catch_up_to, self._now + BACKOFF_MOST_MS))
+            else:
+                self._back_off(group)
+
+    def bound(self, attempt: Attempt) -> None:
+        """All of it came through: whatever was in vain before does not count any more."""
+        for group in self._groups(attempt):
+            group.tries = 0
+
+    def declined(self, attempt: Attempt) -> None:
+        """Somebody who was asked said no to slots that were reserved: they wait again, and are not tried at once."""
+        for group in self._groups(attempt):
+            self._back_off(group)
+
+    def _groups(self, attempt: Attempt) -> list[Group]:
+        found = [self.queue.group((one.assignment, one.template)) for one in attempt.command.groups]
+        return list({group.key: group for group in found if group is not None}.values())
+
+    def _back_off(self, group: Group) -> None:
+        pause = min(BACKOFF_MOST_MS, BACKOFF_MS << min(group.tries, 10))
+        group.tries += 1
+        self.queue.sleep(group, Asleep(Why.REFUSED, self.table.revision, self._now + pause))
+
+    def _count(self, code: str) -> None:
+        self.refused[code] = self.refused.get(code, 0) + 1
+
+    def _disagree(self, attempt: Attempt, unmet: list[Unmet]) -> None:
+        """A node that the ledger keeps refusing, though this view is not behind, is left alone for a while."""
+        said: dict[Revision, str] = {}
+        for one in unmet:
+            if one.code in _OF_NODES and not one.catch_up_to:
+                placement = attempt.command.groups[one.group].placements[one.index]
+                said.setdefault(placement.node, f"{one.code}: {one.detail}")
+        for node, why in said.items():
+            self.shunned.strike(self.table, node, why, self._now)
+
+    def _agree(self, attempt: Attempt, unmet: list[Unmet]) -> None:
+        """Nodes where something was placed have no refusals in a row."""
+        if self.shunned.any_strikes:
+            lost = {(one.group, one.index) for one in unmet}
+            for number, group in enumerate(attempt.command.groups):
+                for index, placement in enumerate(group.placements):
+                    if (number, index) not in lost:
+                        self.shunned.accepted(placement.node)

@@ -1,0 +1,21 @@
+"""Nodes whose processor and memory would be used alike first: a node full of one has the other to no use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.core.scheduling.framework import BEST
+from holdfast.core.scheduling.table import Numbers
+from holdfast.core.scheduling.window import Window
+
+
+class Balance:
+    """How close together the used parts of processor and memory would be."""
+
+    name, version = "balance", "1"
+
+    def score(self, window: Window) -> Numbers:
+        """`BEST` less the distance."""
+        need = window.ask.template.need
+        apart: Numbers = np.abs(window.used("cpu", need.cpu) - window.used("memory", need.memory))
+        return BEST - apart

@@ -1,0 +1,19 @@
+"""Emptier nodes first: whatever is lost with one node is little."""
+
+from __future__ import annotations
+
+from holdfast.core.scheduling.framework import BEST
+from holdfast.core.scheduling.scores.packing import Packing
+from holdfast.core.scheduling.table import Numbers
+from holdfast.core.scheduling.window import Window
+
+
+class Emptiness:
+    """How empty a node would be, over the resources that are needed."""
+
+    name, version = "emptiness", "1"
+
+    def score(self, window: Window) -> Numbers:
+        """The contrary of how full it would be."""
+        full: Numbers = Packing().score(window)
+        return BEST - full

@@ -1,0 +1,33 @@
+"""Domains with fewer replicas of the same workload first, within what its spread rules allow.
+
+Only replicas with spread rules are counted over domains, so only for these it makes a difference: a rule with a larger
+skew says how uneven they may become, this score keeps them from becoming so without need.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from holdfast.core.scheduling.framework import BEST
+from holdfast.core.scheduling.table import Numbers
+from holdfast.core.scheduling.window import Window
+
+
+class Evenness:
+    """How few replicas stand in the domains of a node."""
+
+    name, version = "evenness", "1"
+
+    def score(self, window: Window) -> Numbers | None:
+        """The mean over the spread rules: `BEST` in the emptiest domain, 0 in the fullest."""
+        domains, rules = window.domains, window.ask.template.spread
+        if domains is None or not rules:
+            return None
+        total: Numbers = np.zeros(len(window), np.int64)
+        for rule in rules:
+            there = window.by_domain(rule.key, partial(domains.replicas, rule))
+            most = int(there.max())
+            total += (most - there) * BEST // max(1, most - int(there.min()))
+        return total // len(rules)

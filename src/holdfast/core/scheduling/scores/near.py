@@ -1,0 +1,34 @@
+"""Nodes where members of the groups stand that a template wants to be near: what talks much has a short way."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from holdfast.core.model.workload import Template
+from holdfast.core.scheduling.framework import BEST
+from holdfast.core.scheduling.table import Numbers
+from holdfast.core.scheduling.window import Window
+
+
+class Near:
+    """How many of the near rules hold on a node."""
+
+    name, version = "near", "1"
+
+    def score(self, window: Window) -> Numbers | None:
+        """An equal part of `BEST` for each rule in whose domain there is a member."""
+        domains, template = window.domains, window.ask.template
+        if domains is None or not template.near:
+            return None
+        total: Numbers = np.zeros(len(window), np.int64)
+        for rule in template.near:
+            there = window.by_domain(rule.key, partial(domains.members, rule))
+            total += (there > 0) * part_of(template)
+        return total
+
+
+def part_of(template: Template) -> int:
+    """What one near rule of a template counts."""
+    return BEST // len(template.near)

@@ -1,0 +1,22 @@
+"""Fuller nodes first: what is left in one piece stays in one piece."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.core.scheduling.table import Numbers
+from holdfast.core.scheduling.window import Window
+
+
+class Packing:
+    """How full a node would be, over the resources that are needed."""
+
+    name, version = "packing", "1"
+
+    def score(self, window: Window) -> Numbers:
+        """The mean over the needed resources of what would be taken."""
+        amounts = window.table.amounts(window.ask.template.need)
+        total: Numbers = np.zeros(len(window), np.int64)
+        for name, amount in amounts:
+            total += window.used(name, amount)
+        return total // max(1, len(amounts))

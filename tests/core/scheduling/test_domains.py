@@ -1,0 +1,183 @@
+"""Spread, apart and near in a pass: what is chosen is what the ledger accepts, and no more is left out than must be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.draft import Landed
+from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.control import PolicyDocument, Strategy
+from holdfast.core.model.workload import Apart, Near, Spread, Template
+from holdfast.core.region import commands as c
+from holdfast.core.scheduling import window
+from holdfast.core.scheduling.builtin import BUILT_IN
+from holdfast.core.scheduling.choosing import Choice, Passing, choose
+from holdfast.core.scheduling.domains import Domains
+from holdfast.core.scheduling.framework import rulebook
+from tests.core.scheduling.windows import a_bench, an_ask, table_of
+from tests.support.region import SCHEDULER, RegionBench, a_template
+
+PACK, SPREAD = PolicyDocument(), PolicyDocument(Strategy.SPREAD)
+
+
+def chosen(bench: RegionBench, template: Template, count: int, policy: PolicyDocument = PACK, seed: int = 1) -> Choice:
+    """What a pass of so many slots comes to."""
+    ask = an_ask(template)
+    passing = Passing(table_of(bench), ask, rulebook(BUILT_IN, policy), seed, Domains(bench.state, ask, {}))
+    return choose(passing, count)
+
+
+def nodes_of(bench: RegionBench, choice: Choice) -> list[int]:
+    uids: list[int] = table_of(bench).uids[choice.rows].tolist() if choice.rows else []
+    return uids
+
+
+def zones_of(bench: RegionBench, choice: Choice) -> Counter[str]:
+    return Counter(bench.state.nodes[uid].zone for uid in nodes_of(bench, choice))
+
+
+def placed(bench: RegionBench, work: Assignment, nodes: list[int], first: int = 0) -> None:
+    bench.place(work, *(c.Placement(first + number, node) for number, node in enumerate(nodes)))
+
+
+def a_region(nodes: int = 6, zones: int = 3, cpu: int = 4000) -> RegionBench:
+    """Nodes n0, n1, ... in zones a, b, c in turn."""
+    bench = a_bench()
+    for number in range(nodes):
+        bench.a_node(f"n{number}", cpu=cpu, memory=65536, zone="abc"[number % zones], pool=f"p{number % 2}")
+    return bench
+
+
+# Required near
+
+
+def test_the_first_may_go_anywhere_and_the_others_go_where_it_is() -> None:
+    bench = a_region()
+    choice = chosen(bench, a_template(near=(Near("chat", "zone", required=True),)), 5)
+    assert sorted(zones_of(bench, choice).values()) == [5]
+
+
+def test_what_does_not_fit_where_the_group_is_waits_and_is_told_so() -> None:
+    bench = a_region(cpu=2000)
+    choice = chosen(bench, a_template(near=(Near("chat", "zone", required=True),)), 5)
+    assert sorted(zones_of(bench, choice).values()) == [4]
+    assert choice.rejected == {(Code.NEAR, "chat"): 4}
+
+
+@pytest.mark.parametrize("policy", [PACK, SPREAD], ids=("pack", "spread"))
+def test_all_on_one_node_are_on_one_node(policy: PolicyDocument) -> None:
+    bench = a_region()
+    template = a_template(near=(Near("chat", "node", required=True),))
+    choice = chosen(bench, template, 6, policy)
+    assert len(choice.rows) == 4
+    assert len(set(choice.rows)) == 1
+    placed(bench, bench.a_workload(template, count=4), nodes_of(bench, choice))
+
+
+def test_a_group_that_stands_somewhere_draws_all_others_there() -> None:
+    bench = a_region()
+    database = bench.a_workload(a_template(apart=(Apart("db"),)), count=1)
+    placed(bench, database, [bench.state.node_names["n1"]])
+    choice = chosen(bench, a_template(near=(Near("db", "zone", required=True),)), 4)
+    assert zones_of(bench, choice) == {"b": 4}
+
+
+def test_near_one_group_and_apart_from_another_both_hold() -> None:
+    bench = a_region()
+    placed(bench, bench.a_workload(a_template(apart=(Apart("db"),)), count=1), [bench.state.node_names["n1"]])
+    template = a_template(near=(Near("db", "zone", required=True),), apart=(Apart("web"),))
+    choice = chosen(bench, template, 4)
+    assert zones_of(bench, choice) == {"b": 2}
+    assert len(set(choice.rows)) == 2
+
+
+# Soft near
+
+
+@pytest.mark.parametrize("key", ["zone", "pool"])
+def test_replicas_that_like_one_another_are_placed_together_as_far_as_there_is_room(key: str) -> None:
+    bench = a_region(nodes=12, cpu=2000)
+    choice = chosen(bench, a_template(near=(Near("chat", key),)), 8)
+    domains = [bench.state.nodes[uid] for uid in nodes_of(bench, choice)]
+    assert max(Counter(node.zone if key == "zone" else node.pool for node in domains).values()) == 8
+    more = chosen(bench, a_template(near=(Near("chat", key),)), 24)
+    assert len(more.rows) == 24
+
+
+def test_a_preference_counts_what_its_weight_says() -> None:
+    bench = a_region(nodes=3)
+    placed(bench, bench.a_workload(a_template(apart=(Apart("db"),)), count=1), [bench.state.node_names["n1"]])
+    full = bench.a_workload(a_template(3000), count=1, uid=200, workload=2)
+    placed(bench, full, [bench.state.node_names["n2"]])
+    template = a_template(500, near=(Near("db"),))
+    assert zones_of(bench, chosen(bench, template, 1)) == {"b": 1}
+    ignored = PolicyDocument(scores=(("near", 0),))
+    assert zones_of(bench, chosen(bench, template, 1, ignored)) == {"c": 1}
+
+
+# A sample that does not hold all
+
+
+def test_what_was_chosen_in_a_sample_is_forgotten_when_all_rows_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "SAMPLE", 2)
+    bench = a_region(nodes=40, zones=1)
+    alone = bench.a_node("alone", zone="b")
+    is_late = table_of(bench).rows[alone] >= 20  # the sample, of 12 rows, begins with the first or ends with the last
+    choice = chosen(bench, a_template(apart=(Apart("db", "zone", 3),)), 6, seed=0 if is_late else 41 - 12)
+    assert choice.examined == 41
+    assert zones_of(bench, choice) == {"a": 3, "b": 3}
+
+
+# Agreement with the ledger
+
+
+GROUPS = st.sampled_from(["g", "h"])
+Rules = dict[str, Any]
+rules: st.SearchStrategy[Rules] = st.fixed_dictionaries(
+    {
+        "spread": st.lists(st.builds(Spread, st.sampled_from(["zone", "pool"]), st.integers(1, 2)), max_size=1),
+        "apart": st.lists(
+            st.builds(Apart, GROUPS, st.sampled_from(["node", "zone", "pool"]), st.integers(1, 3)), max_size=1
+        ),
+        "near": st.lists(st.builds(Near, GROUPS, st.sampled_from(["node", "zone", "pool"]), st.booleans()), max_size=2),
+    }
+)
+
+
+@given(
+    wanted=st.lists(st.tuples(rules, st.integers(1, 6)), min_size=1, max_size=4),
+    policy=st.sampled_from([PACK, SPREAD]),
+    cordoned=st.sampled_from([None, "n0", "n4"]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=120, deadline=None)
+def test_the_ledger_takes_what_a_pass_chose_and_would_take_no_more_of_it(
+    wanted: list[tuple[Rules, int]], policy: PolicyDocument, cordoned: str | None, seed: int
+) -> None:
+    bench = a_region(nodes=5)
+    bench.checked = False
+    if cordoned is not None:
+        uid = bench.state.node_names[cordoned]
+        bench.accept("person/root", c.AdministerNode(uid, cordoned=True, note="disk"))
+    for number, (fields, count) in enumerate(wanted, start=1):
+        said: Any = {name: tuple(some) for name, some in fields.items()}
+        template = a_template(**said)
+        work = bench.a_workload(template, count=count, uid=100 * number, workload=number)
+        ask = an_ask(template, workload=number)
+        passing = Passing(table_of(bench), ask, rulebook(BUILT_IN, policy), seed, Domains(bench.state, ask, {}))
+        choice = choose(passing, count)
+        nodes = nodes_of(bench, choice)
+        if nodes:
+            placed(bench, work, nodes)  # accepted, even if only a part of it fits: so each slot is looked at
+            assert [bench.slot(ordinal, number).node for ordinal in range(len(nodes))] == nodes
+        if len(nodes) < count:
+            for node in bench.state.nodes.values():
+                other = bench.branch()
+                answer = other.send(SCHEDULER, other.proposal(work, c.Placement(len(nodes), node.uid)))
+                assert not isinstance(answer, Landed), (fields, node.name)

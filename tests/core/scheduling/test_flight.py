@@ -1,0 +1,144 @@
+"""What is proposed and not answered: deducted until a view shows what became of it, and then no longer."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.house import EndSession
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.workload import Apart, Spread, Template
+from holdfast.core.region import commands as c
+from holdfast.core.scheduling.scheduler import Attempt
+from tests.support.region import REPLICA, ROOT, RegionBench, a_template
+from tests.support.scheduling import Follower, a_region
+
+FULL = a_template(cpu=500, gpus=1, ports=1, apart=(Apart("db", "node", 9),), spread=(Spread("zone", 9),))
+
+
+def seen(follower: Follower) -> tuple[object, ...]:
+    """Everything that a proposal is deducted from."""
+    table, flight = follower.scheduler.table, follower.scheduler.flight
+    columns = (table.free_any, table.free_firm, table.devices.free_any, table.devices.free_firm, table.devices.ports)
+    return (*(column.tolist() for column in columns), flight.spent, flight.firm, flight.members, flight.parts)
+
+
+def proposed(template: Template = FULL, **fields: int) -> tuple[RegionBench, Follower, Attempt, tuple[object, ...]]:
+    """A proposal of one slot under way; and what was seen before it."""
+    bench, follower = a_region(nodes=1, cpu=4000, gpus=("t4",))
+    bench.a_workload(template, count=fields.get("count", 1))
+    follower.catch_up()
+    before = seen(follower)
+    attempt = follower.look()
+    assert attempt is not None
+    return bench, follower, attempt, before
+
+
+def test_a_proposal_is_deducted_from_everything() -> None:
+    _, follower, _, before = proposed()
+    table, flight = follower.scheduler.table, follower.scheduler.flight
+    assert table.free_any[0, 0] == table.free_firm[0, 0] == 3500
+    assert table.devices.free_any[0, 0] == 0
+    assert table.devices.ports[0] == 9
+    assert flight.spent == {"quota/acme": FULL.need}
+    assert flight.firm == FULL.need
+    assert flight.members[("#1", "zone", "a")] == 1
+    assert flight.members[("acme/db", "node", "n1")] == 1
+    assert seen(follower) != before
+    assert follower.look() is None
+
+
+def test_a_refused_proposal_counts_no_more() -> None:
+    _, follower, attempt, before = proposed()
+    follower.scheduler.lost(attempt, Code.OVER_GRANT, [], 0)
+    assert seen(follower) == before
+
+
+def test_a_proposal_that_landed_is_deducted_until_the_view_shows_it_and_then_once() -> None:
+    _, follower, attempt, _ = proposed()
+    deducted = seen(follower)[:5]
+    assert follower.send(attempt) == []
+    assert seen(follower)[:5] == deducted
+    assert follower.scheduler.flight.parts, "the view is older than the answer"
+    follower.catch_up()
+    assert seen(follower)[:5] == deducted, "now it stands there"
+    assert seen(follower)[5:] == ({}, NOTHING, {}, {})
+
+
+def test_an_answer_that_comes_after_the_view_showed_it_is_settled_at_the_next_look() -> None:
+    bench, follower, attempt, _ = proposed()
+    answer = bench.accept(follower.name, attempt.command, view=attempt.view)
+    follower.catch_up()
+    assert follower.scheduler.flight.parts, "nobody has said that it is this one"
+    follower.scheduler.landed(attempt, answer.revision, [])
+    assert follower.look() is None
+    assert seen(follower)[5:] == ({}, NOTHING, {}, {})
+    assert follower.scheduler.table.free_any[0, 0] == 3500
+
+
+def test_a_proposal_that_nobody_answered_counts_until_ledger_time_has_passed_it() -> None:
+    bench, follower, attempt, before = proposed()
+    bench.at = attempt.command.valid_until
+    bench.a_grant("quota/other")
+    follower.catch_up()
+    assert follower.scheduler.flight.parts
+    bench.at += 1
+    bench.a_grant("quota/third")
+    follower.catch_up()
+    assert seen(follower) == before
+    follower.scheduler.lost(attempt, Code.EXPIRED, [], 0)
+    assert seen(follower) == before, "a late answer is no news"
+
+
+def test_a_part_that_was_refused_counts_no_more_once_the_rest_is_seen() -> None:
+    bench, follower, attempt, _ = proposed(a_template(cpu=500), count=3)
+    bench.accept(REPLICA, c.WithdrawSlots(100, (1,)))
+    assert len(follower.send(attempt)) == 1
+    follower.catch_up()
+    assert follower.scheduler.table.free_any[0, 0] == 3000
+    assert follower.scheduler.flight.spent == {}
+
+
+@pytest.mark.parametrize("template", [FULL, a_template(cpu=500), a_template(spread=(Spread("zone", 1),))])
+def test_a_node_that_leaves_with_a_proposal_under_way_leaves_nothing_behind(template: Template) -> None:
+    bench, follower, attempt, _ = proposed(template)
+    bench.accept("ledger", EndSession(bench.sessions["agent/n1"], "silent"))
+    bench.accept(ROOT, c.RemoveNode(bench.state.node_names["n1"]))
+    follower.catch_up()
+    assert [one.code for one in follower.send(attempt)] == [Code.NOT_FOUND]
+    assert seen(follower)[5:] == ({}, NOTHING, {}, {})
+    bench.a_node("n2", gpus=("t4",), zone="a")
+    bench.at += 60_000
+    assert follower.work() == 1
+
+
+def test_a_node_that_moves_with_a_proposal_under_way_leaves_nothing_behind() -> None:
+    bench, follower, attempt, _ = proposed(a_template(spread=(Spread("zone", 1),)))
+    node = bench.state.nodes[bench.state.node_names["n1"]]
+    moved = c.RegisterNode(node.name, node.pool, "b", node.capacity, node.devices, node.ports)
+    bench.accept("agent/n1", moved)
+    follower.catch_up()
+    follower.scheduler.lost(attempt, Code.EXPIRED, [], 0)
+    assert follower.scheduler.flight.members == {}
+
+
+def test_slots_that_are_charged_cost_nothing_but_their_room() -> None:
+    bench, follower = a_region(nodes=1, cpu=2000)
+    bench.a_workload(a_template(cpu=1000), count=1)
+    follower.work()
+    bench.move("agent/n1", Phase.RELEASED, "declined")
+    follower.catch_up()
+    assert follower.look() is not None
+    flight = follower.scheduler.flight
+    assert flight.spent == {}
+    assert flight.firm.cpu == 1000
+
+
+def test_reclaimable_work_under_way_takes_no_room_from_what_is_kept_for_others() -> None:
+    bench, follower = a_region(nodes=1, cpu=2000)
+    bench.a_workload(a_template(cpu=1000), count=1, priority_class="best-effort")
+    follower.catch_up()
+    assert follower.look() is not None
+    assert follower.scheduler.flight.firm == NOTHING
+    assert follower.scheduler.flight.spent == {"quota/acme": Resources(1000, 1024)}

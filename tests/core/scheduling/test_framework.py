@@ -1,0 +1,88 @@
+"""A policy over the plugins that there are: what it weighs, what it does not, and who is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from holdfast.core.model.control import SCORES, PolicyDocument, Strategy
+from holdfast.core.scheduling.builtin import BUILT_IN
+from holdfast.core.scheduling.choosing import Passing, choose
+from holdfast.core.scheduling.framework import WEIGHTS, PluginError, Plugins, rulebook
+from holdfast.core.scheduling.table import Numbers
+from holdfast.core.scheduling.window import Window
+from tests.core.scheduling.windows import a_bench, an_ask, table_of
+from tests.support.region import a_template
+
+
+class Green:
+    """A score of somebody else's."""
+
+    name, version = "acme/green", "7"
+
+    def score(self, window: Window) -> Numbers:
+        return np.ones(len(window), np.int64)
+
+
+class Broken(Green):
+    def score(self, window: Window) -> Numbers:
+        raise ZeroDivisionError("no nodes")
+
+
+def weights(document: PolicyDocument, plugins: Plugins = BUILT_IN) -> dict[str, int]:
+    return {one.score.name: one.weight for one in rulebook(plugins, document).weighed}
+
+
+def test_the_platform_knows_the_scores_that_there_are_and_that_have_weights() -> None:
+    assert tuple(sorted(one.name for one in BUILT_IN.scores)) == SCORES
+    assert {name for of_strategy in WEIGHTS.values() for name in of_strategy} == {*SCORES}
+
+
+def test_names_of_plugins_are_their_own() -> None:
+    names = [*(one.name for one in BUILT_IN.filters), *(one.name for one in BUILT_IN.scores)]
+    assert len(set(names)) == len(names)
+
+
+POLICIES: list[tuple[PolicyDocument, dict[str, int]]] = [
+    (PolicyDocument(), {"packing": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 1}),
+    (PolicyDocument(Strategy.SPREAD), {"emptiness": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 2}),
+    (PolicyDocument(scores=(("balance", 0), ("packing", 9))), {"packing": 9, "near": 4, "cost": 1, "evenness": 1}),
+    (PolicyDocument(scores=tuple((name, 0) for name in SCORES)), {}),
+    (
+        PolicyDocument(scores=(("emptiness", 2),)),
+        {"packing": 3, "emptiness": 2, "balance": 1, "near": 4, "cost": 1, "evenness": 1},
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "weighed"), POLICIES, ids=str)
+def test_a_score_counts_what_the_policy_says_and_otherwise_what_its_strategy_has(
+    document: PolicyDocument, weighed: dict[str, int]
+) -> None:
+    assert weights(document) == weighed
+
+
+def test_filters_are_asked_whatever_a_policy_says() -> None:
+    nothing = PolicyDocument(scores=tuple((name, 0) for name in SCORES))
+    assert rulebook(BUILT_IN, nothing).filters == BUILT_IN.filters
+
+
+def test_a_score_of_a_plugin_counts_where_a_policy_weighs_it() -> None:
+    with_green = Plugins(BUILT_IN.filters, (*BUILT_IN.scores, Green()))
+    assert "acme/green" not in weights(PolicyDocument(), with_green)
+    assert weights(PolicyDocument(scores=(("acme/green", 5),)), with_green)["acme/green"] == 5
+    assert "acme/green" not in weights(PolicyDocument(scores=(("acme/green", 5),)))
+
+
+def test_a_decision_names_every_filter_and_the_scores_that_count_with_their_versions() -> None:
+    document = PolicyDocument(scores=(*((name, 0) for name in SCORES), ("acme/green", 5)))
+    named = rulebook(Plugins(BUILT_IN.filters, (*BUILT_IN.scores, Green())), document).plugins
+    assert named == (*((one.name, one.version) for one in BUILT_IN.filters), ("acme/green", "7"))
+
+
+def test_a_plugin_that_raises_is_named() -> None:
+    bench = a_bench()
+    bench.a_node("n1")
+    rules = rulebook(Plugins(BUILT_IN.filters, (Broken(),)), PolicyDocument(scores=(("acme/green", 1),)))
+    with pytest.raises(PluginError, match="acme/green: ZeroDivisionError: no nodes"):
+        choose(Passing(table_of(bench), an_ask(a_template()), rules, 0), 1)

@@ -1,0 +1,336 @@
+"""Who is looked at first, who waits with whom, and that all of it follows from the state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import Sums
+from holdfast.core.model.resources import Resources
+from holdfast.core.model.workload import Apart, Spread
+from holdfast.core.region import commands as c
+from holdfast.core.region.state import RegionState
+from holdfast.core.scheduling.groups import Group
+from holdfast.core.scheduling.order import NEVER, share
+from holdfast.core.scheduling.queue import Asleep, Queue, Why
+from tests.properties.scheduler_world import World
+from tests.support.region import REPLICA, RegionBench, a_class, a_template
+from tests.support.scheduling import Follower
+
+NOTHING_SPENT: dict[str, Resources] = {}
+
+
+def a_queue(bench: RegionBench) -> Queue:
+    queue = Queue()
+    queue.load(bench.state)
+    return queue
+
+
+def in_order(queue: Queue, state: RegionState, spent: Mapping[str, Resources] = NOTHING_SPENT) -> list[tuple[int, ...]]:
+    """The groups as they are looked at, each with its assignments."""
+    queue.begin(state, spent)
+    found: list[tuple[int, ...]] = []
+    while (group := queue.take(state, spent)) is not None:
+        found.append(tuple(uid for uid, _ in group.entries))
+    return found
+
+
+def a_group(queue: Queue, assignment: int) -> Group:
+    (group,) = queue.groups_of(assignment)
+    return group
+
+
+def work(bench: RegionBench, uid: int, cpu: int = 1000, **fields: Any) -> None:
+    """A workload of its own kind, so that it waits alone, of the same number."""
+    bench.a_workload(a_template(cpu=cpu), uid=uid, workload=uid, count=fields.pop("count", 1), **fields)
+
+
+# Order
+
+
+def test_the_higher_class_comes_first_whatever_else() -> None:
+    bench = RegionBench()
+    work(bench, 1, cpu=101, priority_class="best-effort", deadline=bench.at + 1)
+    work(bench, 2, cpu=102, priority_class="normal")
+    bench.at += 1_000
+    work(bench, 3, cpu=103, priority_class="critical")
+    assert in_order(a_queue(bench), bench.state) == [(3,), (2,), (1,)]
+
+
+def test_in_one_class_the_earliest_deadline_comes_first_and_no_deadline_last() -> None:
+    bench = RegionBench()
+    work(bench, 1, cpu=101)
+    work(bench, 2, cpu=102, deadline=bench.at + 9_000)
+    work(bench, 3, cpu=103, deadline=bench.at + 5_000)
+    assert in_order(a_queue(bench), bench.state) == [(3,), (2,), (1,)]
+
+
+def test_then_the_tenant_with_the_smallest_share_and_then_the_oldest() -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    bench.a_grant()
+    bench.a_grant("quota/beta")
+    node = bench.a_node(cpu=10_000, memory=1_000_000)
+    bench.place(bench.a_workload(a_template(cpu=1000), count=1, workload=9), c.Placement(0, node))
+    work(bench, 1, cpu=101)
+    bench.at += 1_000
+    work(bench, 2, cpu=102)
+    work(bench, 3, cpu=103, tenant="beta")
+    assert in_order(a_queue(bench), bench.state) == [(3,), (1,), (2,)]
+
+
+def test_what_is_on_its_way_counts_for_the_share() -> None:
+    bench = RegionBench()
+    bench.a_node(cpu=10_000)
+    work(bench, 1, cpu=101)
+    bench.at += 1_000
+    work(bench, 2, cpu=102, tenant="beta")
+    queue = a_queue(bench)
+    assert in_order(queue, bench.state) == [(1,), (2,)]
+    assert in_order(queue, bench.state, {"quota/acme": Resources(101)}) == [(2,), (1,)]
+
+
+def test_a_tenant_that_got_something_meanwhile_goes_behind_the_others() -> None:
+    bench = RegionBench()
+    bench.a_node(cpu=10_000)
+    work(bench, 1, cpu=101)
+    work(bench, 2, cpu=102)
+    bench.at += 1_000
+    work(bench, 3, cpu=103, tenant="beta")
+    queue = a_queue(bench)
+    spent: dict[str, Resources] = {}
+    queue.begin(bench.state, spent)
+    found = []
+    while (group := queue.take(bench.state, spent)) is not None:
+        (uid, _), *_ = group.entries
+        found.append(uid)
+        spent = {**spent, f"quota/{group.tenant}": Resources(100)}
+    assert found == [1, 3, 2]
+
+
+def test_a_share_is_of_the_resource_of_which_it_is_most() -> None:
+    sums = Sums(capacity=Resources(10_000, 1_000, 0, 0, (("fpga", 4),)))
+    assert share(sums, Resources(1_000, 500)) == 500_000
+    assert share(sums, Resources(1_000, 50, 0, 0, (("fpga", 3),))) == 750_000
+    assert share(sums, Resources(disk=5)) == 0, "what the region has none of is nobody's share"
+
+
+# Groups
+
+
+def test_equal_requests_wait_together_oldest_first() -> None:
+    bench = RegionBench()
+    for uid in (3, 1, 2):
+        work(bench, uid, cpu=100)
+        bench.at += 1_000
+    assert in_order(a_queue(bench), bench.state) == [(3, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"cpu": 200},
+        {"tenant": "beta"},
+        {"priority_class": "critical"},
+        {"priority_class": "likewise"},
+        {"deadline": 1_800_000_000_000},
+        {"accounts": ("quota/acme", "recovery/r")},
+    ],
+)
+def test_requests_that_differ_in_something_wait_apart(other: dict[str, Any]) -> None:
+    bench = RegionBench()
+    bench.ship(c.ClassShipped(a_class("likewise", 50)))
+    work(bench, 1, cpu=100)
+    work(bench, 2, **{"cpu": 100, **other})
+    assert len(a_queue(bench).groups) == 2
+
+
+def test_workloads_wait_apart_where_replicas_are_counted_over_zones_for_each() -> None:
+    bench = RegionBench()
+    for uid in (1, 2):
+        bench.a_workload(a_template(spread=(Spread(),)), uid=uid, workload=uid, count=1)
+        bench.a_workload(a_template(apart=(Apart("db"),)), uid=10 + uid, workload=10 + uid, count=1)
+    assert sorted(len(group.entries) for group in a_queue(bench).groups.values()) == [1, 1, 2]
+
+
+def test_an_older_request_that_comes_later_takes_its_place_among_many() -> None:
+    bench = RegionBench()
+    for uid in (5, 3, 4):
+        work(bench, uid, cpu=100)
+        bench.at += 1_000
+    queue = Queue()
+    for uid in (4, 5, 3):
+        queue.update(bench.state, uid)
+    assert in_order(queue, bench.state) == [(5, 3, 4)]
+
+
+def test_a_request_that_went_and_came_again_is_as_old_as_it_is_now() -> None:
+    bench = RegionBench()
+    work(bench, 1, cpu=100)
+    bench.at += 1_000
+    work(bench, 2, cpu=100)
+    queue = a_queue(bench)
+    bench.at += 1_000
+    bench.accept(REPLICA, c.WithdrawSlots(1, (0,)))
+    bench.accept(REPLICA, c.OpenSlots(1, bench.state.assignments[1].shares[0].template, (0,)))
+    queue.update(bench.state, 1)
+    assert in_order(queue, bench.state) == [(2, 1)]
+
+
+def test_a_request_whose_assignment_changes_moves_with_what_is_proposed_of_it() -> None:
+    bench = RegionBench()
+    work(bench, 1, cpu=100, count=3)
+    work(bench, 2, cpu=100)
+    queue = a_queue(bench)
+    key = (1, bench.state.assignments[1].shares[0].template)
+    entry = queue.entry(key)
+    assert entry is not None
+    entry.proposed.add(0)
+    changed = replace(bench.state.assignments[1], revision=50, generation=2, priority_class="critical")
+    bench.ship(c.AssignmentShipped(changed))
+    queue.update(bench.state, 1)
+    assert in_order(queue, bench.state) == [(1,), (2,)]
+    moved = queue.entry(key)
+    assert moved is not None
+    assert moved.proposed == {0}
+    assert moved.open == 2
+
+
+def test_a_request_whose_class_changes_moves() -> None:
+    bench = RegionBench()
+    work(bench, 1, cpu=100, priority_class="best-effort")
+    work(bench, 2, cpu=100)
+    queue = a_queue(bench)
+    bench.ship(c.ClassShipped(a_class("best-effort", 90)))
+    queue.load(bench.state)
+    assert in_order(queue, bench.state) == [(1,), (2,)]
+    assert a_group(queue, 1).ask.firm
+
+
+def test_a_request_without_slots_is_gone_and_so_is_its_group() -> None:
+    bench = RegionBench()
+    work(bench, 1, cpu=100)
+    queue = a_queue(bench)
+    queue.sleep(a_group(queue, 1), Asleep(Why.NODES, 1, NEVER))
+    bench.accept(REPLICA, c.WithdrawSlots(1, (0,)))
+    queue.update(bench.state, 1)
+    assert (len(queue), queue.groups, queue.asleep) == (0, {}, {})
+
+
+def test_other_ordinals_of_the_same_number_are_seen() -> None:
+    bench = RegionBench()
+    work(bench, 1, cpu=100, count=2)
+    queue = a_queue(bench)
+    entry = queue.entry((1, bench.state.assignments[1].shares[0].template))
+    assert entry is not None
+    assert entry.look_up(bench.state) == [0, 1]
+    bench.accept(REPLICA, c.WithdrawSlots(1, (0,)))
+    bench.accept(REPLICA, c.OpenSlots(1, entry.key[1], (5,)))
+    queue.update(bench.state, 1)
+    assert entry.look_up(bench.state) == [1, 5]
+
+
+def test_ordinals_to_which_the_region_has_no_right_do_not_wait_here() -> None:
+    bench = RegionBench()
+    bench.a_workload(count=2, ordinals=0, exclusive=True)
+    held = replace(bench.state.assignments[100], revision=200, generation=2, ordinals=(3, 4))
+    bench.ship(c.AssignmentShipped(held))
+    bench.accept(REPLICA, c.OpenSlots(100, held.shares[0].template, (3, 4)))
+    bench.ship(c.AssignmentShipped(replace(held, revision=201, generation=3, ordinals=(4,))))
+    entry = a_queue(bench).entry((100, held.shares[0].template))
+    assert entry is not None
+    assert entry.look_up(bench.state) == [4]
+
+
+def test_charged_slots_are_told_apart() -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    bench.a_grant()
+    node = bench.a_node()
+    assignment = bench.a_workload(count=2)
+    bench.place(assignment, c.Placement(1, node))
+    bench.move("agent/n1", Phase.RELEASED, "declined", 1)
+    entry = a_queue(bench).entry((100, assignment.shares[0].template))
+    assert entry is not None
+    entry.look_up(bench.state)
+    assert (entry.waiting, entry.charged) == ([0, 1], {1})
+
+
+# Awake and asleep
+
+
+def test_who_sleeps_is_not_looked_at_until_its_time() -> None:
+    bench = RegionBench()
+    work(bench, 1, cpu=101)
+    work(bench, 2, cpu=102)
+    queue = a_queue(bench)
+    queue.sleep(a_group(queue, 1), Asleep(Why.NODES, 1, 500))
+    assert in_order(queue, bench.state) == [(2,)]
+    assert queue.next_due() == 500
+    assert queue.wake_due(499) == 0
+    assert queue.wake_due(500) == 1
+    assert queue.next_due() is None
+    assert in_order(queue, bench.state) == [(1,), (2,)]
+
+
+def test_who_falls_asleep_in_a_look_is_not_taken_in_it() -> None:
+    bench = RegionBench()
+    work(bench, 1, cpu=101)
+    work(bench, 2, cpu=102)
+    queue = a_queue(bench)
+    queue.begin(bench.state, NOTHING_SPENT)
+    queue.sleep(a_group(queue, 1), Asleep(Why.NODES, 1, NEVER))
+    taken = queue.take(bench.state, NOTHING_SPENT)
+    assert taken is a_group(queue, 2)
+    assert queue.take(bench.state, NOTHING_SPENT) is None
+
+
+def test_a_request_that_joins_wakes_its_group_and_one_that_leaves_does_not() -> None:
+    bench = RegionBench()
+    work(bench, 1, cpu=100)
+    work(bench, 2, cpu=100)
+    queue = a_queue(bench)
+    asleep = Asleep(Why.NODES, 1, NEVER)
+    queue.sleep(a_group(queue, 1), asleep)
+    bench.accept(REPLICA, c.WithdrawSlots(2, (0,)))
+    queue.update(bench.state, 2)
+    assert queue.asleep == {a_group(queue, 1).key: asleep}
+    work(bench, 3, cpu=100)
+    queue.update(bench.state, 3)
+    assert queue.asleep == {}
+
+
+def test_a_group_of_which_everything_is_proposed_is_not_looked_at() -> None:
+    bench = RegionBench()
+    work(bench, 1, cpu=100)
+    queue = a_queue(bench)
+    for entry in a_group(queue, 1).entries.values():
+        entry.proposed.add(0)
+    assert in_order(queue, bench.state) == []
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_queue_loaded_from_state_is_one_that_heard_every_change(seed: int) -> None:
+    world = World(Random(seed), checked=False)
+    follower = Follower(world.bench)
+    for _ in range(25):
+        world.happen()
+        if world.chance.random() < 0.5:
+            follower.catch_up()
+        if world.chance.random() < 0.3:
+            follower.work()
+    follower.catch_up_at_once()
+    heard = follower.scheduler.queue
+    follower.scheduler.waking.all()
+    assert in_order(heard, follower.state) == in_order(a_queue(world.bench), world.bench.state)
+    for group in heard.groups.values():
+        for entry in group.entries.values():
+            loaded = a_queue(world.bench).entry(entry.key)
+            assert loaded is not None
+            assert loaded.look_up(world.bench.state) == entry.look_up(follower.state)
+            assert loaded.charged == entry.charged
