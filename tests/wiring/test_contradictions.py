@@ -35,6 +35,7 @@ def test_the_least_that_must_be_said_is_enough(said: dict[str, object]) -> None:
         (REGION, {"platform": ["http://127.0.0.1:7401"]}, "is this server itself"),
         (PLATFORM, {"region": "eu"}, "are for a region's server"),
         (PLATFORM, {"platform": ["http://a:1"]}, "are for a region's server"),
+        (PLATFORM, {"scheduler": "none"}, "scheduler is for a region's server"),
         (PLATFORM, {"operator": "tenant/a"}, "is no person"),
         (PLATFORM, {"operator": "person/"}, "is no person"),
         (PLATFORM, {"store": "postgres:x"}, "use sqlite:PATH or memory:"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.api.documents.kinds import place_in_order
 from holdfast.api.documents.objects import read_object
+from holdfast.core.model.control import SCORES
 from holdfast.core.model.resources import exceeded, times, total
 from holdfast.core.model.tenancy import PriorityClass, Right
 from holdfast.core.model.workload import Failover, Workload
@@ -17,19 +18,24 @@ from holdfast.wiring.dev_folder import REGIONS, documents_in
 from tests.support.platform import ROOT, PlatformBench
 
 FILE = Path(__file__).parents[2] / "examples" / "platform.yaml"
+POLICY = FILE.with_name("policy.yaml")
 
 
-def applied(objects: list[Any]) -> PlatformState:
+def applied(objects: list[Any]) -> PlatformBench:
     bench = PlatformBench()
     for one in objects:
         bench.accept(ROOT, c.PutWorkload(one) if isinstance(one, Workload) else c.Put(one))
-    return bench.state
+    return bench
+
+
+def applied_example() -> PlatformBench:
+    """A platform to which the example was applied in the order of the file."""
+    return applied([read_object(tree) for tree in documents_in(FILE)])
 
 
 @cache
 def example() -> PlatformState:
-    """The state of a platform to which the example was applied in the order of the file."""
-    return applied([read_object(tree) for tree in documents_in(FILE)])
+    return applied_example().state
 
 
 def workload(name: str) -> Workload:
@@ -48,7 +54,7 @@ def test_what_dev_sorts_first_is_in_such_an_order_too() -> None:
     trees = documents_in(FILE)
     trees.reverse()
     trees.sort(key=lambda tree: place_in_order(tree["kind"]))
-    sorted_by_kind = applied([read_object(tree) for tree in trees])
+    sorted_by_kind = applied([read_object(tree) for tree in trees]).state
     assert len(list(sorted_by_kind.workloads.items())) == 5
 
 
@@ -125,3 +131,9 @@ def test_each_tenant_has_a_person_of_its_own_and_nobody_in_the_example_can_break
         assert people[f"person/{tenant.meta.name}"].scope.tenant == tenant.meta.name
     assert not any(Right.BREAK_GLASS in spec.rights for spec in people.values())
     assert list(state.tokens.items()) == []
+
+
+def test_the_policy_is_one_that_the_platform_publishes_and_names_every_score_of_its_strategy() -> None:
+    [policy] = [read_object(tree) for tree in documents_in(POLICY)]
+    applied_example().accept(ROOT, c.PublishPolicy(policy.meta.name, policy.spec))
+    assert {name for name, _ in policy.spec.scores} == {*SCORES} - {"emptiness"}

@@ -66,6 +66,15 @@ def test_a_region_gets_its_object_its_principal_and_the_hash_of_its_token(platfo
     assert parts[1] not in str(platform.kept)
 
 
+def test_a_machine_is_admitted_with_the_token_in_its_file(platform: Client, tmp_path: Path) -> None:
+    def admitted() -> first.Told:
+        return first.admit(cast("HoldfastSync", platform), "agent/*", "agents", tmp_path / "token", NOW)
+
+    assert (admitted(), admitted()) == (first.Told(created=2), first.Told(unchanged=1))
+    assert name_in(tmp_path / "token").startswith("agents-")
+    assert platform.kept["Token", name_in(tmp_path / "token")]["spec"]["principal"] == "agent/*"
+
+
 def test_told_again_it_leaves_the_token_and_what_people_wrote_into_the_region(platform: Client, tmp_path: Path) -> None:
     introduced(platform, tmp_path / "token")
     platform.kept["Region", "eu"]["spec"] = {"jurisdiction": "eu"}

@@ -3,7 +3,8 @@
 Ports
 - `store`         where a log is kept: head, append, snapshots, room
 - `clock`         time, and this machine's clocks
-- `transport`     other processes; `local` is the one within a process; `wire` what machines say over it
+- `transport`     other processes; `local` is the one within a process; `wire` what machines say over it, and `voice`
+                  how they say it: a session, numbered commands, heartbeats
 
 A ledger's life
 - `ledger`        load, follow, stand, lead, step down: one server's part
@@ -17,14 +18,17 @@ A ledger's life
 - `proof`, `sessions`, `ledger_time`, `room`   what a leader's word is worth, who lives, what time it is, how full
 - `durable`       the state that readers see; `reads` names the levels, `health` the condition
 - `snapshots`, `digests`                       what is kept beside the log, and what is compared with it
+- `decisions`     decisions found again, read by `decisions_read`; `kept` is the port to where they are
 
 Between ledgers
 - `link`          log shipping from the platform to a region, and what the region says in return
+- `mirror`        a ledger's state in another process, folded there from its log
 
 Watching and acting
 - `watch`         the hub: changes by key; `subscription`, `backlog` and `changes` are its parts
 - `reconcile`     the runner of controllers; `controllers` runs it beside a leader
 - `controller`, `proposing`, `workqueue`       one controller at work, what it sends, what waits for it
+- `scheduling`    a scheduler at work; `scheduling_beside` the leader, `scheduling_apart` in a process of its own
 - `supervise`, `beside`                        long-lived tasks, restarted and given up; `waiting` for deadlines
 - `errors`        what a host says instead of an answer, and what stops it
 - `meters`, `journal`, `collector`             numbers (listed in `metrics`), logs, the garbage collector at size

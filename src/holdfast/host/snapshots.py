@@ -9,6 +9,7 @@ or two, and between steps everybody else gets a turn (RULES 20, 22).
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -71,6 +72,8 @@ class Snapshots(Generic[S]):
         #: Snapshots of which this server has seen every chunk.
         self._seen_whole: set[int] = set()
         self.has_pressure = False
+        #: By name, who keeps what the log says: up to where it is kept durably, and the log is not needed for it.
+        self.readers: dict[str, Callable[[], Awaitable[int]]] = {}
 
     def begin_from(self, seq: int, size_bytes: int, log_bytes: int) -> None:
         """The newest snapshot is of batch `seq`; so much log came after it."""
@@ -183,14 +186,14 @@ class Snapshots(Generic[S]):
                 self._seen_whole.discard(seq)
 
     async def trim(self) -> None:
-        """Trim the log behind the second newest snapshot, and no later than history is kept for."""
+        """Trim the log behind the second newest snapshot, and no later than history is kept for and was read."""
         head = await self._store.head()
         intact = await self._intact()
         if len(intact) < 2:
             return
         floor = intact[1]
         if not self.has_pressure:
-            floor = min(floor, await self._kept_from(head, floor))
+            floor = min([floor, await self._kept_from(head, floor), *[await read() for read in self.readers.values()]])
         if floor <= head.floor:
             return
         outcome = await self._store.trim(head.log_id, floor)

@@ -7,9 +7,9 @@ two keys part and two runs do not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from hashlib import blake2b
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.host.clock import Clock
 
@@ -42,6 +42,19 @@ async def within(clock: Clock, limit_ms: int, awaitable: Awaitable[T]) -> T:
     finally:
         await _end(work)
         await _end(alarm)
+
+
+async def together(*work: Coroutine[Any, Any, None]) -> None:
+    """Run all until one ends; then end the others, too. Raises what that one raised."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def is_being_cancelled() -> bool:

@@ -77,13 +77,14 @@ class Renewed(Struct, frozen=True, rename="camel"):
 
 
 class Problem(Struct, frozen=True):
-    """Why something cannot be done, for machines; the API says more to people."""
+    """Why something cannot be done, for machines; the API says more to people. Revisions in facts are texts."""
 
     code: str
     title: str = ""
     detail: str = ""
     status: int = 0
     type: str = ""
+    facts: dict[str, Any] = {}
 
 
 _REFUSALS = frozenset(code.value for code in Code)

@@ -8,10 +8,12 @@
 - `tokens`          tokens in such files
 - `logs`            what happens, as lines on standard error
 - `bootstrap`       the operator's first token
-- `credentials`     what a region shows to its platform
+- `credentials`     what a machine shows to a ledger
 - `pieces`          what a server is put together from
+- `plugins`         what schedulers ask and weigh, by entry point
 - `server`          one server: from settings to its exit code
+- `scheduler`       one scheduler in a process of its own: from what it is told to its exit code
 - `parts`           child processes that come back
 - `first`           what a new platform is told first, through its API
-- `dev`             a platform and three regions on this machine; `dev_folder` where they are kept
+- `dev`             a platform and three regions on this machine; `dev_folder` where they are kept; `declared` its nodes
 """

@@ -74,6 +74,8 @@ def _whose(s: ServerSettings) -> Iterator[str]:
             yield "bootstrapFile is the platform's: a region's principals come from the platform; leave it out"
     if s.role == "platform" and (s.region or s.platform or s.token_file):
         yield "region, platform and tokenFile are for a region's server; say --role region, or leave them out"
+    if s.role == "platform" and s.scheduler == "none":
+        yield "scheduler is for a region's server: a platform has none; say --role region, or leave it out"
     if s.region and not _NAME.fullmatch(s.region):
         yield f"{s.region!r} is no name for a region; use small letters, digits, - and ."
     if not s.operator.startswith("person/") or not s.operator.removeprefix("person/"):
@@ -91,14 +93,14 @@ def _where(s: ServerSettings) -> Iterator[str]:
     if address(s.listen) is None:
         yield f"listen {s.listen!r} is no address and port; say 127.0.0.1:7400"
     for name, url in (("advertise", s.advertise), *(("platform", url) for url in s.platform)):
-        why = _unreachable(url)
+        why = unreachable(url)
         if why:
             yield f"{name} {url} {why}"
     if s.advertise in s.platform:
         yield f"platform {s.advertise} is this server itself; name the platform's servers"
 
 
-def _unreachable(url: str) -> str:
+def unreachable(url: str) -> str:
     """Why nobody could be reached by this URL."""
     try:
         parts = urlsplit(url)
@@ -126,7 +128,7 @@ def is_loopback(listen: str) -> bool:
     return found is not None and _is_this_machine(found[0])
 
 
-def _is_near(url: str) -> bool:
+def is_near(url: str) -> bool:
     """Whether what is sent to this URL stays on this machine."""
     return _is_this_machine(urlsplit(url).hostname or "")
 
@@ -148,7 +150,7 @@ def _wire(s: ServerSettings) -> Iterator[str]:
             "say --tls-certificate and --tls-key, or --insecure if something else keeps the wire private"
         )
     for url in s.platform:
-        if url.startswith("http:") and not _unreachable(url) and not _is_near(url) and not s.insecure:
+        if url.startswith("http:") and not unreachable(url) and not is_near(url) and not s.insecure:
             yield (
                 f"platform {url} is elsewhere and plain: this region's token would travel in the clear; say https, "
                 "or --insecure if something else keeps the wire private"

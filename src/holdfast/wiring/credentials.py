@@ -1,4 +1,4 @@
-"""What a region shows to its platform: the token in a file, read anew when the file is another one.
+"""What a machine shows to a ledger, as a region to its platform: the token in a file, read anew when that is another.
 
 So a token is replaced without a restart: put the new one into the file, then revoke the old one.
 """
@@ -6,6 +6,7 @@ So a token is replaced without a restart: put the new one into the file, then re
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.host.journal import Journal
@@ -35,6 +36,10 @@ class Credentials:
         except (NoToken, OSError) as error:
             self._journal.warning("token-not-read", why=error)
         return (("authorization", f"Bearer {self._token}"),)
+
+    def speaking_as(self, actor: str) -> Callable[[], Pairs]:
+        """The same, for one of those whom a token of many, such as `agent/*`, stands for."""
+        return lambda: (*self.headers(), ("holdfast-actor", actor))
 
     def _read(self) -> str:
         try:

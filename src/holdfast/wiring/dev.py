@@ -1,6 +1,6 @@
 """A platform and three regions on this machine, one process for each, in one command.
 
-folder, lock, ports ──▶ tokens ──▶ all parts at once ──▶ platform ready ──▶ its regions, the example ──▶ say so
+folder, lock, ports ──▶ tokens ──▶ all servers at once ──▶ platform ready: regions, example ──▶ nodes ──▶ say so
 a part ends: it comes back.    Ctrl-C: all parts stop, and the next start goes on where they were.
 """
 
@@ -15,19 +15,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.wiring.dev_folder import (
     HOST,
+    NODES,
     REGIONS,
     CannotStart,
-    Note,
     Ready,
     Wish,
+    address,
     documents_in,
     example,
     must_be_free,
     noted,
+    port,
     ready_in,
     taken,
+    token_file,
     write_note,
 )
 from holdfast.wiring.parts import Part, Parts
@@ -36,7 +41,14 @@ from holdfast.wiring.settings import PREFIX
 from holdfast.wiring.tokens import token_in
 
 #: What people are shown to try first; of the example where there is one.
-TRY = ("status", "get regions", "get workloads -A", "describe workload/risk/risk-api", "audit")
+TRY = (
+    "status",
+    "get regions",
+    "get workloads -A",
+    "describe workload/risk/risk-api",
+    "get replicas -A --region us-east",
+    "audit",
+)
 LOOK_SECONDS = 0.05
 #: After so long without an answer people are told where to look.
 LONG_SECONDS = 15.0
@@ -87,12 +99,17 @@ class Dev:
         # What the user set for a server of their own is not for these.
         own = {name: value for name, value in environment.items() if not name.startswith(PREFIX)}
         self.parts = Parts(_say, own)
+        note = noted(wish.data)
+        #: How many nodes each region has.
+        self.nodes = note.declared_nodes if wish.declared_nodes is None else wish.declared_nodes
+        if self.nodes != note.declared_nodes:
+            write_note(wish.data, replace(note, declared_nodes=self.nodes))
 
     async def start(self, began: float) -> None:
         """Start everything, tell the platform what it must know, and say what there is."""
         if self.wish.file is not None:
             documents_in(self.wish.file)  # what cannot be read is told before anything is started
-        must_be_free([self.port(name) for name in ("platform", *REGIONS)])
+        must_be_free([port(name, self.wish.port) for name in ("platform", *REGIONS)])
         for region in REGIONS:
             token_in(f"region-{region}", self._token_file(region))
         self.parts.start([self._part(name) for name in ("platform", *REGIONS)])
@@ -101,11 +118,10 @@ class Dev:
         command = self._keep_context(platform.address, self._folder("platform") / "operator.token")
         for region in REGIONS:
             await self._ready(region)
+        if self.nodes:
+            self.parts.start([self._declaring()])
+            await self._ready(NODES)
         self._announce(time.monotonic() - began, applied, command)
-
-    def port(self, name: str) -> int:
-        """Fixed, so that a restart is found where it was."""
-        return self.wish.port + ("platform", *REGIONS).index(name)
 
     def _folder(self, name: str) -> Path:
         return self.wish.data / name
@@ -115,13 +131,19 @@ class Dev:
 
     def _part(self, name: str) -> Part:
         command = [sys.executable, "-m", "holdfast.cli.main", "server"]
-        command += ["--data", str(self._folder(name)), "--listen", f"{HOST}:{self.port(name)}"]
+        command += ["--data", str(self._folder(name)), "--listen", f"{HOST}:{port(name, self.wish.port)}"]
         if name == "platform":
             command += ["--role", "platform"]
         else:
             command += ["--role", "region", "--region", name, "--token-file", str(self._token_file(name))]
-            command += ["--platform", f"http://{HOST}:{self.port('platform')}"]
+            command += ["--platform", address("platform", self.wish.port)]
         return Part(name, command, self.wish.data / "logs" / f"{name}.log")
+
+    def _declaring(self) -> Part:
+        """The agents of all declared nodes: they run nothing, so one process is enough for them."""
+        command = [sys.executable, "-m", "holdfast.wiring.declared", str(self.wish.data)]
+        command += [str(self.wish.port), str(self.nodes)]
+        return Part(NODES, command, self.wish.data / "logs" / f"{NODES}.log")
 
     async def _ready(self, name: str) -> Ready:
         """What the part says of itself, once this life of it is ready."""
@@ -156,6 +178,8 @@ class Dev:
             said = self._apply(client, platform)
             # After it: regions that the file describes are then not made bare first, and changed at once.
             first.introduce(client, files, datetime.now(UTC))
+            if self.nodes:
+                first.admit(client, "agent/*", "agents", token_file(self.wish.data), datetime.now(UTC))
         return said
 
     def _apply(self, client: Any, platform: Ready) -> str:
@@ -172,12 +196,14 @@ class Dev:
         except first.Refused as error:
             return f"{file} was not applied in full:\n{error}"
         if self.wish.file is None:
-            write_note(self.wish.data, Note(platform.log_id))
+            write_note(self.wish.data, replace(noted(self.wish.data), applied_to=platform.log_id))
         return f"applied {file}: {told.created} created, {told.configured} changed, {told.unchanged} as they were"
 
     def _announce(self, seconds: float, applied: str, command: str) -> None:
-        lines = [f"ready after {seconds:.1f} s", f"platform    http://{HOST}:{self.port('platform')}"]
-        lines += [f"{region:<11} http://{HOST}:{self.port(region)}" for region in REGIONS]
+        lines = [f"ready after {seconds:.1f} s"]
+        lines += [f"{name:<11} {address(name, self.wish.port)}" for name in ("platform", *REGIONS)]
+        if self.nodes:
+            lines.append(f"nodes       {self.nodes} in each region, declared: nothing runs there, replicas stay bound")
         lines += [f"data        {self.wish.data}", f"logs        {self.wish.data / 'logs'}"]
         lines += [applied] if applied else []
         lines += ["try:", *(f"  {command} {words}" for words in TRY), "Ctrl-C stops all of it."]

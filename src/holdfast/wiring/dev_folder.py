@@ -1,10 +1,11 @@
 """The folder of a platform on this machine: whose it is, what was noted in it, and what is in the way of a start.
 
 DATA/
-  dev.json      that this folder is ours, and to which log the example was applied
+  dev.json      that this folder is ours, to which log the example was applied, how many nodes are declared
   lock          held by the one supervisor that uses it
   platform/     the platform's store, its ready file, the operator's token
   REGION/       a region's store, its ready file, its token at the platform
+  nodes/        the token of the agents of declared nodes, and their ready file
   logs/         what each part wrote, cut when it has grown
 """
 
@@ -26,6 +27,7 @@ from holdfast.wiring.private import make_folder, write_private
 
 REGIONS = ("eu-central", "us-east", "us-west")
 HOST = "127.0.0.1"
+NODES = "nodes"
 
 
 class CannotStart(Exception):
@@ -33,13 +35,17 @@ class CannotStart(Exception):
 
 
 class Wish(Struct, frozen=True):
-    """What `holdfast dev` was asked for. `file` is applied at every start, the example once for each log."""
+    """What `holdfast dev` was asked for. `file` is applied at every start, the example once for each log.
+
+    `declared_nodes` is how many nodes each region has; None: as many as at the last start.
+    """
 
     data: Path
     port: int = 7400
     fresh: bool = False
     apply: bool = True
     file: Path | None = None
+    declared_nodes: int | None = None
 
 
 class Ready(Struct, frozen=True, rename="camel"):
@@ -51,9 +57,10 @@ class Ready(Struct, frozen=True, rename="camel"):
 
 
 class Note(Struct, rename="camel"):
-    """`dev.json`: to which log of the platform the example was applied."""
+    """`dev.json`: to which log of the platform the example was applied, and how many nodes each region has."""
 
     applied_to: str = ""
+    declared_nodes: int = 0
 
 
 def taken(wish: Wish) -> Lock:
@@ -75,7 +82,7 @@ def taken(wish: Wish) -> Lock:
     except StoreError as error:
         raise CannotStart(str(error)) from error
     if wish.fresh:
-        for name in ("platform", *REGIONS, "logs"):
+        for name in ("platform", *REGIONS, NODES, "logs"):
             shutil.rmtree(data / name, ignore_errors=True)
         (data / "dev.json").unlink(missing_ok=True)
     if not (data / "dev.json").exists():
@@ -93,6 +100,21 @@ def must_be_free(ports: list[int]) -> None:
             except OSError as error:
                 hint = f"hint: `holdfast dev --port {port + 100}` uses others"
                 raise CannotStart(f"port {port}: {error.strerror}\n{hint}") from error
+
+
+def address(name: str, first: int) -> str:
+    """The URL of the platform, or of a region: their ports are in a row, so that a restart is found where it was."""
+    return f"http://{HOST}:{port(name, first)}"
+
+
+def port(name: str, first: int) -> int:
+    """The port of the platform, which is the first, or of a region."""
+    return first + ("platform", *REGIONS).index(name)
+
+
+def token_file(data: Path) -> Path:
+    """Where the token of the declared nodes' agents lies."""
+    return data / NODES / "agents.token"
 
 
 def ready_in(folder: Path) -> Ready | None:

@@ -1,7 +1,7 @@
-"""What a new platform is told first, through its API as any operator would: its regions, and what they speak with.
+"""What a new platform is told first, through its API as any operator would: its regions, and what machines speak with.
 
-A region's secret never leaves this machine: the platform gets its hash, and the region's server reads the file. What is
-so already is left alone, so that all of it may be repeated at every start.
+A secret never leaves this machine: the platform gets its hash, and whoever speaks with it reads the file. What is so
+already is left alone, so that all of it may be repeated at every start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.wiring.tokens import new_token, token_in
 
 Document = dict[str, Any]
 
-#: A region's token is prolonged when less than this is left of it.
+#: A machine's token is prolonged when less than this is left of it.
 TOKEN_LIFE, TOKEN_LEFT = timedelta(days=365), timedelta(days=30)
 #: Long enough for a platform that is killed meanwhile to come back, and no longer than people wait for a Ctrl-C.
 PATIENCE_MS = 10_000
@@ -57,23 +57,30 @@ def introduce(client: HoldfastSync, files: Mapping[str, Path], now: datetime) ->
     for region, file in sorted(files.items()):
         if region not in known["regions"]:
             wanted.append(document("Region", region, {}))
-        wanted.append(document("Principal", f"region/{region}", {}))
-        wanted += _token(region, file, known["tokens"], now)
+        wanted += _speaks(f"region/{region}", f"region-{region}", file, known["tokens"], now)
     return tell(client, wanted)
 
 
-def _token(region: str, file: Path, known: Mapping[str, Document], now: datetime) -> list[Document]:
-    """The region's token, where it is not known or soon over. One that was revoked stays so: another is made."""
-    parts = parse(token_in(f"region-{region}", file))
-    assert parts is not None, region
+def admit(client: HoldfastSync, principal: str, token: str, file: Path, now: datetime) -> Told:
+    """See to it that a machine's principal exists and can speak with the token in its file, which is called so."""
+    known = {one["metadata"]["name"]: one for one in client.list("tokens").items}
+    return tell(client, _speaks(principal, token, file, known, now))
+
+
+def _speaks(principal: str, token: str, file: Path, known: Mapping[str, Document], now: datetime) -> list[Document]:
+    """The principal; and its token, where that is not known or soon over. One that was revoked stays so: another is
+    made."""
+    wanted = [document("Principal", principal, {})]
+    parts = parse(token_in(token, file))
+    assert parts is not None, principal
     if known.get(parts[0], _NO_TOKEN)["spec"].get("revoked"):
-        parts = parse(new_token(f"region-{region}", file))
-        assert parts is not None, region
+        parts = parse(new_token(token, file))
+        assert parts is not None, principal
     name, secret = parts
     if _lasts(known.get(name), now):
-        return []
+        return wanted
     expires = (now + TOKEN_LIFE).strftime("%Y-%m-%dT%H:%M:%S.000Z")
-    return [document("Token", name, {"principal": f"region/{region}", "hash": hashed(secret), "expires": expires})]
+    return [*wanted, document("Token", name, {"principal": principal, "hash": hashed(secret), "expires": expires})]
 
 
 def tell(client: HoldfastSync, documents: Iterable[Document]) -> Told:

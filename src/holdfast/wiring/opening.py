@@ -1,4 +1,4 @@
-"""Stores by their URL, and whose log is in one.
+"""Stores by their URL, what lies beside them, and whose log is in one.
 
 A store that holds the log of another ledger is not led and not even followed: a server set up as `us-east` on a copy of
 `eu-central`'s folder would speak for the wrong region.
@@ -13,6 +13,7 @@ from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
 from holdfast.core.ledger.house import LogStarted
 from holdfast.core.ledger.snapshot import decode_manifest
 from holdfast.core.region.book import REGION
+from holdfast.host.kept import Kept
 from holdfast.host.store import Store
 
 
@@ -32,6 +33,16 @@ async def open_store(url: str, data: Path) -> Store:
 
         return MemoryStore()
     raise UnknownStore(f"{url!r} names no store; use sqlite:PATH or memory:")
+
+
+def open_decisions(url: str, data: Path) -> Kept:
+    """Where the server of a store keeps decisions: beside its log."""
+    from holdfast.stores.decisions import DecisionsInFile, DecisionsInMemory
+
+    scheme, _, path = url.partition(":")
+    return (
+        DecisionsInFile(data / Path(path).expanduser() / "decisions.db") if scheme == "sqlite" else DecisionsInMemory()
+    )
 
 
 async def ledger_in(store: Store) -> str:

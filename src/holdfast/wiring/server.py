@@ -41,11 +41,14 @@ from holdfast.core.region.book import REGION
 from holdfast.host.clock import Clock, SystemClock
 from holdfast.host.controller import Care
 from holdfast.host.controllers import Controllers
+from holdfast.host.decisions import Decisions, Lasting
 from holdfast.host.errors import Stopped
+from holdfast.host.expiry import expire
 from holdfast.host.journal import Journal
 from holdfast.host.ledger import Identity, Ledger, Role
 from holdfast.host.link.link import Link
 from holdfast.host.link.speaker import Platform
+from holdfast.host.scheduling_beside import SchedulerBeside
 from holdfast.host.snapshots import Keeping
 from holdfast.host.store import Store, StoreCorrupt
 from holdfast.host.supervise import Supervisor
@@ -53,7 +56,9 @@ from holdfast.host.workqueue import Pace
 from holdfast.wiring import logs, pieces
 from holdfast.wiring.bootstrap import Bootstrap
 from holdfast.wiring.contradictions import ledger_settings
+from holdfast.wiring.opening import open_decisions
 from holdfast.wiring.pieces import CannotStart, ledger_name
+from holdfast.wiring.plugins import plugins
 from holdfast.wiring.private import write_private
 from holdfast.wiring.settings import ServerSettings
 
@@ -110,6 +115,7 @@ class Server:
         keeping = Keeping(retention_ms=settings.retention)
         self.ledger: Ledger[Any] = Ledger(book, store, clock, Identity(settings.name, start), keeping=keeping)
         self.bootstrap: Bootstrap | None = None
+        self.decisions: Decisions | None = None
 
     @classmethod
     async def open(cls, settings: ServerSettings, clock: Clock, stack: AsyncExitStack) -> Server:
@@ -140,7 +146,13 @@ class Server:
             ledger.beside["link"] = link.run
             own: list[Reconciler[Any]] = [Replicas(), Rollout(), Rights(), Overrides()]
             ledger.beside["controllers"] = Controllers(ledger, own, care=CARE).run
-        self.api = Api(ledger, transport, limits=pieces.limits(settings), link=link)
+            if settings.scheduler == "beside":
+                ledger.beside["scheduler"] = SchedulerBeside(ledger, plugins(self.journal)).run
+            ledger.beside["expiry"] = expire
+            kept = open_decisions(settings.store, Path(settings.data))
+            stack.push_async_callback(kept.close)
+            self.decisions = Decisions(ledger, kept, Lasting(settings.retention, settings.decisions_bytes))
+        self.api = Api(ledger, transport, limits=pieces.limits(settings), link=link, kept=self.decisions)
         transport.serve(self.api.serve)
         self.transport = transport
         stack.push_async_callback(transport.close)
@@ -162,6 +174,8 @@ class Server:
 
         beside = Supervisor(self.clock, self.ledger.meters, self.journal, on_give_up=give_up)
         beside.start("api", self.api.run)
+        if self.decisions is not None:
+            beside.start("decisions", self.decisions.run)
         beside.start("ready", self._get_ready, once=True)
         ledger = asyncio.create_task(self.ledger.run(), name="ledger")
         stop = asyncio.create_task(asked.wait(), name="stop")

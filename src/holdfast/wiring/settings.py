@@ -15,6 +15,7 @@ from msgspec import Struct
 ROLES = ("platform", "region")
 LEVELS = ("debug", "info", "warning", "error")
 FORMS = ("text", "json")
+SCHEDULERS = ("beside", "none")
 
 DAY_MS = 86_400_000
 PREFIX = "HOLDFAST_SERVER_"
@@ -32,6 +33,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     name: str = ""
     platform: tuple[str, ...] = ()
     token_file: str = ""
+    scheduler: str = "beside"
     operator: str = "person/operator"
     bootstrap_file: str = ""
     bootstrap_life: int = 30 * DAY_MS
@@ -53,6 +55,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     log_form: str = "text"
     ledger: tuple[tuple[str, str], ...] = ()
     retention: int = 7 * DAY_MS
+    decisions_bytes: int = 1 << 30
 
 
 class Form(StrEnum):
@@ -123,6 +126,8 @@ SETTINGS: tuple[Setting, ...] = (
             "A region without one never hears of workloads and grants: it is refused at the start."),
     Setting("token_file", Form.FILE, "The file with the token by which a region speaks at the platform.",
             "Readable by others: refused, since whoever reads it can speak for the region."),
+    Setting("scheduler", Form.TEXT, "Whether the leader of a region schedules, or others do: `holdfast scheduler`.",
+            "With `none` and no other scheduler nothing is placed; with both, one is in the other's way.", SCHEDULERS),
     Setting("operator", Form.TEXT, "The first person who may operate: written into a new log, later only by objects.",
             "Another name than the log began with has no rights there: no token is made for it."),
     Setting("bootstrap_file", Form.FILE, "Where the operator's first token is put, readable by its owner alone.",
@@ -164,8 +169,10 @@ SETTINGS: tuple[Setting, ...] = (
             "A collector that expects the other form keeps lines without their fields.", FORMS),
     Setting("ledger", Form.PAIRS, "Numbers that a new log judges by, such as `sessionLease=10s`; only when it begins.",
             "An unsafe set is refused with every reason. For a log that has begun nothing changes: use `configure`."),
-    Setting("retention", Form.DURATION, "How long the log is kept behind its snapshots, to explain what happened.",
+    Setting("retention", Form.DURATION, "How long the log and a region's decisions are kept, to explain what happened.",
             "Too short: readers that lag list again, and old decisions cannot be explained. Too long: the disk fills."),
+    Setting("decisions_bytes", Form.BYTES, "The room that a region's server takes for decisions; the oldest go first.",
+            "Too little: decisions are gone before their time. Too much: the log has less of the disk."),
 )  # fmt: skip
 
 BY_FIELD: dict[str, Setting] = {setting.field: setting for setting in SETTINGS}

@@ -21,6 +21,7 @@ from tests.support.platform import (
     ROOT,
     PlatformBench,
     a_full_platform,
+    a_pool,
     a_principal,
     a_region,
     a_template,
@@ -143,10 +144,24 @@ def test_an_override_of_another_region_is_not_told_and_one_of_all_is() -> None:
 
 def test_a_validity_brings_its_policy_along() -> None:
     bench = a_world()
-    policy = bench.accept(ROOT, p.PublishPolicy(PolicyDocument()))
+    policy = bench.accept(ROOT, p.PublishPolicy("packed", PolicyDocument()))
     bench.accept(ROOT, p.ActivatePolicy(policy, "eu"))
     puts, _ = changed(bench.state, "eu", [("validity", "")])
     assert {name_of(put) for put in puts} == {("validity", ""), ("policy", str(policy))}
+
+
+def test_a_pool_of_the_region_is_told_and_gone_when_it_is_of_another_or_no_more() -> None:
+    bench = a_world()
+    first = len(bench.log)
+    bench.put(a_pool("small", "eu", cost=3))
+    bench.put(a_pool("large", "eu", cost=9))
+    bench.put(a_pool("far", "us"))
+    puts, _ = changed(bench.state, "eu", names_of(changes_of(bench, first)))
+    assert puts == (c.PoolShipped("small", 3), c.PoolShipped("large", 9))
+    first = len(bench.log)
+    bench.put(a_pool("small", "us", cost=3))
+    bench.accept(ROOT, p.Delete("NodePool", "large"))
+    assert told_since(bench, first) == (set(), {("node-pool", "small"), ("node-pool", "large")})
 
 
 def test_another_jurisdiction_of_the_region_is_told() -> None:

@@ -37,6 +37,7 @@ from tests.support.link import LinkWorld, PlatformServer, RegionServer, differen
 from tests.support.platform import (
     ROOT,
     a_class,
+    a_pool,
     a_principal,
     a_quota,
     a_region,
@@ -51,8 +52,8 @@ KEEPING = Keeping(log_batches=6, retention_ms=0)
 HOUR = 3_600_000
 numbers = st.integers(0, 3)
 CHANGES = (
-    "principal", "drop-principal", "token", "class", "place", "override", "end-override", "policy", "workload",
-    "assign", "assign", "assign", "end-assignment", "drop-workload", "grant",
+    "principal", "drop-principal", "token", "class", "place", "override", "end-override", "pool", "drop-pool",
+    "policy", "workload", "assign", "assign", "assign", "end-assignment", "drop-workload", "grant",
 )  # fmt: skip
 FAULTS = ("cut", "heal", "lose", "twice", "drop", "break", "kill-platform", "kill-region", "wait")
 
@@ -134,7 +135,9 @@ class Play:
                 OpenOverride(tuple(Action)[a], ("", "eu", "us")[b % 3], "", "why", self.world.clock.wall() + HOUR),
             ),
             "end-override": (ROOT, EndOverride(overrides[0] if overrides else 0, "done")),
-            "policy": (ROOT, p.PublishPolicy(PolicyDocument(packing=b))),
+            "pool": (ROOT, p.Put(a_pool(f"p{a}", where, cost=b))),
+            "drop-pool": (ROOT, p.Delete("NodePool", f"p{a}")),
+            "policy": (ROOT, p.PublishPolicy("packed", PolicyDocument(scores=(("packing", b),)))),
             "workload": ("tenant/acme", p.PutWorkload(a_workload(f"w{a}", template=a_template(100 + b)))),
             "assign": (ASSIGNMENT, p.Assign(uid, where, Purpose.SERVING, Stage.ACTIVE, shares)),
             "end-assignment": (ASSIGNMENT, p.EndAssignment(assigned[a % len(assigned)] if assigned else 0)),

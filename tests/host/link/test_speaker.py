@@ -11,12 +11,13 @@ import pytest
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.repeats import WINDOW
+from holdfast.core.ledger.revision import revision
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.platform.commands import Acknowledge, JoinRegion
-from holdfast.host.link import speaker as speaking
+from holdfast.host import voice
 from holdfast.host.link.speaker import Platform, SessionOver, Speaker, ToldToStop
 from holdfast.host.transport import NoAnswer, Reply, Request, Serving, Unreachable
-from holdfast.host.wire import ENVELOPES_MANY, LEADER, MSGPACK, Answered, Said, problem
+from holdfast.host.wire import ENVELOPES_MANY, JSON, LEADER, MSGPACK, Answered, Problem, Renewed, Said, problem
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from tests.support.platform import DIGEST
 
@@ -113,12 +114,40 @@ def test_a_heartbeat_of_a_session_that_is_over_says_so() -> None:
         run_virtual(speaker.renew(), loop)
 
 
+@pytest.mark.parametrize(
+    ("facts", "successor"), [({"current": "0.0"}, 0), ({"current": "41.3"}, revision(41, 3)), ({}, 0)]
+)
+def test_a_session_that_is_over_says_who_has_its_name_now(facts: dict[str, str], successor: int) -> None:
+    loop, found = VirtualLoop(), Problem("no-session", facts=facts)
+    speaker = a_speaker(Told(lambda *_: Reply(409, (), msgspec.json.encode(found))), loop)
+    with pytest.raises(SessionOver) as over:
+        run_virtual(speaker.renew(), loop)
+    assert over.value.successor == successor
+
+
+def test_heartbeats_go_on_until_the_session_is_over() -> None:
+    replies = [renewed(8_000), problem(503, "not-proven", "the store is silent"), renewed(4_000)]
+
+    def answering(peer: str, request: Request) -> Reply:
+        return replies.pop(0) if replies else problem(409, "no-session", "open one")
+
+    loop, told = VirtualLoop(), Told(answering)
+    with pytest.raises(SessionOver):
+        run_virtual(a_speaker(told, loop).keep_alive(), loop)
+    assert len(told.asked) == 4
+    assert 3_000 <= loop.time() * 1_000 <= 3_200, "four in each lease, and sooner after one that was not heard"
+
+
+def renewed(worth_ms: int) -> Reply:
+    return Reply(200, (JSON,), msgspec.json.encode(Renewed(worth_ms, 1, "log", 5)))
+
+
 def test_a_heartbeat_that_nobody_hears_goes_to_the_next_server() -> None:
     loop = VirtualLoop()
     speaker = a_speaker(Told(lambda *_: problem(503, "not-proven", "the store is silent")), loop)
     assert run_virtual(speaker.renew(), loop) is None
     assert speaker.server == "b"
-    assert speaker.trouble == "a does not take what this region says: the store is silent (not-proven)"
+    assert speaker.trouble == "a does not take what region/eu says: the store is silent (not-proven)"
 
 
 def test_once_the_platforms_time_is_known_commands_are_stamped_with_it() -> None:
@@ -207,7 +236,7 @@ def test_more_than_may_be_in_flight_or_than_one_request_carries_goes_in_several(
         await speaker.send_many(steps(2 * WINDOW + 10))
         assert [len(bodies_of(request)) for _, request in told.asked] == [WINDOW, WINDOW, 10]
         told.asked.clear()
-        monkeypatch.setattr(speaking, "REQUEST_BYTES", 200)
+        monkeypatch.setattr(voice, "REQUEST_BYTES", 200)
         await speaker.send_many(steps(10))
 
     run_virtual(story(), loop)

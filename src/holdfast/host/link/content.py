@@ -1,9 +1,9 @@
 """Which objects of the platform a region has a copy of, and what the platform's events mean for that copy.
 
 Of everybody's: priority classes, principals, tokens, policies, and overrides of this region or of all. Of its own:
-where it lies, assignments, grants, policy validities. A template comes with the assignments that name it and is gone
-when the platform forgets it: a region has no use for others, and one that it no longer needs does no harm, since a
-template is what its digest says for ever.
+where it lies, what its node pools cost, assignments, grants, policy validities. A template comes with the assignments
+that name it and is gone when the platform forgets it: a region has no use for others, and one that it no longer needs
+does no harm, since a template is what its digest says for ever.
 
 The one idea: an event says which objects it touches, the state says what they are. So a step holds each object once,
 as it is, however often it changed.
@@ -29,7 +29,7 @@ from holdfast.host.changes import Interest
 Name = tuple[str, str]
 
 #: Kinds whose objects are named by one key, as it is in the platform's events.
-_NAMED = (k.PRIORITY_CLASS, PRINCIPAL, k.TOKEN, k.POLICY, OVERRIDE, k.TEMPLATE, k.ASSIGNMENT)
+_NAMED = (k.PRIORITY_CLASS, PRINCIPAL, k.TOKEN, k.NODE_POOL, k.POLICY, OVERRIDE, k.TEMPLATE, k.ASSIGNMENT)
 #: Events that change what is copied. Others touch the same keys: sessions of a principal, what a region itself says.
 _TELLING = (
     e.ObjectStored, e.ObjectRemoved, e.TemplatesForgotten, e.AssignmentStored, e.GrantStored, e.GrantsRemoved,
@@ -70,6 +70,7 @@ def everything(state: PlatformState, region: str) -> tuple[c.Shipped, ...]:
     names += [(k.PRIORITY_CLASS, name) for name, _ in state.priority_classes.items()]
     names += [(PRINCIPAL, name) for name, _ in state.principals.items()]
     names += [(k.TOKEN, name) for name, _ in state.tokens.items()]
+    names += [(k.NODE_POOL, name) for name, one in state.pools.items() if one.spec.region == region]
     names += [(k.POLICY, str(revision)) for revision, _ in state.policies.items()]
     names += [(k.VALIDITY, one.scope) for one in state.validities.values() if one.region == region]
     names += [(OVERRIDE, str(uid)) for uid, _ in state.overrides.items()]
@@ -126,7 +127,7 @@ def _stays(state: PlatformState, name: Name) -> bool:
 def _copy(state: PlatformState, region: str, name: Name) -> c.Shipped | None:
     """The object as this region gets it; None: it is no more, or not for this region."""
     kind, key = name
-    if kind in (k.REGION, k.VALIDITY, k.GRANT, k.ASSIGNMENT):
+    if kind in (k.REGION, k.NODE_POOL, k.VALIDITY, k.GRANT, k.ASSIGNMENT):
         return _copy_of_its_own(state, region, name)
     if kind == k.PRIORITY_CLASS:
         priority = state.priority_classes.get(key)
@@ -152,6 +153,9 @@ def _copy_of_its_own(state: PlatformState, region: str, name: Name) -> c.Shipped
     if kind == k.REGION:
         place = state.regions.get(region)
         return c.RegionShipped(region, place.spec.jurisdiction) if place is not None else None
+    if kind == k.NODE_POOL:
+        pool = state.pools.get(key)
+        return c.PoolShipped(key, pool.spec.cost) if pool and pool.spec.region == region else None
     if kind == k.VALIDITY:
         validity = state.validities.get(validity_key(region, key))
         return c.ValidityShipped(validity) if validity is not None else None

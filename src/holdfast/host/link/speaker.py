@@ -1,59 +1,24 @@
-"""A region's voice at the platform: one session, commands numbered in it, heartbeats; to whichever server leads.
+"""A region's voice at the platform: in a session that has joined with the region's log.
 
-    open ──▶ join with the region's log ──▶ commands and heartbeats ──▶ `SessionOver`: open another one, and join again
-                          └── tombstoned ──▶ `ToldToStop`: nothing that this log says will ever be heard again
-
-A command is repeated, with its number, until it is judged: what is done twice is answered once (RULES 12). Several go
-in one request, repeated as a whole. One task at a time sends commands, so that what is sent later has the higher
-number; a refused number is not used again, and a session that has too many of them in a row is left for another.
+open ──▶ join with the region's log ──▶ commands and heartbeats ──▶ `SessionOver`: open another one, and join again
+                      └── tombstoned ──▶ `ToldToStop`: nothing that this log says will ever be heard again
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.house import OpenSession
-from holdfast.core.ledger.repeats import WINDOW
-from holdfast.core.ledger.revision import show
-from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.model.shapes import Instant
 from holdfast.core.platform.commands import JoinRegion
 from holdfast.host.clock import Clock
-from holdfast.host.link.offset import Offset
-from holdfast.host.transport import Pairs, Reply, Request, Transport, TransportError, named
-from holdfast.host.waiting import doubled, jittered
-from holdfast.host.wire import (
-    ENVELOPES,
-    ENVELOPES_MANY,
-    JSON,
-    LEADER,
-    MSGPACK,
-    RENEWALS,
-    TIMEOUT,
-    Answered,
-    Renew,
-    Renewed,
-    Said,
-    read_answered,
-    read_answered_many,
-    read_renewed,
-)
+from holdfast.host.transport import Pairs, Transport
+from holdfast.host.voice import Sender, SessionOver, Voice
+from holdfast.host.wire import Answered
 
-ASK_MS = 3_000
-#: How much one request carries: less than the largest body that a server reads.
-REQUEST_BYTES = 512 << 10
-RETRY_FIRST_MS = 100
-RETRY_MOST_MS = 2_000
-
-
-class SessionOver(Exception):
-    """The platform knows this session no more: somebody else speaks for the region, or it was silent for too long."""
+__all__ = ["Platform", "SessionOver", "Speaker", "ToldToStop"]
 
 
 class ToldToStop(Exception):
@@ -74,159 +39,21 @@ class Platform(Struct, frozen=True):
     credentials: Callable[[], Pairs] = tuple
 
 
-class Speaker:
+class Speaker(Voice):
     """One life of a region's link. `now` is the region's ledger time."""
 
     def __init__(self, transport: Transport, clock: Clock, platform: Platform, now: Callable[[], Instant]) -> None:
+        sender = Sender(f"region/{platform.region}", platform.servers, platform.credentials)
+        super().__init__(transport, clock, sender, now)
         self.region = platform.region
-        self.session: Revision = 0
-        self.offset = Offset()
-        #: Why the last question was not answered; empty when it was.
-        self.trouble = ""
-        self._transport = transport
-        self._clock = clock
-        self._platform = platform
-        self._actor = f"region/{platform.region}"
-        self._now = now
-        self._sequence = 0
-        #: The highest number of this session that landed.
-        self._landed = 0
-        self._at = 0
-
-    @property
-    def server(self) -> str:
-        """Who is thought to lead."""
-        return self._platform.servers[self._at]
-
-    def elsewhere(self, failed: str, hint: str = "") -> None:
-        """This server does not lead: ask the one it names, or the next. Whoever is told so late changes nothing."""
-        if failed == self.server:
-            servers = self._platform.servers
-            known = hint in servers and hint != failed
-            self._at = servers.index(hint) if known else (self._at + 1) % len(servers)
-
-    def headers(self) -> Pairs:
-        """What proves to the platform who asks."""
-        return self._platform.credentials()
-
-    async def pause(self, attempt: int) -> None:
-        """Wait before the next attempt, longer each time, and not as long as others do."""
-        most = doubled(RETRY_FIRST_MS, RETRY_MOST_MS, attempt)
-        await self._clock.sleep(jittered(most, self._actor, self._sequence, attempt))
-
-    async def open(self) -> Answered:
-        """Begin a life at the platform; what it said of the last try, which is not `unavailable`."""
-        self.session, self._sequence, self._landed = 0, 0, 0
-        opening = encode(Envelope(self._actor, OpenSession(), self._sent()))
-        (answered,) = await self._until_judged(ENVELOPES, opening, 1)
-        if answered.said is Said.LANDED:
-            self.session = answered.session
-        return answered
+        self._address = platform.address
 
     async def join(self, log_id: str) -> Answered:
         """Speak for the region with its log, from now on, in this session."""
-        return await self.send(JoinRegion(self.region, log_id, self._platform.address))
-
-    async def send(self, command: Any) -> Answered:
-        """Send a command until it is judged: `landed` or `refused`. Raises when the session or everything is over."""
-        (body,) = self._numbered([command])
-        return self._judged(await self._until_judged(ENVELOPES, body, 1))[0]
-
-    async def send_many(self, commands: Sequence[Any]) -> list[Answered]:
-        """Send commands in their order until each is judged, as many in one request as it carries. Raises as `send`."""
-        found: list[Answered] = []
-        while len(found) < len(commands):
-            bodies = self._numbered(commands[len(found) :])
-            answers = await self._until_judged(ENVELOPES_MANY, encode([Raw(one) for one in bodies]), len(bodies))
-            found += self._judged(answers)
-        return found
-
-    def _numbered(self, commands: Sequence[Any]) -> list[bytes]:
-        """The first commands, as envelopes: at least one, and no more than may be in flight or one request carries."""
-        left = WINDOW - (self._sequence - self._landed)
-        if left <= 0:
-            raise SessionOver(f"{WINDOW} commands in a row were refused: their numbers are used up")
-        bodies: list[bytes] = []
-        size_bytes, sent = 0, self._sent()
-        for command in commands[:left]:
-            number = self._sequence + 1
-            body = encode(Envelope(self._actor, command, sent, session=self.session, sequence=number))
-            size_bytes += len(body)
-            if bodies and size_bytes > REQUEST_BYTES:
-                break
-            bodies.append(body)
-            self._sequence = number
-        return bodies
+        return await self.send(JoinRegion(self.region, log_id, self._address))
 
     def _judged(self, answers: list[Answered]) -> list[Answered]:
-        """What became of the last commands that were numbered, unless that is the end of this session or of all."""
-        first = self._sequence - len(answers) + 1
-        for number, answered in enumerate(answers, first):
+        for answered in answers:
             if answered.code == Code.TOMBSTONED:
                 raise ToldToStop(answered.message)
-            if answered.code in (Code.NO_SESSION, Code.TOO_MANY_IN_FLIGHT):
-                raise SessionOver(answered.message)
-            if answered.said is Said.LANDED:
-                self._landed = number
-        return answers
-
-    async def renew(self) -> Renewed | None:
-        """A heartbeat; None when nobody heard it, and another server will be asked next."""
-        asked, server = self._now(), self.server
-        body = msgspec.json.encode(Renew(show(self.session)))
-        reply = await self._ask(RENEWALS, (JSON,), body)
-        if reply is None:
-            return None
-        renewed = read_renewed(reply)
-        if isinstance(renewed, Renewed):
-            self.trouble = ""
-            self.offset.asked(asked, renewed.at, self._now())
-            return renewed
-        if renewed.code == Code.NO_SESSION:
-            raise SessionOver(renewed.detail)
-        self._not_here(server, renewed.code, renewed.detail, reply)
-        return None
-
-    async def _until_judged(self, path: str, body: bytes, count: int) -> list[Answered]:
-        attempt = 0
-        while True:
-            answers = await self._once(path, body, count)
-            if answers is not None and all(one.said is not Said.UNAVAILABLE for one in answers):
-                return answers
-            attempt += 1
-            await self.pause(attempt)
-
-    def _sent(self) -> Instant:
-        """Now, by the platform's time once that is known: a wrong clock here must not make a command come too late."""
-        return self.offset.theirs(self._now()) if self.offset.is_measured else self._clock.wall()
-
-    async def _once(self, path: str, body: bytes, count: int) -> list[Answered] | None:
-        """Send commands once; None when they may have landed or not."""
-        asked, server = self._now(), self.server
-        reply = await self._ask(path, (MSGPACK,), body)
-        if reply is None:
-            return None
-        answers = read_answered_many(reply, count) if path == ENVELOPES_MANY else [read_answered(reply)]
-        at = max(one.at for one in answers)
-        if at:
-            self.offset.asked(asked, at, self._now())
-        unjudged = next((one for one in answers if one.said is Said.UNAVAILABLE), None)
-        if unjudged is not None:
-            self._not_here(server, unjudged.code, unjudged.message, reply)
-        else:
-            self.trouble = ""
-        return answers
-
-    def _not_here(self, server: str, code: str, why: str, reply: Reply) -> None:
-        self.trouble = f"{server} does not take what this region says: {why} ({code})"
-        self.elsewhere(server, named(reply.headers, LEADER))
-
-    async def _ask(self, path: str, headers: Pairs, body: bytes) -> Reply | None:
-        server = self.server
-        request = Request("POST", path, headers=(*headers, (TIMEOUT, str(ASK_MS)), *self.headers()), body=body)
-        try:
-            return await self._transport.ask(server, request, ASK_MS)
-        except TransportError as error:
-            self.trouble = str(error)
-            self.elsewhere(server)
-            return None
+        return super()._judged(answers)

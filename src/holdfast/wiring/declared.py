@@ -1,0 +1,145 @@
+"""Nodes that are only declared, until there are agents: registered as agents would, kept alive, and nothing runs there.
+
+    python -m holdfast.wiring.declared DATA PORT COUNT      of the platform on this machine that is kept in DATA
+
+    for each node: open a session ──▶ register ──▶ heartbeats ──▶ the session is over: open another one
+
+A restart takes the same names again: a new session of the same node, on which what is bound stays bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.api.carriers.http import HttpTransport
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.revision import show
+from holdfast.core.model.resources import Resources
+from holdfast.core.region.commands import RegisterNode
+from holdfast.host.clock import Clock, SystemClock
+from holdfast.host.journal import Journal
+from holdfast.host.transport import Transport
+from holdfast.host.voice import Sender, SessionOver, Voice
+from holdfast.host.waiting import together
+from holdfast.wiring import logs
+from holdfast.wiring.credentials import Credentials, NoToken
+from holdfast.wiring.dev_folder import NODES, REGIONS, address, token_file
+from holdfast.wiring.private import write_private
+
+ZONES = ("a", "b", "c")
+#: Where the example has a pool of nodes with much memory beside the general one.
+MEMORY = ("eu-central", "us-east")
+#: By pool: a general one has two Gi for each cpu, one for memory eight.
+CAPACITY = {"general": Resources(8_000, 16 << 10, 100 << 10, 0), "memory": Resources(8_000, 64 << 10, 200 << 10, 0)}
+PORTS = (30_000, 30_999)
+#: An agent that the region does not take asks again after so long.
+REFUSED_MS = 2_000
+
+
+def nodes_of(region: str, count: int) -> list[RegisterNode]:
+    """So many nodes: one in each zone, by turns of the general pool and of that for memory, where there is one."""
+    found = []
+    for number in range(count):
+        turn, zone = divmod(number, len(ZONES))
+        shape = "memory" if turn % 2 and region in MEMORY else "general"
+        labels = (("declared", "yes"), ("shape", shape))
+        name, pool, place = f"{region}-{number + 1}", f"{region}-{shape}", f"{region}-{ZONES[zone]}"
+        found.append(RegisterNode(name, pool, place, CAPACITY[shape], (), PORTS, labels))
+    return found
+
+
+class DeclaredNode:
+    """The agent of one node, as far as the ledger can tell."""
+
+    def __init__(self, transport: Transport, clock: Clock, sender: Sender, node: RegisterNode) -> None:
+        self._voice = Voice(transport, clock, sender, clock.boot)
+        self._clock = clock
+        self._node = node
+        self._journal = Journal("declared", node=node.name)
+        self.is_registered = asyncio.Event()
+
+    async def run(self) -> None:
+        """Be a node for ever."""
+        while True:
+            try:
+                if await self._register():
+                    self.is_registered.set()
+                    await self._voice.keep_alive()
+            except SessionOver as over:
+                self._journal.warning("session-over", why=over)
+            await self._clock.sleep(REFUSED_MS)
+
+    async def _register(self) -> bool:
+        """Begin a life, and say what the node is; whether the region takes it."""
+        answered = await self._voice.open()
+        if self._voice.session:
+            answered = await self._voice.send(self._node)
+        if answered.code not in ("", Code.ALREADY):
+            self._journal.warning("not-taken", code=answered.code, why=answered.message)
+            return False
+        self._journal.info("registered", session=show(self._voice.session))
+        return True
+
+
+async def run(data: Path, port: int, count: int, asked: asyncio.Event) -> None:
+    """Be all of them until asked to stop. `NoToken` when there is none to speak with."""
+    clock, credentials = SystemClock(), Credentials(token_file(data))
+    transport = HttpTransport(clock)
+    await transport.start()
+
+    def sender(region: str, node: RegisterNode) -> Sender:
+        actor = f"agent/{node.name}"
+        return Sender(actor, (address(region, port),), credentials.speaking_as(actor))
+
+    nodes = [
+        DeclaredNode(transport, clock, sender(region, node), node)
+        for region in REGIONS
+        for node in nodes_of(region, count)
+    ]
+    ready = data / NODES / "ready.json"
+    try:
+        await together(*(node.run() for node in nodes), _tell(nodes, ready), _until(asked))
+    finally:
+        ready.unlink(missing_ok=True)
+        await transport.close()
+
+
+async def _tell(nodes: Sequence[DeclaredNode], file: Path) -> None:
+    """Say that all are registered, once they are; and stay."""
+    for node in nodes:
+        await node.is_registered.wait()
+    write_private(file, json.dumps({"pid": os.getpid(), "address": "", "logId": ""}) + "\n", mode=0o644)
+    await asyncio.Event().wait()
+
+
+async def _until(asked: asyncio.Event) -> None:
+    await asked.wait()
+
+
+async def _until_signalled(data: Path, port: int, count: int) -> None:
+    asked = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    await run(data, port, count, asked)
+
+
+def main(words: Sequence[str]) -> int:
+    """The process; its exit code."""
+    data, port, count = words
+    logs.set_up("info", "text")
+    try:
+        asyncio.run(_until_signalled(Path(data), int(port), int(count)))
+    except NoToken as error:
+        print(f"declared nodes: cannot start: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
