@@ -19,7 +19,7 @@ import pytest
 from typer.main import get_command
 
 from holdfast.cli import get, getting
-from holdfast.cli.application import COMMANDS, HIDDEN
+from holdfast.cli.application import COMMANDS
 from holdfast.cli.main import CHOICES, PLAIN, plainly
 from holdfast.cli.options import Options
 from holdfast.cli.troubles import Ending
@@ -277,15 +277,13 @@ def test_every_command_has_help(name: str, holdfast: CommandLine) -> None:
 def test_a_command_that_is_mistyped_gets_the_nearest(holdfast: CommandLine) -> None:
     done = holdfast("aply", "-f", "x.yaml")
     assert done.exit_code == 2
-    assert "Did you mean 'apply'?" in done.stderr
+    assert "Did you mean 'apply'" in done.stderr
 
 
-def test_explain_points_to_schema(holdfast: CommandLine) -> None:
+def test_explain_of_a_kind_points_to_schema(holdfast: CommandLine) -> None:
     done = holdfast("explain", "workload.spec")
     assert done.exit_code == 2
     assert "hint: `holdfast schema workload.spec`" in done.stderr
-    assert "explain" in HIDDEN
-    assert "describe" in holdfast("explain", "workload", "web").stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -14,6 +14,7 @@ What commands share
 - `files`        documents from files, with the line of every field; `checking` without a server
 - `paths`        `spec.replicas`, `status.conditions[Ready].status`
 - `shown`        tables, JSON, YAML, times; `conditions` as people read them, and what regions have `told`
+- `regional`     asking one region, or all; `reasons` why something waits, and what would change it
 
 Commands
 - `apply`, `diff`, `validate`, `delete`              files and objects
@@ -21,6 +22,9 @@ Commands
 - `scale`, `restart`                                 workloads
 - `status`, `audit`, `tokens`, `can_i`, `whoami`     the server, and who may do what
 - `repairs`, `regions`                               what hangs, and regions that do not answer
-- `config`, `version`, `completion`, `explain`       this program
+- `policies`                                         which scheduler policy is valid where
+- `queue`, `decisions`, `explain`                    what waits, what was decided, and why (`explained` are its texts)
+- `server`, `scheduler`, `dev`                       processes that stay
+- `config`, `version`, `completion`                  this program
 - `sim` (`sim_shown` is what it prints), `bench`     worlds that are not real, and figures that are
 """

@@ -31,10 +31,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "scale": ("scale", "Change how many replicas a workload has."),
     "restart": ("restart", "Replace the replicas of a workload, one after another."),
     "status": ("status", "Show who leads, what is degraded, and how old the view of each region is."),
+    "queue": ("queue", "Show what waits to be placed, in which order, and why."),
+    "decisions": ("decisions", "Show what schedulers decided, when, and for whom."),
+    "explain": ("explain", "Tell why a workload waits, or why a slot went where it is."),
     "quota": ("quota", "Show what tenants were promised, what of it is lent and used, and what cannot be kept."),
     "audit": ("audit", "Show who did what, when, and how it ended."),
     "repair": ("repairs", "Show what hangs, whose turn it is, and what to do next."),
     "region": ("regions", "Declare a region lost, or forget one that is destroyed."),
+    "policy": ("policies", "Say which scheduler policy is valid where, and take one back."),
     "token": ("tokens", "Make, list and revoke tokens."),
     "can-i": ("can_i", "Ask whether something is allowed."),
     "whoami": ("whoami", "Show whom the server takes you for."),
@@ -42,20 +46,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "version": ("version", "Show the versions of this program and of the server."),
     "completion": ("completion", "Print the completion script of a shell."),
     "server": ("server", "Run a server of the platform or of a region."),
+    "scheduler": ("scheduler", "Schedule for a region, in a process of its own."),
     "dev": ("dev", "Run a platform and three regions on this machine."),
     "sim": ("sim", "Play scenarios in a simulated world."),
     "bench": ("bench", "Measure Holdfast on this machine."),
-    "explain": ("explain", ""),
 }
-#: Names that only point elsewhere; not listed.
-HIDDEN = ("explain",)
 
 
 class Lazy(TyperGroup):
     """The commands of the table, each imported when it is called."""
 
     def list_commands(self, _ctx: Any) -> list[str]:
-        return [name for name in COMMANDS if name not in HIDDEN]
+        return list(COMMANDS)
 
     def get_command(self, _ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:

@@ -107,6 +107,9 @@ def _say(source: Source, one: Any, dry_run: bool) -> Ending:
     if one.problem is None:
         shown.say(f"{what} {one.outcome}{' (dry run)' if dry_run else ''}")
         _warn(what, one.object)
+        if source.document["kind"] == "SchedulerPolicy" and one.outcome == "created" and not dry_run:
+            revision = one.object["metadata"]["revision"]
+            note(f"{what}: {revision} is valid nowhere yet: `holdfast policy activate {revision} --region NAME`")
         return Ending.DONE
     trouble = from_problem(as_map(one.problem), what, source.where)
     tell(trouble)

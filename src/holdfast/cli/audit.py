@@ -11,9 +11,8 @@ from holdfast.cli import shown
 from holdfast.cli.commands import Printed, an_app, command
 from holdfast.cli.connect import connect
 from holdfast.cli.contexts import resolve
-from holdfast.cli.options import Options, duration, note
+from holdfast.cli.options import Options, moment_of, note
 from holdfast.cli.shown import Data
-from holdfast.cli.troubles import misused
 
 app = an_app()
 
@@ -37,7 +36,7 @@ def audit(
     """Show what people did, newest first; of a region with --region."""
     context = resolve(options)
     client = connect(options, context, region=options.region)
-    found = client.audit(since=_moment(since), actor=actor, command=tag, limit=limit)
+    found = client.audit(since=moment_of(since, "--since"), actor=actor, command=tag, limit=limit)
     if shown.printed({"items": list(found)}, output):
         return
     if not found:
@@ -45,15 +44,6 @@ def audit(
         return
     rows = [[shown.cell(one.get(key)) for key in ("at", "actor", "command", "outcome")] + [_what(one)] for one in found]
     shown.say(shown.table(["AT", "ACTOR", "COMMAND", "OUTCOME", "WHAT"], rows))
-
-
-def _moment(text: str) -> str:
-    """A time of the API from a time, or from how long ago it was."""
-    if not text or shown.moment(text) is not None:
-        return text
-    if not text[0].isdigit() or "-" in text:
-        raise misused(f"--since {text}: neither a time nor how long ago", "such as 1h, 2d or 2026-11-15T17:00:00Z")
-    return shown.later(-duration(text, "--since"))
 
 
 def _often(one: Mapping[str, Any]) -> bool:

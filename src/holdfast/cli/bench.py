@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -60,6 +61,26 @@ def road(as_json: AsJson = False) -> None:
 
     Console(stderr=True).print("measuring `holdfast dev` on the disk of this folder; about two minutes")
     _show(benchmark.run(), as_json=as_json)
+
+
+@app.command()
+def schedule(
+    traces: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the cluster trace lies.")] = Path(
+        "../shared/traces"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """The scheduler of a region: many slots, many requests, spread, a million slots, many nodes."""
+    from holdfast.bench import schedule as benchmark
+    from holdfast.bench.openb import NotThere
+
+    Console(stderr=True).print("measuring the scheduler on the disk of this folder: 5,000 nodes; about three minutes")
+    try:
+        report = benchmark.run(traces)
+    except NotThere as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    _show(report, as_json=as_json)
 
 
 @app.command()

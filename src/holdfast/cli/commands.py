@@ -62,6 +62,11 @@ def known_tenants(ctx: typer.Context, incomplete: str) -> list[str]:
     return [name for name in _names(ctx, "quotas") if name.startswith(incomplete)]
 
 
+def known_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Workloads, as far as a server gives them in a second."""
+    return [name for name in _names(ctx, "workloads") if name.startswith(incomplete)]
+
+
 def _names(ctx: typer.Context, plural: str) -> list[str]:
     from holdfast.api.documents.kinds import KINDS
     from holdfast.cli.connect import connect

@@ -27,13 +27,31 @@ NoApply = Annotated[bool, typer.Option("--no-apply", help="Do not apply the exam
 File = Annotated[
     str, typer.Option("--filename", "-f", metavar="FILE", help="Apply this instead, each time.", show_default=False)
 ]
+Nodes = Annotated[
+    int | None,
+    typer.Option(
+        "--declared-nodes",
+        metavar="COUNT",
+        min=0,
+        max=1_000,
+        help="How many nodes each region has that run nothing; as many as at the last start, at first none.",
+        show_default=False,
+    ),
+]
 
 
-def dev(data: Data = "", port: Port = 7400, fresh: Fresh = False, no_apply: NoApply = False, file: File = "") -> None:
+def dev(
+    data: Data = "",
+    port: Port = 7400,
+    fresh: Fresh = False,
+    no_apply: NoApply = False,
+    file: File = "",
+    declared_nodes: Nodes = None,
+) -> None:
     """Run a platform and three regions on this machine, until Ctrl-C.
 
     One process for each; one that ends comes back. The next start goes on where the last one was. The context `dev` of
-    the configuration leads there.
+    the configuration leads there. Declared nodes take replicas, which then stay bound: there are no agents yet.
     """
     from holdfast.wiring.dev import run
     from holdfast.wiring.dev_folder import Wish
@@ -45,6 +63,7 @@ def dev(data: Data = "", port: Port = 7400, fresh: Fresh = False, no_apply: NoAp
         fresh=fresh,
         apply=not no_apply,
         file=Path(file) if file else None,
+        declared_nodes=declared_nodes,
     )
     raise typer.Exit(run(wish, keep_context, os.environ))
 

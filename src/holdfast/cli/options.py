@@ -75,6 +75,17 @@ def duration(text: str, option: str) -> int:
         raise misused(f"{option}: {error}") from None
 
 
+def moment_of(text: str, option: str) -> str:
+    """A time of the API from a time, or from how long ago it was."""
+    from holdfast.cli import shown
+
+    if not text or shown.moment(text) is not None:
+        return text
+    if not text[0].isdigit() or "-" in text:
+        raise misused(f"{option} {text}: neither a time nor how long ago", "such as 1h, 2d or 2026-11-15T17:00:00Z")
+    return shown.later(-duration(text, option))
+
+
 def note(text: str) -> None:
     """Say something that is not data, after what was printed before it."""
     sys.stdout.flush()

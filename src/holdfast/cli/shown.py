@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datetime import datetime
 
+#: So much of why something waits is shown in a table.
+WHY_SHOWN = 100
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
@@ -93,7 +95,18 @@ def hinted(value: Any, hint: str) -> str:
         return "yes" if value else ""
     if hint == "count":
         return str(len(value or ()))
+    if hint == "why":
+        return why(value or ())
     return cell(value)
+
+
+def why(conditions: Sequence[Mapping[str, Any]]) -> str:
+    """Why replicas have no node, in one line; empty when all have."""
+    placed: Mapping[str, Any] = next((one for one in conditions if one.get("type") == "Placed"), {})
+    if placed.get("status") in (None, "true"):
+        return ""
+    text = ": ".join(str(placed[key]) for key in ("reason", "message") if placed.get(key))
+    return text if len(text) <= WHY_SHOWN else f"{text[: WHY_SHOWN - 3]}..."
 
 
 def moment(text: str) -> datetime | None:

@@ -8,5 +8,6 @@
   - `chunks`    snapshots as files
   - `folder`    the lock, the reserve for a full disk, and where a folder may lie
   - `worker`    a thread that does one thing after another for an event loop
+- `decisions` decisions, kept beside a store: `decisions_sql` writes them, `decisions_find` looks for them
 - `shape`     what all stores share
 """

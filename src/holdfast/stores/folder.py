@@ -3,6 +3,7 @@
     lock        held by the one process that has the store open; its process id, for people
     log.db      the log, and log.db-wal beside it (`database`)
     snapshots/  (`chunks`)
+    decisions.db  what a region's schedulers decided: derived, and made again where it is missing (`decisions`)
     ballast     room that is taken in advance, so that trimming can run when the disk is full (RULES 20)
 
 The lock is on a file of its own: closing any descriptor of a database file drops SQLite's locks on it (RULES 21).

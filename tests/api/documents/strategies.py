@@ -85,4 +85,5 @@ def _sent(form: WrittenObject) -> st.SearchStrategy[Any]:
     """Metadata as a sender may say it."""
     fields = {name: values_of(form.meta.fields[name].form) for name in SENT}
     fields["tenant"] = TEXT.filter(bool) if form.tenanted else st.just("")
+    fields |= {mark: st.just(()) for mark in form.unmarked}
     return st.builds(form.meta.struct, **fields)

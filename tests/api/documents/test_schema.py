@@ -19,7 +19,7 @@ from holdfast.api.documents import openapi, schema
 from holdfast.api.documents.commands import read_command, rules
 from holdfast.api.documents.faults import Faulty
 from holdfast.api.documents.forms import fields_of, form_of, written_form_of
-from holdfast.api.documents.kinds import KINDS
+from holdfast.api.documents.kinds import BY_NAME, KINDS
 from holdfast.api.documents.objects import WRITTEN, read_object, show_object
 from holdfast.api.documents.openapi_parts import PROBLEMS
 from holdfast.core.model.meta import Meta
@@ -44,7 +44,10 @@ def test_every_command_of_people_has_a_valid_schema(ledger: str, tag: str) -> No
 
 def named(kind: str, value: Any) -> Any:
     name = "person/root" if kind == "Principal" else "web"
-    return replace(value, meta=replace(value.meta, name=name, tenant="acme" if kind == "Workload" else ""))
+    meta = replace(value.meta, name=name, tenant="acme" if kind == "Workload" else "")
+    if not BY_NAME[kind].marked:
+        meta = replace(meta, labels=(), annotations=())
+    return replace(value, meta=meta)
 
 
 @pytest.mark.parametrize("kind", WRITTEN)

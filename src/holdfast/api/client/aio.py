@@ -173,6 +173,14 @@ class Holdfast:
         """What waits to be ended or put right, the most urgent first."""
         return await self.run(commands.repairs(self._caller, tenant=tenant, limit=limit))
 
+    async def queue(self, *, workload: str = "", tenant: str = "", limit: int = 0) -> Document:
+        """What waits to be placed in a region, first what is looked at first."""
+        return await self.run(commands.queue(self._caller, workload=workload, tenant=tenant, limit=limit))
+
+    async def decisions(self, *, limit: int = 50, **asked: str) -> Document:
+        """What a region's schedulers decided, newest first; by workload, slot, node, since, until or outcome."""
+        return await self.run(commands.decisions(self._caller, limit=limit, **asked))
+
     async def schema(self, kind: str) -> Document:
         """The JSON Schema of a kind."""
         return await self.run(commands.schema(self._caller, kind))

@@ -102,6 +102,31 @@ def repairs(caller: Caller, *, tenant: str = "", limit: int = 0) -> Call[Documen
     return document_in((yield from caller.read("GET", "/v1/repairs", query)))
 
 
+def queue(caller: Caller, *, workload: str = "", tenant: str = "", limit: int = 0) -> Call[Document]:
+    """What waits to be placed in a region, first what is looked at first; `metadata.total` is how much there is."""
+    asked = (("workload", workload), ("tenant", tenant), ("limit", str(limit) if limit else ""))
+    query = tuple((name, value) for name, value in asked if value)
+    return document_in((yield from caller.read("GET", "/v1/queue", query)))
+
+
+def decisions(caller: Caller, *, limit: int = 50, **asked: str) -> Call[Document]:
+    """What a region's schedulers decided, newest first: the newest `limit`, in as many pages as the server makes.
+
+    What may be asked for: `workload`, `slot`, `node`, `tenant`, `since`, `until`, `outcome`. A page may be empty and
+    yet not be the last. `metadata.continue` of the whole says that there is more.
+    """
+    found: list[Document] = []
+    going_on = ""
+    while True:
+        said = (*asked.items(), ("limit", str(limit - len(found))), ("continue", going_on))
+        query = tuple((name, value) for name, value in said if value)
+        page = document_in((yield from caller.read("GET", "/v1/decisions", query)))
+        found += page["items"]
+        going_on = page["metadata"].get("continue", "")
+        if not going_on or len(found) >= limit:
+            return {**page, "items": found}
+
+
 def schema(caller: Caller, kind: str) -> Call[Document]:
     """The JSON Schema of a kind, by the name that documents write: `Workload`."""
     if not kind.isalnum():

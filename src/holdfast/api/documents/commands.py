@@ -29,9 +29,9 @@ def rules(ledger: str) -> dict[str, Rule[Any]]:
 @cache
 def by_name(ledger: str) -> dict[str, Rule[Any]]:
     """By tag: those of them that are sent by name. The others store and end objects, and are sent as documents."""
-    from holdfast.core.platform.commands import Delete, DeleteWorkload, Put, PutWorkload
+    from holdfast.core.platform.commands import Delete, DeleteWorkload, PublishPolicy, Put, PutWorkload
 
-    as_documents = (Put, PutWorkload, Delete, DeleteWorkload)
+    as_documents = (Put, PutWorkload, Delete, DeleteWorkload, PublishPolicy)
     return {tag: rule for tag, rule in rules(ledger).items() if rule.command not in as_documents}
 
 

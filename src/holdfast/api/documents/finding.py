@@ -115,9 +115,11 @@ def _grant(state: Any, name: str) -> Found | None:
 
 
 def _policy(state: Any, name: str) -> Found | None:
-    if parse_revision(name) == BUILT_IN_POLICY.revision:
+    """By its revision; by its name the newest."""
+    if name == BUILT_IN_POLICY.name or parse_revision(name) == BUILT_IN_POLICY.revision:
         return BUILT_IN_POLICY.revision, BUILT_IN_POLICY
-    return _by_uid(state, "policies", name)
+    called = [(revision, one) for revision, one in state.policies.items() if one.name == name]
+    return called[-1] if called else _by_uid(state, "policies", name)
 
 
 def _override(state: Any, name: str) -> Found | None:

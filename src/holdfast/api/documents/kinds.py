@@ -18,7 +18,8 @@ class Column(NamedTuple):
     """A column of a table. The path is dotted, into the document.
 
     The hint says how to write the value: `text`, `age` (how long ago), `until` (how long from now), `list` (joined),
-    `map` (`a=b`), `amounts` (`cpu=2 memory=4Gi`), `flag` (yes or nothing), `count` (how many are in the list).
+    `map` (`a=b`), `amounts` (`cpu=2 memory=4Gi`), `flag` (yes or nothing), `count` (how many are in the list), `why`
+    (of conditions: why replicas have no node).
     """
 
     title: str
@@ -40,8 +41,10 @@ class Kind(NamedTuple):
     #: On which ledgers PUT and DELETE are answered.
     written_on: frozenset[str] = frozenset()
     also: tuple[str, ...] = ()
-    #: Whether DELETE is answered where PUT is. A node is removed by a command.
+    #: Whether DELETE is answered where PUT is. A node is removed by a command, and a policy is taken back by one.
     deletable: bool = True
+    #: Whether people may mark its objects with labels and annotations. A revision of a policy keeps none.
+    marked: bool = True
 
 
 _NAME = Column("NAME", "metadata.name")
@@ -89,7 +92,8 @@ _TABLE = (
     Kind("Workload", "workloads", ("wl",), PLATFORM, "workload", _tenanted(
         ("REPLICAS", "spec.replicas"), ("BOUND", "status.bound"), ("READY", "status.ready"),
         ("SERVING", "status.serving"), ("UPDATED", "status.conditions[Updated].status"),
-        ("CLASS", "spec.priorityClass"), ("DELETED", "metadata.deletion.at", "age")),
+        ("CLASS", "spec.priorityClass"), ("DELETED", "metadata.deletion.at", "age"),
+        ("WHY", "status.conditions", "why")),
         tenanted=True, writable=True, written_on=PLATFORM),
     Kind("Assignment", "assignments", ("as",), BOTH, "assignment", _tenanted(
         ("REGION", "spec.region"), ("PURPOSE", "spec.purpose"), ("STAGE", "spec.stage"),
@@ -98,8 +102,9 @@ _TABLE = (
         ("VERSION", "spec.version"), ("TARGET", "spec.target", "amounts"), ("CHARGED", "status.charged", "amounts"),
         ("ENDS", "spec.ends", "until"))),
     Kind("SchedulerPolicy", "policies", ("pol",), BOTH, "policy", _columns(
-        ("STAGE", "status.stage"), ("PACKING", "spec.packing"), ("AUTHOR", "status.author"),
-        ("AGE", "status.at", "age"), ("VALID", "status.valid", "count")), also=("validity",)),
+        ("REVISION", "metadata.revision"), ("STAGE", "status.stage"), ("STRATEGY", "spec.strategy"),
+        ("AUTHOR", "status.author"), ("AGE", "status.at", "age"), ("VALID", "status.valid", "count")),
+        writable=True, written_on=PLATFORM, also=("validity",), deletable=False, marked=False),
     Kind("Override", "overrides", ("ov",), BOTH, "override", _columns(
         ("ACTION", "spec.action"), ("REGION", "spec.region"), ("TARGET", "spec.target"), ("OWNER", "status.owner"),
         ("ENDS", "spec.ends", "until"), ("REASON", "spec.reason")), also=("platform-override",)),
@@ -141,6 +146,7 @@ _APPLIED = (
     "Region",
     "NodePool",
     "RecoveryBudget",
+    "SchedulerPolicy",
     "Principal",
     "Token",
     "Workload",

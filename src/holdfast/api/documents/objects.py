@@ -9,18 +9,18 @@ from msgspec import Struct
 
 from holdfast.api.documents.faults import Faults, Faulty
 from holdfast.api.documents.forms import form_of, refuse_depth, show, written_form_of
-from holdfast.api.documents.shown import Node
+from holdfast.api.documents.shown import Node, SchedulerPolicy
 from holdfast.api.documents.wholes import AnyObject
 from holdfast.core.model.allotment import RecoveryBudget
 from holdfast.core.model.tenancy import Principal, PriorityClass, Quota, Tenant, Token
 from holdfast.core.model.topology import NodePool, Region
 from holdfast.core.model.workload import Workload
 
+_STRUCTS: tuple[type[Struct], ...] = (
+    Tenant, Quota, PriorityClass, Principal, Token, Region, NodePool, RecoveryBudget, SchedulerPolicy, Workload, Node,
+)  # fmt: skip
 #: By kind: the struct of what people write.
-WRITTEN: dict[str, type[Struct]] = {
-    struct.__name__: struct
-    for struct in (Tenant, Quota, PriorityClass, Principal, Token, Region, NodePool, RecoveryBudget, Workload, Node)
-}
+WRITTEN: dict[str, type[Struct]] = {struct.__name__: struct for struct in _STRUCTS}
 
 
 @cache

@@ -12,15 +12,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.api.documents.compounds import Fields
-from holdfast.api.documents.faults import Fault
+from holdfast.api.documents.faults import Fault, step
 from holdfast.api.documents.forms import camel, fields_of
-from holdfast.api.documents.shown import Node, NodeSpec
+from holdfast.api.documents.shown import Node, NodeSpec, SchedulerPolicy
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import RecoveryBudget, RecoveryBudgetSpec
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING
+from holdfast.core.model.shapes import Revision
 from holdfast.core.model.tenancy import (
     Principal,
     PrincipalSpec,
@@ -36,7 +37,9 @@ from holdfast.core.model.topology import Node as NodeRow
 from holdfast.core.model.topology import NodePool, Region, RegionSpec
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform import admission, checks
+from holdfast.core.platform.commands import PublishPolicy
 from holdfast.core.platform.names import refuse_marks, refuse_name
+from holdfast.core.platform.policies import refuse_policy_name, refuse_weights
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.region.commands import AdministerNode
 from holdfast.core.region.nodes import administer_node
@@ -55,10 +58,9 @@ def check(obj: Any) -> list[Fault]:
     kind, meta = type(obj).__name__, obj.meta
     if isinstance(obj, Node):
         return [_fault(refused, obj) for refused in _answers((_administered(obj),))]
-    found = [
-        Fault("/metadata/name", refused.message, f"a name looks like {refused.facts['form']}")
-        for refused in _answers((refuse_name(kind, meta.name),))
-    ]
+    if isinstance(obj, SchedulerPolicy):
+        return _policy_faults(obj)
+    found = [_named(refused) for refused in _answers((refuse_name(kind, meta.name),))]
     for part in ("labels", "annotations"):
         alone = Meta(name=meta.name, **{part: getattr(meta, part)})
         found.extend(Fault(f"/metadata/{part}", refused.message) for refused in _answers((refuse_marks(alone),)))
@@ -71,6 +73,16 @@ def check(obj: Any) -> list[Fault]:
 def administer(node: Node, uid: int) -> AdministerNode:
     """The command that says of the node with this uid what the document says."""
     return AdministerNode(uid, **{name: getattr(node.spec, name) for name in NodeSpec.__struct_fields__})
+
+
+def publication(policy: SchedulerPolicy, expect: Revision) -> PublishPolicy:
+    """The command that publishes what the document says."""
+    return PublishPolicy(policy.meta.name, policy.spec, expect)
+
+
+def _policy_faults(policy: SchedulerPolicy) -> list[Fault]:
+    found = [_named(refused) for refused in _answers((refuse_policy_name(policy.meta.name),))]
+    return [*found, *(_fault(refused, policy) for refused in _answers((refuse_weights(policy.spec),)))]
 
 
 def _answers(answers: Iterable[Any]) -> Iterator[Refused]:
@@ -142,14 +154,27 @@ def _regions(world: PlatformState, names: Iterable[str], jurisdiction: str) -> N
         world.regions.put(name, Region(meta=Meta(name=name), spec=RegionSpec(jurisdiction=jurisdiction)))
 
 
+def _named(refused: Refused) -> Fault:
+    """A refusal of a name as a fault."""
+    form = refused.facts.get("form")
+    return Fault("/metadata/name", refused.message, f"a name looks like {form}" if form else "")
+
+
 def _fault(refused: Refused, obj: Any) -> Fault:
-    """A refusal as a fault, with a pointer to the first field that its facts or its words name."""
-    named = [refused.facts["field"]] if "field" in refused.facts else []
+    """A refusal as a fault, with a pointer to the first field that its facts or its words name.
+
+    A field is named `scores.packing` where it is a member of a map.
+    """
+    field, _, member = str(refused.facts.get("field", "")).partition(".")
+    named = [field] if field else []
     words = [word.strip(",;:.").partition(".")[0] for word in refused.message.split()]
     facts = [camel(fact) for fact in refused.facts]
     of: Any = type(obj)
     places = _places(fields_of(of).fields["spec"].form, "/spec")
-    return Fault(next((places[word] for word in (*named, *words, *facts) if word in places), "/spec"), refused.message)
+    place = next((places[word] for word in (*named, *words, *facts) if word in places), "/spec")
+    if not member:
+        return Fault(place, refused.message)
+    return Fault(step(place, member), refused.message.removeprefix(f"{field}.{member}: "))
 
 
 def _places(form: Any, at: str) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""The OpenAPI 3.1 description of a ledger's server, made from the tables of kinds and commands and kept."""
+"""The OpenAPI 3.1 description of a ledger's server, made from the tables of kinds and commands and kept.
+
+Size: one function for each part of the API, all of it in one place.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 from holdfast import __version__
 from holdfast.api.documents.commands import by_name, tags
+from holdfast.api.documents.decided import Decision
 from holdfast.api.documents.forms import fields_of
 from holdfast.api.documents.kinds import KINDS, Kind
 from holdfast.api.documents.openapi_parts import (
@@ -17,6 +21,7 @@ from holdfast.api.documents.openapi_parts import (
     MSGPACK,
     PARAMETERS,
     PROBLEM,
+    SCHEDULING_PARAMETERS,
     answer,
     body,
     header_parts,
@@ -28,9 +33,18 @@ from holdfast.api.documents.openapi_parts import (
     problem_parts,
     problems,
 )
-from holdfast.api.documents.openapi_schemas import ON_PLATFORM, SCHEMAS, question, ref, repair_list
+from holdfast.api.documents.openapi_schemas import (
+    ON_PLATFORM,
+    SCHEMAS,
+    decision_page,
+    question,
+    queue_list,
+    ref,
+    repair_list,
+)
 from holdfast.api.documents.schema import DIALECT, Schema, Schemas, form_of_kind, name_pattern
 from holdfast.core.model.repair import Repair
+from holdfast.core.scheduling.queued import Queued
 
 _ANYTHING: Schema = {"type": "object"}
 _OPEN: list[Schema] = [{}]
@@ -49,6 +63,8 @@ def description(ledger: str) -> Schema:
     paths |= {**_batch(ledger, schemas), **_commands(ledger, schemas)}
     if ledger == "platform":
         paths |= {**_in_regions(), **_shipments(), **_quota()}
+    else:
+        paths |= {**_scheduling(schemas), **_log()}
     fixed = SCHEMAS | ON_PLATFORM if ledger == "platform" else SCHEMAS
     assert not schemas.named.keys() & fixed.keys(), "two schemas have one name"
     return {
@@ -239,7 +255,24 @@ def _quota() -> Schema:
     }
 
 
+def _scheduling(schemas: Schemas) -> Schema:
+    """What waits in a region, and what its schedulers decided."""
+    waiting = queue_list(schemas.of(fields_of(Queued)))
+    decided = decision_page(schemas.of(fields_of(Decision)))
+    own, asked = SCHEDULING_PARAMETERS, (*_READ, "tenant", "limit")
+    first = "What waits, and why: first what is looked at first."
+    queue = _get("queue", first, waiting, *asked, more=[own["workload"]])
+    newest = "What schedulers decided, newest first."
+    decisions = _get("decisions", newest, decided, *asked, "notBefore", more=list(own.values()))
+    return {"/v1/queue": {"get": queue}, "/v1/decisions": {"get": decisions}}
+
+
 def _shipments() -> Schema:
     stream = {"200": answer("The platform's log, filtered for the region.", {FRAMES: {}})}
     operation = _operation("shipments", "The link's stream.", [*LINK_PARAMETERS, *parameters()], stream)
     return {"/v1/shipments": {"get": operation}}
+
+
+def _log() -> Schema:
+    stream = {"200": answer("The region's log, from a snapshot or from a place on.", {FRAMES: {}})}
+    return {"/v1/log": {"get": _operation("log", "A scheduler's stream.", parameters("since"), stream)}}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.api.documents.decided import NODE_PATTERN, SLOT_PATTERN, WORKLOAD_PATTERN
 from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.openapi_schemas import COUNT, INSTANT, REVISION, TEXT, like, ref
 from holdfast.api.documents.scalars import KEY_PATTERN, REVISION_PATTERN, TOKEN_PATTERN
 from holdfast.api.documents.schema import Schema, name_pattern
+from holdfast.core.model.decided import Outcome
 
 JSON, PROBLEM, LINES = "application/json", "application/problem+json", "application/x-ndjson"
 MSGPACK, FRAMES = "application/msgpack", "application/vnd.holdfast.frames"
@@ -133,6 +135,16 @@ PARAMETERS: dict[str, Schema] = {
     "outcome": _query("outcome", "`accepted`, or the code of a refusal.", TEXT),
     "notBefore": _query("since", "Nothing older than this.", INSTANT),
     "before": _query("continue", "Where the page before ended.", like("^[0-9]{1,15}[.][0-9]{1,15}$")),
+}
+
+#: Of what waits in a region and was decided there alone, so that they stand with their operations.
+SCHEDULING_PARAMETERS: dict[str, Schema] = {
+    "workload": _query("workload", "Of this workload: `[TENANT/]NAME`, or its uid.", like(WORKLOAD_PATTERN)),
+    "slot": _query("slot", "Of this slot: `[TENANT/]WORKLOAD/REGION/ORDINAL`.", like(SLOT_PATTERN)),
+    "node": _query("node", "What went to this node, by name or uid.", like(NODE_PATTERN)),
+    "notAfter": _query("until", "Nothing newer than this.", INSTANT),
+    "decided": _query("outcome", "What became of it.", {"type": "string", "enum": list(Outcome)}),
+    "older": _query("continue", "Where the page before ended.", REVISION),
 }
 
 #: Of the link alone, so that they stand with their operation.

@@ -195,3 +195,15 @@ def repair_list(item: Schema) -> Schema:
     return _with(
         {"kind": {"const": "RepairList"}, "items": _many(item), "metadata": _with({"total": COUNT, "at": INSTANT})}
     )
+
+
+def queue_list(item: Schema) -> Schema:
+    """What waits, as far as the sender may see it; `waiting` is how much waits in all."""
+    metadata = _with({"total": COUNT, "waiting": COUNT, "at": INSTANT})
+    return _with({"kind": {"const": "QueueList"}, "items": _many(item), "metadata": metadata})
+
+
+def decision_page(item: Schema) -> Schema:
+    """Decisions: all of them `since` a time, up to a batch of the log."""
+    metadata = _with({"upTo": COUNT, "since": INSTANT, "continue": REVISION}, "since", "continue")
+    return _with({"kind": {"const": "DecisionList"}, "items": _many(item), "metadata": metadata})

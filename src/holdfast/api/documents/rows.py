@@ -1,8 +1,9 @@
 """Which rows of a ledger's state are the objects of a kind, and by which names people find them.
 
 Most names are the objects' own. Rows without one are named by what they are: an assignment `workload/region/purpose`,
-a replica `workload/region/ordinal`, a grant `region/account`, a session its principal, the others their uid. Objects
-of a tenant are found under it: `tenant/name`.
+a replica `workload/region/ordinal`, a grant `region/account`, a session its principal, the others their uid. Revisions
+of a policy share its name, and are called by their revisions too. Objects of a tenant are found under it:
+`tenant/name`.
 """
 
 from __future__ import annotations
@@ -93,6 +94,11 @@ def name_of(kind: Kind, state: LedgerState, key: Any, row: Any) -> str:
     return str(row.meta.name) if name is None else name(state, key, row)
 
 
+def is_called(kind: Kind, state: LedgerState, key: Any, row: Any, name: str) -> bool:
+    """Whether people call the object so."""
+    return name == name_of(kind, state, key, row) or (kind.name == "SchedulerPolicy" and name == show(row.revision))
+
+
 def assignment_name(assignment: Assignment) -> str:
     """`workload/region/purpose`."""
     return f"{assignment.workload_name}/{assignment.region}/{assignment.purpose.value}"
@@ -114,7 +120,7 @@ def _grant_name(state: Any, key: Any, row: Any) -> str:
 _NAMES: dict[str, Callable[[Any, Any, Any], str]] = {
     "Assignment": lambda _state, _key, row: assignment_name(row),
     "Grant": _grant_name,
-    "SchedulerPolicy": lambda _state, _key, row: show(row.revision),
+    "SchedulerPolicy": lambda _state, _key, row: str(row.name),
     "Override": lambda _state, key, row: key if isinstance(key, str) else show(row.uid),
     "Breach": lambda _state, _key, row: f"{row.invariant}/{row.key}",
     "Session": lambda _state, _key, row: str(row.principal),

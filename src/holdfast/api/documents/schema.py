@@ -20,7 +20,7 @@ from holdfast.api.documents.forms import fields_of, form_of, written_form_of
 from holdfast.api.documents.kinds import API_VERSION, BY_NAME
 from holdfast.api.documents.objects import WRITTEN
 from holdfast.api.documents.scalars import INT_MAX, Form
-from holdfast.api.documents.wholes import SENT, AnyObject, WholeObject, WrittenObject
+from holdfast.api.documents.wholes import MARKS, SENT, AnyObject, WholeObject, WrittenObject
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 #: After the name of a kind: the schema of what is shown.
@@ -112,6 +112,8 @@ class Schemas:
             properties["tenant"] = {"type": "string", "pattern": name_pattern("Tenant")}
         else:
             properties["tenant"] = {"const": "", "description": "It belongs to no tenant."}
+        for mark in MARKS if not BY_NAME[form.kind].marked else ():
+            properties[mark] = {"const": {}, "description": "It has none."}
         return closed(properties, ["name", "tenant"] if tenanted else ["name"], described(form.meta.struct))
 
 

@@ -97,18 +97,22 @@ class Valid(Document, frozen=True):
 class PolicyStatus(Document, frozen=True):
     """Who published a policy, when, how far it has come and where it is valid."""
 
-    stage: PolicyStage
-    author: str
+    stage: PolicyStage = PolicyStage.DRAFT
+    author: str = ""
     at: Instant = 0
     valid: tuple[Valid, ...] = ()
 
 
 class SchedulerPolicy(Document, frozen=True, tag="SchedulerPolicy"):
-    """One immutable revision of a policy, named by its revision; 0.0 is built in."""
+    """One immutable revision of the policy that it is named after; 0.0 is built in.
+
+    It is found by its revision, and the newest of a policy also by its name. Each document that differs from the newest
+    of its name is a new revision.
+    """
 
     meta: Meta
-    spec: PolicyDocument
-    status: PolicyStatus
+    spec: PolicyDocument = PolicyDocument()
+    status: PolicyStatus = PolicyStatus()
 
 
 class OverrideSpec(Document, frozen=True):

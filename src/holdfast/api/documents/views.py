@@ -78,7 +78,8 @@ def _policy(state: Any, name: str, key: Any, row: Any) -> s.SchedulerPolicy:
         held: list[Validity] = state.validities.values()
         valid = [s.Valid(region=one.region, tenant=one.scope) for one in held if one.revision == row.revision]
     status = s.PolicyStatus(stage=row.stage, author=row.author, at=row.at, valid=tuple(valid))
-    return s.SchedulerPolicy(meta=Meta(name=name, revision=row.revision), spec=row.document, status=status)
+    meta = Meta(name=name, uid=row.revision, revision=row.revision)
+    return s.SchedulerPolicy(meta=meta, spec=row.document, status=status)
 
 
 def _override(state: Any, name: str, key: Any, row: Any) -> s.Override:

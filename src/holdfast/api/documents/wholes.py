@@ -20,6 +20,7 @@ from holdfast.api.documents.scalars import BAD, Form
 PARTS = {"apiVersion": "", "kind": "", "metadata": "meta", "spec": "spec", "status": "status"}
 #: What a sender says of its object. The uid and the revision say which object was read before.
 SENT = ("name", "tenant", "labels", "annotations", "uid", "revision")
+MARKS = ("labels", "annotations")
 
 
 class WholeObject:
@@ -69,6 +70,12 @@ class WrittenObject(WholeObject):
         kind = find(self.kind)
         return kind is not None and kind.tenanted
 
+    @property
+    def unmarked(self) -> tuple[str, ...]:
+        """The marks that its objects do not have."""
+        kind = find(self.kind)
+        return MARKS if kind is not None and not kind.marked else ()
+
     def _parts(self, tree: dict[str, Any], at: str, faults: Faults) -> dict[str, Any]:
         return {
             "meta": self._meta(tree.get("metadata", {}), step(at, "metadata"), faults),
@@ -85,6 +92,9 @@ class WrittenObject(WholeObject):
             faults.add(step(at, "tenant"), f"a {self.kind} belongs to a tenant: tenant is missing")
         elif not self.tenanted and tree.get("tenant"):
             faults.add(step(at, "tenant"), f"a {self.kind} belongs to no tenant", "leave it out")
+        for mark in self.unmarked:
+            if tree.get(mark):
+                faults.add(step(at, mark), f"a {self.kind} has no {mark}", "leave them out")
         return meta
 
 

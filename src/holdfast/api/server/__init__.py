@@ -8,9 +8,10 @@
 - `reading`    one object, or many in `pages`; `selectors` of labels
 - `watching`   streams of changes; `filters` who is told what of them; `lines` are what they send
 - `writing`    objects, commands by name; `batches` of many; `commands` which command it is
-- `machines`   envelopes, renewals, shipments
+- `machines`   envelopes, renewals, shipments, the log
 - `forwarding` to the leader, to a region
 - `status`     what a server says of itself and of who asks; `audit` what people did; `repairs` what hangs, and why
+- `queue`      what waits in a region, in which order and why; `decisions` what its schedulers decided
 """
 
 from holdfast.api.server.api import Api

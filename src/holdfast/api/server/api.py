@@ -13,7 +13,20 @@ from holdfast.api.documents.faults import did_you_mean
 from holdfast.api.documents.kinds import KINDS, Kind
 from holdfast.api.problems import Problem, of_error, of_refusal, problem
 from holdfast.api.problems import reply as problem_reply
-from holdfast.api.server import audit, batches, machines, published, quota, reading, repairs, status, watching, writing
+from holdfast.api.server import (
+    audit,
+    batches,
+    decisions,
+    machines,
+    published,
+    queue,
+    quota,
+    reading,
+    repairs,
+    status,
+    watching,
+    writing,
+)
 from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk, Hearing
 from holdfast.api.server.forwarding import LEDGER, to_leader, to_region
@@ -22,6 +35,7 @@ from holdfast.api.server.limits import Limits
 from holdfast.api.server.lines import Lines
 from holdfast.api.server.pages import Pages
 from holdfast.core.ledger.answers import Code, Refused
+from holdfast.host.decisions import Decisions
 from holdfast.host.errors import ListAgain, Unavailable
 from holdfast.host.ledger import Ledger, Role
 from holdfast.host.transport import Flow, Reply, Request, Transport
@@ -72,6 +86,11 @@ _ON_PLATFORM: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "shipments"): {"GET": Route(machines.shipped, asks=None)},
     ("v1", "in"): {verb: Route(to_region, least=2, most=_ANY, asks=None) for verb in ("GET", "PUT", "POST", "DELETE")},
 }
+_IN_REGION: dict[tuple[str, ...], dict[str, Route]] = {
+    ("v1", "decisions"): {"GET": Route(decisions.decisions, asks=decisions.ASKS)},
+    ("v1", "log"): {"GET": Route(machines.log, asks=("since",))},
+    ("v1", "queue"): {"GET": Route(queue.queue, asks=queue.ASKS)},
+}
 
 
 class Api:
@@ -84,12 +103,13 @@ class Api:
         *,
         limits: Limits | None = None,
         link: Hearing | None = None,
+        kept: Decisions | None = None,
     ) -> None:
-        self.desk = Desk(ledger, transport, limits or Limits(), link)
+        self.desk = Desk(ledger, transport, limits or Limits(), link, kept)
         self._pages = Pages(ledger.clock, secrets.token_hex(4))
         self._lines = Lines()
         #: By the first segments of the path, then by verb. Kinds of the other ledger are there to say where they are.
-        self.routes = _FIXED | _ON_PLATFORM if ledger.book.name == "platform" else dict(_FIXED)
+        self.routes = _FIXED | (_ON_PLATFORM if ledger.book.name == "platform" else _IN_REGION)
         for kind in KINDS.values():
             self.routes["v1", kind.plural] = self._of_kind(kind, ledger.book.name)
 

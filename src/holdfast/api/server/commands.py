@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from holdfast.api.documents.commands import by_name, read_command, tag_of
 from holdfast.api.documents.faults import Fault, Faulty
 from holdfast.api.documents.kinds import Kind, find
-from holdfast.api.documents.offline import administer
+from holdfast.api.documents.offline import administer, publication
 from holdfast.api.documents.rows import ledger_of
+from holdfast.api.documents.shown import SchedulerPolicy
 from holdfast.api.problems import of_refusal, problem
 from holdfast.api.server.call import Trouble
 from holdfast.core.ledger.answers import not_found
@@ -28,6 +29,8 @@ def storage(state: Any, kind: Kind, sent: Any, expect: Revision) -> Any:
         raise Trouble(problem("no-such-route", f"{kind.plural} are not written on the {ledger_of(state)}'s ledger"))
     if isinstance(sent, Workload):
         return platform.PutWorkload(sent, expect)
+    if isinstance(sent, SchedulerPolicy):
+        return publication(sent, expect)
     if isinstance(sent, Token) and not sent.spec.hash:
         # The hash is never shown, so a document that was read comes back without it.
         stored = state.tokens.get(sent.meta.name)

@@ -14,6 +14,7 @@ from holdfast.api.server.identity import Callers
 from holdfast.api.server.limits import Limits, Paces, Places
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Region
+from holdfast.host.decisions import Decisions
 from holdfast.host.errors import show_token
 from holdfast.host.journal import Journal
 from holdfast.host.ledger import Ledger
@@ -38,12 +39,21 @@ class Hearing(Protocol):
 class Desk:
     """One server's API, as its endpoints see it."""
 
-    def __init__(self, ledger: Ledger[Any], transport: Transport, limits: Limits, link: Hearing | None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger[Any],
+        transport: Transport,
+        limits: Limits,
+        link: Hearing | None,
+        decisions: Decisions | None = None,
+    ) -> None:
         self.ledger = ledger
         self.transport = transport
         self.denials = ledger.denials
         self.limits = limits
         self.link = link
+        #: Where a region's server keeps decisions; None: it keeps none.
+        self.decisions = decisions
         self.clock = ledger.clock
         self.meters = ledger.meters
         self.journal = Journal("api", server=ledger.identity.server)

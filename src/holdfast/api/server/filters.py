@@ -14,7 +14,7 @@ from typing import Any
 from holdfast.api.documents.finding import row
 from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.owners import tenant_of
-from holdfast.api.documents.rows import Found, name_of, replica_name, rows
+from holdfast.api.documents.rows import Found, is_called, name_of, replica_name, rows
 from holdfast.api.server.call import Call
 from holdfast.api.server.reading import is_shown
 from holdfast.api.server.rights import sees, sees_everything, sees_principal
@@ -92,7 +92,7 @@ class Filter:
         return (
             is_shown(self._call, kind, state, key, found)
             and (not self._tenant or tenant_of(kind, state, key, found) == self._tenant)
-            and (not self._name or name_of(kind, state, key, found) == self._name)
+            and (not self._name or is_called(kind, state, key, found, self._name))
         )
 
     def has(self, keys: tuple[Any, ...]) -> bool:

@@ -1,4 +1,5 @@
-"""What machines ask for: commands in their sessions, heartbeats, and the stream of shipments to a region."""
+"""What machines ask for: commands in their sessions, heartbeats, the stream of shipments to a region, and that of a
+region's log to schedulers apart from it."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from holdfast.core.ledger.revision import parse as parse_revision
 from holdfast.core.model.shapes import Revision
 from holdfast.host.errors import Unavailable
 from holdfast.host.link.shipping import serve_shipments
+from holdfast.host.mirror.serving import serve_log
 from holdfast.host.transport import Flow, Reply
 from holdfast.host.wire import AT, JSON, MSGPACK, Answered, Renewed, Said
 
@@ -118,3 +120,11 @@ async def shipped(desk: Desk, call: Call) -> Reply | Flow:
         refused = of_refusal(Refused(Code.NO_RIGHT, f"{call.caller.actor} is sent no shipments", {}))
         raise Trouble(desk.deny(call, refused))
     return await serve_shipments(desk.ledger, call.request, name, desk.limits.shipped_objects)
+
+
+async def log(desk: Desk, call: Call) -> Flow:
+    """A scheduler's stream: the region's log as it is, which holds what is everybody's."""
+    if call.caller.kind != "scheduler":
+        refused = of_refusal(Refused(Code.NO_RIGHT, f"{call.caller.actor} is not told the log", {}))
+        raise Trouble(desk.deny(call, refused))
+    return await serve_log(desk.ledger, call.since(), lambda: desk.no_longer(call) is None)

@@ -1,0 +1,78 @@
+"""What waits to be placed in a region: in which order a scheduler looks at it, and why it waits."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from holdfast.api.documents.decided import WORKLOAD_PATTERN
+from holdfast.api.documents.forms import show
+from holdfast.api.documents.scalars import format_instant as show_instant
+from holdfast.api.problems import problem
+from holdfast.api.server.call import Call, Trouble, answer
+from holdfast.api.server.decisions import of_tenant
+from holdfast.api.server.desk import Desk
+from holdfast.api.server.identity import Caller
+from holdfast.api.server.rights import refuse_reading, refuse_tenant, sees_everything
+from holdfast.core.scheduling.queued import Queued, in_order
+from holdfast.host.transport import Reply
+
+ASKS = ("workload", "tenant", "limit", "read")
+#: So many are told at once, unless fewer are asked for: the first ones.
+ITEMS_MAX = 1_000
+
+
+async def queue(desk: Desk, call: Call) -> Reply:
+    """What waits, first what is looked at first, as far as the caller may see it; a place counts everybody's."""
+    tenant, workload = _asked(call)
+    refused = refuse_reading(call.caller, desk.state.facts.ledger, "requests") or refuse_tenant(call.caller, tenant)
+    if refused is not None:
+        raise Trouble(desk.deny(call, refused, tenant))
+    limit = call.count("limit", ITEMS_MAX, ITEMS_MAX)
+    full = desk.lists.take(call.caller.actor)
+    if full is not None:
+        raise Trouble(full)
+    try:
+        view = await desk.view(call)
+        now = desk.now()
+        waiting = await _in_order(view.state.fork())
+    finally:
+        desk.lists.leave(call.caller.actor)
+    found = [
+        one
+        for one in waiting
+        if _is_shown(call.caller, one) and tenant in ("", one.tenant) and workload in ("", one.workload)
+    ]
+    metadata = {"total": len(found), "waiting": len(waiting), "at": show_instant(now)}
+    return answer({"kind": "QueueList", "items": [show(one) for one in found[:limit]], "metadata": metadata})
+
+
+def _asked(call: Call) -> tuple[str, str]:
+    """The tenant and the workload that were named."""
+    said = dict(reversed(call.request.query))
+    workload, tenant = said.get("workload"), said.get("tenant", "")
+    if workload is None:
+        return tenant, ""
+    if re.fullmatch(WORKLOAD_PATTERN, workload) is None:
+        raise Trouble(problem("unreadable", f"workload is [TENANT/]NAME, not {workload[:80]!r}"))
+    return of_tenant(tenant, workload)
+
+
+async def _in_order(fork: Any) -> list[Queued]:
+    """The whole queue of one moment, made bit by bit, so that nobody else waits for it."""
+    work = in_order(fork)
+    try:
+        while True:
+            next(work)
+            await asyncio.sleep(0)
+    except StopIteration as done:
+        found: list[Queued] = done.value
+        return found
+    finally:
+        for _ in fork.let_go():
+            await asyncio.sleep(0)
+
+
+def _is_shown(caller: Caller, one: Queued) -> bool:
+    return sees_everything(caller) or one.tenant == (caller.tenant() or None)
