@@ -45,7 +45,7 @@ def test_the_end_of_a_session_that_hangs_in_the_store_while_the_network_heals_is
 
 
 def test_an_agent_that_is_killed_and_returns_in_time_finds_its_processes_again() -> None:
-    report = planted(Fault(20 * SECOND, "crash", "eu-n1", 5 * SECOND), Fault(20 * SECOND, "crash", "us-n1", 5 * SECOND))
+    report = planted(*(Fault(20 * SECOND, "crash", f"eu-n{number}", 5 * SECOND) for number in (1, 2, 3, 4)))
     assert report.counts["moved.found-again"] >= 1
     assert "moved.fenced" not in report.counts
 

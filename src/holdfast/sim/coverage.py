@@ -45,7 +45,6 @@ EVERYWHERE = {
     "refused.policy": "proposals under a policy that is not active",
     "refused.paused": "commands that somebody had paused",
     "refused.wrong-phase": "moves from a phase that a slot had left",
-    "refused.over-grant": "proposals beyond what the platform granted",
     "grant.lowered": "slices that were called back while a region held more",
     "breach.platform.escrow": "quotas that were lowered below what was lent",
     "command.offer-back": "replicas that a region could not place and offered back",

@@ -24,6 +24,7 @@ encode = msgspec.msgpack.Encoder(order="deterministic").encode
 class Reply(Struct, frozen=True, array_like=True):
     """What became of a command: `landed` at a revision, `refused` with a code, or the code of why nobody can tell.
 
+    A refusal has the revision to wait for, if waiting helps, and as its answer the parts that were refused.
     `session` is the sender's present session, for one that has just opened it; `at` is ledger time.
     """
 
@@ -97,6 +98,7 @@ async def _submit(ledger: Ledger[Any], envelope: Envelope[Any]) -> Reply:
     except Unavailable as error:
         return Reply("unavailable", error.code)
     if isinstance(answer, Refused):
-        return Reply("refused", answer.code.value)
+        parts = encode(answer.facts["refused"]) if "refused" in answer.facts else b""
+        return Reply("refused", answer.code.value, int(answer.facts.get("catch_up_to", 0)), answer=parts)
     session = ledger.durable.state.session_of.get(envelope.actor) or 0
     return Reply("landed", "", answer.revision, session, answer.answer)

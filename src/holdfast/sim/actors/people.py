@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.model.allotment import RecoveryBudget, RecoveryBudgetSpec
-from holdfast.core.model.control import Action, PolicyDocument
+from holdfast.core.model.control import Action, PolicyDocument, Strategy
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.quantity import parse_cpu, parse_memory
 from holdfast.core.model.resources import Resources
@@ -188,15 +188,16 @@ class People:
 
     async def _policy(self, region: str, chance: Random) -> None:
         """Publish a policy, try it, and take it back if there was one before."""
-        document = PolicyDocument(packing=chance.randint(-3, 3))
-        reply = await self.send(self._platform, ROOT, p.PublishPolicy(document))
+        document = PolicyDocument(strategy=chance.choice(list(Strategy)), scores=(("balance", chance.randint(0, 3)),))
+        name = f"trial-{chance.randrange(1_000_000)}"
+        reply = await self.send(self._platform, ROOT, p.PublishPolicy(name, document))
         if reply.said != "landed":
             return
         before, self.policy = self.policy, reply.revision
         await self.send(self._platform, ROOT, p.ActivatePolicy(self.policy, region))
         await self._process.clock.sleep(chance.randrange(500, 6_000))
         if before:
-            await self.send(self._platform, ROOT, p.RollBackPolicy(self.policy, before))
+            await self.send(self._platform, ROOT, p.RollBackPolicy(self.policy, before, "it was a trial"))
             self.policy = before
 
     async def _override(self, region: str, chance: Random) -> None:

@@ -87,7 +87,7 @@ class Speaker:
 
     async def open(self) -> bool:
         """Begin a life at the ledger."""
-        self.session, self._sequence = 0, 0
+        self.session, self._sequence, self._ahead = 0, 0, 0
         reply = await self.remote.once(Envelope(self.actor, OpenSession(), self._process.clock.wall()))
         if reply is not None and reply.said == "landed":
             self.session = reply.session
@@ -105,6 +105,11 @@ class Speaker:
         if reply.said == "renewed":
             self._ahead = reply.at - sent
         return reply.said == "renewed"
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether it has a session that was renewed, so that it knows what time it is there."""
+        return bool(self.session and self._ahead)
 
     def ledger_time(self) -> Instant:
         """What time it is for the ledger, by its last answer to a heartbeat; never too early by more than that took."""

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from holdfast.api.server import Api, Limits
 from holdfast.core.ledger.codec import Batch, BatchReader, Header, UpgradeNeeded
 from holdfast.core.ledger.draft import Book
-from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import StartLog
 from holdfast.core.ledger.reconciler import Reconciler
 from holdfast.core.ledger.state import LEVEL
@@ -25,13 +24,11 @@ from holdfast.core.reconcilers.replicas import Replicas
 from holdfast.core.reconcilers.rights import Rights
 from holdfast.core.reconcilers.rollout import Rollout
 from holdfast.core.reconcilers.status import Statuses
-from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from holdfast.host.controller import Care
 from holdfast.host.controllers import Controllers
-from holdfast.host.errors import Unavailable
-from holdfast.host.leader import Leader
+from holdfast.host.expiry import expire
 from holdfast.host.ledger import Identity, Ledger
 from holdfast.host.link.link import Link
 from holdfast.host.link.speaker import Platform
@@ -48,7 +45,6 @@ from holdfast.sim.actors.replicas import Endpoints, Health, Repair
 from holdfast.sim.actors.witness import Witness
 from holdfast.sim.world import Process, Program
 
-EXPIRE_MS = 2_000
 #: Full lists come in parts of few objects, so that some are under way when something breaks.
 LIMITS = Limits(shipped_objects=5)
 
@@ -149,19 +145,3 @@ class Servers:
         self.meters.append(ledger.meters)
         self.ears.setdefault(process.machine, Ears(self.heard)).put_on(ledger.hub)
         await ledger.run()
-
-
-async def expire(leader: Leader[RegionState]) -> None:
-    """End reservations whose time has passed."""
-    while True:
-        await leader.term.clock.sleep(EXPIRE_MS)
-        state, now = leader.term.durable.state, leader.term.now()
-        slots = tuple(
-            key for key, slot in state.slots.items() if slot.phase.value == "reserved" and 0 < slot.ends <= now
-        )
-        holds = tuple(uid for uid, hold in state.holds.items() if hold.ends <= now)
-        if slots or holds:
-            try:
-                await leader.submit(Envelope("ledger", c.Expire(slots, holds), now))
-            except Unavailable:
-                continue
