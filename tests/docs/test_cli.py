@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from holdfast.cli.application import COMMANDS, HIDDEN, app
+from holdfast.cli.application import COMMANDS, app
 from holdfast.cli.commands import COMMON
 from holdfast.cli.contexts import FIELDS
 from holdfast.cli.troubles import Ending
@@ -25,8 +25,6 @@ ELSEWHERE = ("sim", "bench")
 def all_commands() -> list[str]:
     found = []
     for name, (module, _) in COMMANDS.items():
-        if name in HIDDEN:
-            continue
         inner = (
             {}
             if name in ELSEWHERE

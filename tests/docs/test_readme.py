@@ -17,6 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+#: What `make run` is, by the README.
+RUN = re.findall(r"That is `(holdfast dev[^`]*)`", README)[0]
 
 
 def _commands(heading: str) -> list[str]:
@@ -50,7 +52,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
     """What `make run` starts, on other ports and in a folder of its own."""
     folder = tmp_path_factory.mktemp("readme")
     environment = {**os.environ, "HOLDFAST_CONFIG": str(folder / "config.yaml")}
-    command = [sys.executable, "-m", "holdfast.cli.main", "dev", "--data", str(folder / "data")]
+    command = [sys.executable, "-m", "holdfast.cli.main", *RUN.split()[1:], "--data", str(folder / "data")]
     command += ["--port", str(_four_free_ports())]
     out = folder / "out"
     with out.open("w") as file:
@@ -67,10 +69,24 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
         process.wait(20)
 
 
-def test_make_run_is_holdfast_dev() -> None:
+def test_make_run_is_what_the_readme_says_that_it_is() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert re.search(r"^run:.*\n\t.*holdfast dev", makefile, re.MULTILINE)
+    assert re.search(rf"^run:.*\n\t.*/{RUN} \$\(ARGS\)$", makefile, re.MULTILINE)
     assert "make run" in README
+
+
+def test_what_make_run_shows_is_bound(platform: dict[str, str]) -> None:
+    deadline = time.monotonic() + 30
+    while "unbound" in (said := _bound(platform)):
+        assert time.monotonic() < deadline, said
+        time.sleep(0.2)
+
+
+def _bound(platform: dict[str, str]) -> str:
+    """The replicas of the example in one region; `unbound` where one is not."""
+    rows = _run("holdfast get replicas -A --region us-east", platform).stdout.splitlines()[1:]
+    phases = [row.split()[2] for row in rows] or ["none"]
+    return "\n".join("bound" if phase == "bound" else f"unbound: {phase}" for phase in phases)
 
 
 def test_every_command_of_the_readme_is_run() -> None:

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from holdfast.wiring.dev import TRY
-from holdfast.wiring.dev_folder import REGIONS, Ready, ready_in
+from holdfast.wiring.dev_folder import NODES, REGIONS, Ready, ready_in, token_file
 
 CHECKOUT = Path(__file__).parents[2]
 #: From the command to the first answered request. It takes two seconds on an idle machine with two cores.
@@ -146,7 +146,7 @@ def _is_alive(pid: int) -> bool:
 @pytest.fixture(scope="module")
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     one = Dev(tmp_path_factory.mktemp("dev"))
-    one.start()
+    one.start("--declared-nodes", "2")
     try:
         yield one
     finally:
@@ -180,8 +180,43 @@ def test_the_example_is_applied_and_its_regions_are_heard(dev: Dev) -> None:
         time.sleep(0.1)
 
 
+def bound(dev: Dev, region: str) -> list[tuple[str, str]]:
+    """The replicas of one of the example's workloads that have a node there, each with its node."""
+    found = [one for one in dev.get("/v1/replicas", region)["items"] if one["metadata"]["name"].startswith("risk-api/")]
+    return sorted(
+        (one["metadata"]["name"], one["status"]["node"]) for one in found if one["status"]["phase"] == "bound"
+    )
+
+
+def until_bound(dev: Dev) -> list[tuple[str, str]]:
+    deadline = time.monotonic() + 20
+    while len(found := [one for region in REGIONS for one in bound(dev, region)]) < 12:
+        assert time.monotonic() < deadline, f"{found}\n{dev.all_logs()}"
+        time.sleep(0.1)
+    return found
+
+
+def test_declared_nodes_take_the_replicas_of_the_example(dev: Dev) -> None:
+    assert "2 in each region, declared" in dev.text()
+    names = sorted(one["metadata"]["name"] for one in dev.get("/v1/nodes", "us-east")["items"])
+    assert names == ["us-east-1", "us-east-2"]
+    assert {node for _, node in until_bound(dev)} <= {f"{region}-{number}" for region in REGIONS for number in (1, 2)}
+
+
+def test_declared_nodes_that_are_killed_come_back_as_the_same_nodes(dev: Dev) -> None:
+    before, placed = dev.ready(NODES), until_bound(dev)
+    nodes = [one["metadata"]["uid"] for one in dev.get("/v1/nodes", "us-east")["items"]]
+    os.kill(before.pid, signal.SIGKILL)
+    dev.until_said("nodes was ended by SIGKILL; it comes back")
+    while dev.ready(NODES).pid == before.pid:
+        time.sleep(0.02)
+    assert [one["metadata"]["uid"] for one in dev.get("/v1/nodes", "us-east")["items"]] == nodes
+    assert until_bound(dev) == placed
+
+
 def test_secrets_are_in_files_of_their_owner_alone_and_in_no_log(dev: Dev) -> None:
     files = [dev.data / "platform" / "operator.token", *(dev.data / region / "platform.token" for region in REGIONS)]
+    files.append(token_file(dev.data))
     assert {file.stat().st_mode & 0o777 for file in [*files, dev.said.parent / "config.yaml"]} == {0o600}
     secrets = [file.read_text(encoding="utf-8").strip()[-43:] for file in files]
     logs = dev.all_logs()
@@ -216,6 +251,7 @@ def test_ctrl_c_stops_all_of_it_and_the_next_start_goes_on_where_it_was(dev: Dev
 
     dev.start()
     dev.until_said("ready after")
+    assert "2 in each region, declared" in dev.text(), "as many as at the start before"
     assert {part: dev.ready(part).log_id for part in PARTS} == {part: one.log_id for part, one in before.items()}
     assert _revisions(dev) == revisions, "the example was not applied over what people changed since"
 
@@ -229,6 +265,7 @@ def test_when_it_is_killed_its_parts_end_and_the_next_start_finds_them_gone(dev:
         time.sleep(0.02)
     dev.start("--fresh", "--no-apply")
     dev.until_said("ready after")
+    assert "declared" not in dev.text()
     assert dev.get("/v1/workloads")["items"] == []
     assert dev.stop(signal.SIGTERM) == 0
 

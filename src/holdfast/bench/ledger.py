@@ -10,11 +10,11 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.bench.region import SLOTS_EACH, BenchRegion
+from holdfast.bench.region import MACHINE, SLOTS_EACH, BenchRegion, Machine
 from holdfast.bench.report import Report, Result, at_least, at_most, machine
 from holdfast.bench.restart import measure_restart
 from holdfast.core.ledger.draft import Landed
@@ -134,10 +134,12 @@ async def _measure(folder: Path, nodes: int, slots: int, tail: int) -> list[Resu
         await store.close()
 
 
-async def prepared(store: SqliteStore, nodes: int, clock: SystemClock) -> BenchRegion:
+async def prepared(
+    store: SqliteStore, nodes: int, clock: SystemClock, machines: Sequence[Machine] = (MACHINE,)
+) -> BenchRegion:
     """A region with its nodes, in the store."""
     batches: list[tuple[bytes, bytes]] = []
-    region = BenchRegion(nodes, clock.wall(), lambda raw, digest: batches.append((raw, digest)))
+    region = BenchRegion(nodes, clock.wall(), lambda raw, digest: batches.append((raw, digest)), machines)
     head = Head()
     for number, (raw, digest) in enumerate(batches, 1):
         outcome = await store.append(head, Stored("bench", number, digest, raw))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from msgspec import Struct
 
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.draft import Draft, Landed
@@ -14,7 +16,7 @@ from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import Settings
 from holdfast.core.model.tenancy import Principal, PrincipalSpec, PriorityClass, PriorityClassSpec
-from holdfast.core.model.topology import Taint, Toleration
+from holdfast.core.model.topology import Device, Taint, Toleration
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
@@ -26,19 +28,36 @@ TENANTS = ("acme", "globex", "initech", "umbrella")
 SLOTS_EACH = 1_000
 #: Proposals are written in advance; on a slow disk they must not expire before they are sent.
 SETTINGS = Settings(proposal_life=120_000)
-PLENTY = Resources(2**39, 2**39, 2**39)
+PLENTY = Resources(2**39, 2**39, 2**39, 2**39)
+
+
+class Machine(Struct, frozen=True):
+    """What a node has."""
+
+    capacity: Resources
+    devices: tuple[Device, ...] = ()
+
+
+MACHINE = Machine(Resources(64_000, 262_144, 1_000_000))
 
 
 class BenchRegion:
     """A region under load. Ledger time stands still: what is measured does not depend on it.
 
-    `keep` is given every batch and its digest, as a store would be.
+    `keep` is given every batch and its digest, as a store would be. Nodes are `machines`, one after the other.
     """
 
-    def __init__(self, nodes: int, at: int = AT, keep: Callable[[bytes, bytes], None] | None = None) -> None:
+    def __init__(
+        self,
+        nodes: int,
+        at: int = AT,
+        keep: Callable[[bytes, bytes], None] | None = None,
+        machines: Sequence[Machine] = (MACHINE,),
+    ) -> None:
         self.state = RegionState()
         self.at = at
         self._keep = keep
+        self._machines = machines
         self._sequence = 0
         self.run(
             ("ledger", StartLog("bench", "region/bench", "person/bench", SETTINGS)), ("ledger", StartTerm(1, "bench"))
@@ -95,7 +114,6 @@ class BenchRegion:
 
     def _register(self, count: int) -> list[int]:
         """Nodes in three zones, labelled, every fifth tainted: the gates have something to look at."""
-        capacity = Resources(64_000, 262_144, 1_000_000)
         for first in range(0, count, 500):
             names = [f"node-{number:05d}" for number in range(first, min(first + 500, count))]
             self.run(*((f"agent/{name}", OpenSession()) for name in names))
@@ -103,7 +121,9 @@ class BenchRegion:
             for name in names:
                 number = int(name[5:])
                 labels = (("arch", "x86"), ("disk", "ssd"))
-                node = c.RegisterNode(name, f"pool-{number % 4}", f"zone-{number % 3}", capacity, labels=labels)
+                has = self._machines[number % len(self._machines)]
+                pool, zone = f"pool-{number % 4}", f"zone-{number % 3}"
+                node = c.RegisterNode(name, pool, zone, has.capacity, has.devices, labels=labels)
                 session = self.state.session_of.get(f"agent/{name}") or 0
                 self._must(draft, Envelope(f"agent/{name}", node, self.at, session, 1))
             self._commit(draft)

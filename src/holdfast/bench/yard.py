@@ -1,0 +1,122 @@
+"""A region with a scheduler beside its leader, on SQLite with every commit synced: what scheduling is measured on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from holdfast.bench.ledger import BY_HAND, Load, prepared
+from holdfast.bench.region import MACHINE, TENANTS, BenchRegion, Machine
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
+from holdfast.core.model.workload import Template
+from holdfast.core.region import commands as c
+from holdfast.core.region.book import REGION
+from holdfast.core.region.state import RegionState
+from holdfast.core.scheduling.builtin import BUILT_IN
+from holdfast.host.clock import SystemClock
+from holdfast.host.ledger import Identity, Ledger, Role
+from holdfast.host.scheduling_beside import SchedulerBeside
+from holdfast.stores.sqlite import SqliteStore
+
+#: So many commands are under way at a time while slots are opened.
+WRITERS = 16
+
+
+class Yard:
+    """A running region. Slots wait until `schedule` is asked to place them."""
+
+    def __init__(self, ledger: Ledger[RegionState], region: BenchRegion) -> None:
+        self.ledger = ledger
+        self.region = region
+        self._number = 0
+
+    @property
+    def state(self) -> RegionState:
+        """What is durable."""
+        return self.ledger.durable.state
+
+    async def open(self, wanted: Sequence[tuple[Template, int]]) -> None:
+        """Workloads of so many slots of a template each, all waiting: shipped one after another, then opened."""
+        known: dict[str, Template] = {}
+        assignments = [self._assignment(template, count, known) for template, count in wanted]
+        puts: list[c.Shipped] = [c.TemplateShipped(*one) for one in known.items() if one[0] not in self.state.templates]
+        puts += [c.AssignmentShipped(one) for one in assignments]
+        for first in range(0, len(puts), 500):
+            cursor = self.state.place.cursor
+            await self._send(
+                "controller/link", c.Ship("platform", 1, cursor, cursor + 1, tuple(puts[first : first + 500]))
+            )
+        commands = [
+            c.OpenSlots(one.uid, one.shares[0].template, tuple(range(first, min(first + 1_000, one.shares[0].count))))
+            for one in assignments
+            for first in range(0, one.shares[0].count, 1_000)
+        ]
+        waiting = iter(commands)
+
+        async def writer() -> None:
+            for command in waiting:
+                await self._send("controller/replica", command)
+
+        await asyncio.gather(*(writer() for _ in range(WRITERS)))
+
+    def _assignment(self, template: Template, count: int, known: dict[str, Template]) -> Assignment:
+        self._number += 1
+        number, tenant, digest = self._number, TENANTS[self._number % len(TENANTS)], template_digest(template)
+        known[digest] = template
+        return Assignment(
+            10_000_000 + number, 1, number, f"w{number}", tenant, "bench", Purpose.SERVING, Stage.ACTIVE, 1,
+            (Share(digest, count),), (f"quota/{tenant}",), "normal",
+        )  # fmt: skip
+
+    async def _send(self, actor: str, command: object) -> None:
+        answer = await self.ledger.submit(Envelope(actor, command, self.region.at))
+        assert isinstance(answer, Landed), answer
+
+    async def schedule(self, within_s: float = 120) -> float:
+        """Let a scheduler place everything that waits; the seconds until the last slot is durably bound."""
+        assert self.ledger.leader is not None
+        start = time.perf_counter()
+        scheduler = asyncio.create_task(SchedulerBeside(self.ledger, BUILT_IN).run(self.ledger.leader))
+        try:
+            await self.placed(within_s, scheduler)
+        finally:
+            scheduler.cancel()
+            await asyncio.wait({scheduler})
+        return time.perf_counter() - start
+
+    async def placed(self, within_s: float, scheduler: asyncio.Task[None]) -> None:
+        """Return when nothing waits."""
+        until = time.perf_counter() + within_s
+        while not self.state.requests.is_empty():
+            assert not scheduler.done(), scheduler.exception()
+            assert time.perf_counter() < until, f"{len(self.state.requests)} requests wait after {within_s} s"
+            await asyncio.sleep(0.002)
+
+
+@asynccontextmanager
+async def running(folder: Path, nodes: int, machines: Sequence[Machine] = (MACHINE,)) -> AsyncIterator[Yard]:
+    """A region of so many nodes that leads itself, with the heartbeats of its agents."""
+    clock = SystemClock()
+    store = await SqliteStore.open(folder)
+    try:
+        made = await prepared(store, nodes, clock, machines)
+        ledger = Ledger(REGION, store, clock, Identity("bench"), keeping=BY_HAND)
+        serving = asyncio.create_task(ledger.run())
+        while ledger.role is not Role.LEADING:
+            assert not serving.done(), serving.exception()
+            await asyncio.sleep(0.01)
+        beating = asyncio.create_task(Load(ledger, made).heartbeats())
+        try:
+            yield Yard(ledger, made)
+        finally:
+            beating.cancel()
+            serving.cancel()
+            await asyncio.wait({serving, beating})
+    finally:
+        await store.close()
