@@ -180,3 +180,22 @@ def test_what_can_never_fit_is_told_when_it_is_applied(words: tuple[str, ...], h
     assert done.exit_code == 0
     assert done.stdout.startswith("workload/shop/web created")
     assert done.stderr == f"warning: workload/shop/web: Fits is false: never-fits: {NEVER['message']}\n"
+
+
+LATE = {"type": "OnTime", "status": "false", "reason": "deadline-missed", "message": "1 of 2 were done by its deadline"}
+
+
+@pytest.mark.parametrize(("status", "warnings"), [("false", 1), ("true", 0)])
+def test_a_deadline_that_cannot_be_met_is_told_when_it_is_applied(
+    status: str, warnings: int, holdfast: CommandLine
+) -> None:
+    item = {"outcome": "configured", "object": {"status": {"conditions": [{**LATE, "status": status}]}}}
+    holdfast.platform.answers["POST", "/v1/batch"] = {"items": [item]}
+    text = (
+        "apiVersion: holdfast/v1\nkind: Workload\nmetadata: {name: job, tenant: shop}\n"
+        "spec: {replicas: 2, priorityClass: ordinary, batch: true, deadline: 1m, onDeadline: fail, template: {}}\n"
+    )
+    done = holdfast("apply", "-f", holdfast.write("job.yaml", text))
+    assert done.exit_code == 0
+    said = f"warning: workload/shop/job: OnTime is false: deadline-missed: {LATE['message']}\n"
+    assert done.stderr == said * warnings

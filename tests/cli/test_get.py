@@ -9,6 +9,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from holdfast.cli.paths import at, rank, steps
+from holdfast.cli.shown import later
 from holdfast.cli.troubles import Trouble
 from holdfast.host.transport import named
 from tests.support.cli import CommandLine, problem, same_as_golden
@@ -32,6 +33,13 @@ from tests.support.cli import CommandLine, problem, same_as_golden
 )
 def test_what_get_prints(name: str, words: list[str], shop: CommandLine) -> None:
     same_as_golden(name, shop("get", *words))
+
+
+def test_how_old_a_workload_is_counts_from_when_it_was_created(shop: CommandLine) -> None:
+    shop.platform.objects["workloads", "shop/web"]["metadata"]["created"] = later(-3 * 3_600_000)
+    headings, row = shop("get", "workload", "shop/web").stdout.splitlines()
+    assert dict(zip(headings.split(), row.split(), strict=False))["AGE"] == "3h"
+    assert "\nCreated" in shop("describe", "workload", "shop/web").stdout
 
 
 def test_one_object_as_json_is_that_object_and_several_are_a_list(shop: CommandLine) -> None:

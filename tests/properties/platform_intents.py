@@ -19,7 +19,7 @@ from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.resources import Resources, greatest
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import RegionHealth
-from holdfast.core.model.workload import Latency, Placement
+from holdfast.core.model.workload import Latency, OnDeadline, Placement
 from holdfast.core.platform import commands as c
 from tests.properties.platform_model_objects import may_hold
 from tests.properties.platform_program import Program
@@ -269,7 +269,10 @@ def put_workload(p: Program) -> None:
         "placement": placement or Placement(), "priority_class": "normal" if p.chance.randrange(6) else "critical",
     }  # fmt: skip
     if name == "job/nightly":
-        fields["batch"] = True
+        late = p.chance.choice((OnDeadline.FAIL, OnDeadline.BEST_EFFORT))
+        fields |= {"batch": True, "deadline": p.chance.choice((0, 1, 60_000, HOUR)), "on_deadline": late}
+    elif one_in(p, 20):
+        fields["deadline"] = HOUR
     sent = a_workload(name, **fields)
     if name in ("db", "lock"):
         sent = an_exclusive(name, leased=(name == "db") != one_in(p, 9), **fields)

@@ -303,7 +303,8 @@ def start_log(world: World, command: house.StartLog, case: Case) -> None:
     sound = not unsafe(command.settings) and command.log_id and command.operator.startswith("person/")
     need(sound, Code.CONTRADICTORY)
     world.log_id, world.settings = command.log_id, command.settings
-    meta = Meta(name=command.operator, uid=world.next, revision=world.next, created_by=case.actor)
+    uid = world.next
+    meta = Meta(name=command.operator, uid=uid, revision=uid, created_by=case.actor, created=case.at)
     world.things["Principal", command.operator] = Principal(meta=meta, spec=PrincipalSpec(rights=tuple(Right)))
 
 

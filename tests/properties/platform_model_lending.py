@@ -9,7 +9,7 @@ from holdfast.core.model.allotment import Assignment, Purpose, Stage
 from holdfast.core.model.control import Action, Override
 from holdfast.core.model.resources import AMOUNT_MAX, NOTHING, Resources, add, exceeded, greatest, subtract, total
 from holdfast.core.model.topology import RegionHealth
-from holdfast.core.model.workload import Failover, Workload
+from holdfast.core.model.workload import Failover, OnDeadline, Workload
 from holdfast.core.platform import commands as c
 from tests.properties.platform_model import Case, Denied, Lent, World, deny, drop_assignment, drop_right, need
 from tests.properties.platform_model_objects import drop_finalizer, is_near, may_hold, need_amount, need_joined
@@ -190,6 +190,7 @@ def proposed(world: World, command: c.Assign, workload: Workload, old: Assignmen
         disruption=command.disruption, exclusive=spec.exclusive, ordinals=tuple(sorted(command.ordinals)),
         right_until=old.right_until if old else 0, jurisdictions=spec.placement.jurisdictions, batch=spec.batch,
         returning=tuple(n for n in held if n not in listed) if asks_back else (),
+        deadline=meta.created + spec.deadline if spec.deadline else 0, fails_late=spec.on_deadline is OnDeadline.FAIL,
     )  # fmt: skip
 
 

@@ -52,7 +52,7 @@ def as_sent(sent: Any, old: Any, case: Case, revision: int) -> Any:
         name=sent.meta.name, uid=old.meta.uid if old else revision, revision=revision, tenant="",
         generation=old.meta.generation + (old.spec != sent.spec) if old else 1,
         labels=tuple(sorted(sent.meta.labels)), annotations=tuple(sorted(sent.meta.annotations)),
-        created_by=old.meta.created_by if old else case.actor,
+        created_by=old.meta.created_by if old else case.actor, created=old.meta.created if old else case.at,
     )  # fmt: skip
     if isinstance(sent, Workload):
         status = old.status if old else WorkloadStatus()
@@ -256,9 +256,10 @@ def put_workload(world: World, command: c.PutWorkload, case: Case) -> None:
     need_change(new, old, command.expect)
     check_workload(world, new, old)
     if old is None or old.meta.generation != new.meta.generation:
-        new = replace(
-            new, status=replace(new.status, conditions=with_condition(new.status.conditions, fits(world, new, case.at)))
-        )
+        found = with_condition(new.status.conditions, fits(world, new, case.at))
+        if new.spec.deadline or any(one.type == "OnTime" for one in found):
+            found = with_condition(found, on_time(world, new, case.at))
+        new = replace(new, status=replace(new.status, conditions=found))
     digest = template_digest(new.spec.template)
     copies = 1 if any(digest in known for known in world.named.values()) else 2
     need(copies * len(encode(new.spec.template)) < RECORD_BYTES_MAX, Code.TOO_LARGE)
@@ -281,6 +282,22 @@ def fits(world: World, workload: Workload, at: int) -> Condition:
         truth = (Truth.UNKNOWN, Reason.NOT_YET_KNOWN)
     generation = workload.meta.generation
     return Condition(type="Fits", status=truth[0], reason=truth[1], since=at, observed_generation=generation)
+
+
+def on_time(world: World, workload: Workload, at: int) -> Condition:
+    """Whether its deadline can be met, as far as is certain, when it is asked for anew. Without its words."""
+    spec, digest = workload.spec, template_digest(workload.spec.template)
+    said = [one for (uid, _), (_, one) in world.observed.items() if uid == workload.meta.uid]
+    done = sum(count.done for one in said for count in one.counts if count.template == digest)
+    truth = (Truth.TRUE, Reason.PROGRESSING)
+    if not spec.deadline or done >= spec.replicas:
+        truth = (Truth.TRUE, Reason.AS_DESIRED)
+    elif workload.meta.created + spec.deadline <= at:
+        truth = (Truth.FALSE, Reason.DEADLINE_MISSED)
+    elif fits(world, workload, at).status is Truth.FALSE:
+        truth = (Truth.FALSE, Reason.NEVER_FITS)
+    generation = workload.meta.generation
+    return Condition(type="OnTime", status=truth[0], reason=truth[1], since=at, observed_generation=generation)
 
 
 def check_workload(world: World, new: Workload, old: Workload | None) -> None:

@@ -16,7 +16,7 @@ def report(world: World, command: c.Report, case: Case) -> None:
     names = [one.workload for one in command.seen]
     need(len(names) <= 1_000 and len(set(names)) == len(names) and command.position >= 0, Code.MALFORMED)
     for one in command.seen:
-        numbers = [n for count in one.counts for n in (count.bound, count.ready, count.serving)]
+        numbers = [n for count in one.counts for n in (count.bound, count.ready, count.serving, count.done)]
         numbers += [reason.count for reason in one.waiting]
         need(all(n >= 0 for n in numbers) and len(one.counts) <= 16 and len(one.waiting) <= 16, Code.MALFORMED)
         need(all(len(reason.message) <= 512 for reason in one.waiting), Code.MALFORMED)

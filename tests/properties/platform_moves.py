@@ -236,7 +236,12 @@ def tell(p: Program) -> None:
     uids = sorted(
         {*p.chance.sample(sorted(p.world.workloads), min(2, len(p.world.workloads))), *[NOWHERE] * one_in(p, 6)}
     )
-    seen = [Seen(uid, 1, (Counted("00", 2, p.chance.randrange(-one_in(p, 30), 3), 0),)) for uid in uids]
+    digests = {uid: template_digest(one.spec.template) for uid, one in p.world.workloads.items()}
+    done = p.chance.choice((0, 0, 1, 5, -1 if one_in(p, 30) else 0))
+    seen = [
+        Seen(uid, 1, (Counted(digests.get(uid, "00"), 2, p.chance.randrange(-one_in(p, 30), 3), 0, done),))
+        for uid in uids
+    ]
     if seen and one_in(p, 12):
         seen.append(seen[0])
     milli = p.chance.choice((200, 1_000, 8_000, 16_000))

@@ -98,7 +98,7 @@ def other_accounts(p: Program) -> Envelope[Any] | None:
 
 
 def an_assignment(p: Program) -> list[c.Shipped]:
-    """More or fewer, another template, another stage, other ordinals, accounts, jurisdictions or rights."""
+    """More or fewer, another template, another stage, other ordinals, accounts, jurisdictions, rights or deadlines."""
     chance = p.chance
     uid = chance.pick([*sorted(p.model.assignments), *sorted(p.model.assignments), *KINDS, SECOND])
     kind = KINDS[100 if uid == SECOND else uid]
@@ -117,6 +117,7 @@ def an_assignment(p: Program) -> list[c.Shipped]:
             (2, replace(known, ordinals=known.ordinals[chance.below(2) :], right_until=chance.pick((0, lapse)))),
             (3, replace(known, accounts=chance.pick(kind.accounts[1:] or (*kind.accounts, ())))),
             (2, replace(known, jurisdictions=chance.pick(((), ("eu",), ("us",))))),
+            (3, replace(known, deadline=chance.pick((0, lapse)), fails_late=chance.below(3) > 0)),
             (1, replace(known, priority_class=chance.pick(("normal", "best-effort", "critical")))),
         )
     )

@@ -47,9 +47,11 @@ def propose(model: Model, command: c.Propose, sender: Sender) -> Code | Parts:
 
 
 def refuse_assigned(model: Model, assignment: Assignment, template: str, at: int) -> Code | None:
-    """Assigned, active, its right not lapsed, its residency allowed."""
+    """Assigned, active, its right not lapsed, not to fail at a deadline that has passed, its residency allowed."""
     if not asks_for(assignment, template) or not has_right(model, assignment, at):
         return Code.NOT_ASSIGNED
+    if assignment.fails_late and assignment.deadline and at >= assignment.deadline:
+        return Code.DEADLINE_MISSED
     if assignment.jurisdictions and model.jurisdiction not in assignment.jurisdictions:
         return Code.RESIDENCY
     return None

@@ -11,7 +11,7 @@ from holdfast.api.documents.objects import read_object
 from holdfast.core.model.control import SCORES
 from holdfast.core.model.resources import exceeded, times, total
 from holdfast.core.model.tenancy import PriorityClass, Right
-from holdfast.core.model.workload import Failover, Workload
+from holdfast.core.model.workload import Failover, OnDeadline, Workload
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.state import PlatformState
 from holdfast.wiring.dev_folder import REGIONS, documents_in
@@ -103,9 +103,9 @@ def test_indexing_asks_for_much_memory_and_for_nodes_of_that_shape() -> None:
     assert template.require == (("shape", "memory"),)
 
 
-def test_detection_is_batch_with_a_deadline_that_may_preempt() -> None:
+def test_detection_is_batch_that_fails_at_its_deadline_and_may_preempt() -> None:
     one = workload("detection")
-    assert (one.spec.batch, one.spec.deadline) == (True, 30 * 60_000)
+    assert (one.spec.batch, one.spec.deadline, one.spec.on_deadline) == (True, 30 * 60_000, OnDeadline.FAIL)
     assert class_of(one).spec.may_preempt
     assert not class_of(one).spec.reclaimable
 

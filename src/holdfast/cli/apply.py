@@ -96,9 +96,9 @@ def _sent(client: Client, sources: Sequence[Source], dry_run: bool) -> Ending:
 
 
 def _warn(what: str, found: Mapping[str, Any]) -> None:
-    """Say at once what is known to be in vain: it is taken, since nodes may come, and until then it waits for ever."""
+    """Say at once what is known to be in vain or too late: it is taken, since nodes may come, and late may do."""
     for condition in paths.conditions_of(found):
-        if (condition.get("type"), condition.get("status")) == ("Fits", "false"):
+        if condition.get("type") in ("Fits", "OnTime") and condition.get("status") == "false":
             note(f"warning: {what}: {conditions.brief(condition)}")
 
 

@@ -36,7 +36,7 @@ ADVICE = {
     "cordoned": "an operator keeps new work away; spec.note says why",
     "draining": "`holdfast get replicas --region REGION` shows what is still there",
     "overridden": "`holdfast get overrides` shows by whom, why and until when",
-    "deadline-missed": "`holdfast audit` shows what was done lately",
+    "deadline-missed": "it goes on behind the others, or is given up: spec.onDeadline; spec.deadline can be raised",
     "store-full": "free space where the server keeps its log",
     "store-filling": "free space where the server keeps its log",
     "store-silent": "look at the disk where the server keeps its log: it does not answer",

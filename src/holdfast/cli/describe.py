@@ -45,6 +45,7 @@ def _head(kind: Kind, found: Mapping[str, Any]) -> str:
             ("Uid", "uid"),
             ("Revision", "revision"),
             ("Generation", "generation"),
+            ("Created", "created"),
             ("Created by", "createdBy"),
         )
         if meta.get(key)

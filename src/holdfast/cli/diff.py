@@ -20,7 +20,7 @@ app = an_app()
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 #: What changes by itself, and says nothing about what the file says.
-_OWN = ("uid", "generation", "revision", "createdBy", "finalizers", "deletion", "owner")
+_OWN = ("uid", "generation", "revision", "created", "createdBy", "finalizers", "deletion", "owner")
 
 
 @command(app)

@@ -28,7 +28,7 @@ def sections(status: Mapping[str, Any]) -> Iterator[Section]:
         yield from _summary(summary)
 
 
-_COUNTS = ("assigned", "bound", "ready", "serving", "generation")
+_COUNTS = ("assigned", "bound", "ready", "serving", "done", "generation")
 
 
 def _in_region(one: Mapping[str, Any]) -> list[str]:

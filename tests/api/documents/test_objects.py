@@ -63,6 +63,7 @@ def test_what_the_server_showed_can_be_written_back() -> None:
         created_by="tenant/acme",
         finalizers=(Finalizer(name="f", owner="region/eu", deadline=5),),
         deletion=Deletion(by="person/root", at=5),
+        created=1_700_000_000_000,
     )
     condition = Condition(type="Ready", status=Truth.TRUE, reason=Reason.AS_DESIRED)
     status = WorkloadStatus(serving=3, conditions=(condition,))
@@ -71,6 +72,7 @@ def test_what_the_server_showed_can_be_written_back() -> None:
     assert read_object(shown) == replace(WEB, meta=sent)
     assert read_object(shown, whole=True) == replace(WEB, meta=meta, status=status)
     assert shown["metadata"]["revision"] == "43.3"
+    assert shown["metadata"]["created"] == "2023-11-14T22:13:20.000Z"
 
 
 def test_what_is_stored_says_its_generation_even_when_it_is_the_first() -> None:

@@ -139,8 +139,9 @@ def test_a_secret_is_written_only_and_need_not_be_given() -> None:
 
 def test_defaults_and_descriptions_are_those_of_the_model() -> None:
     spec = schema.kind_schema("Workload")["$defs"]["WorkloadSpec"]
-    assert spec["description"] == "Desired state of one workload."
+    assert spec["description"].startswith("Desired state of one workload.")
     assert spec["properties"]["deadline"]["default"] == "0s"
+    assert spec["properties"]["onDeadline"]["default"] == "best-effort"
     assert spec["properties"]["failover"]["enum"] == ["additive", "acknowledged", "leased"]
     assert spec["required"] == ["template", "replicas", "priorityClass"]
 

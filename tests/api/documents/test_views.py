@@ -33,7 +33,7 @@ from tests.properties.region_walk import seeded, set_up, walk
 from tests.properties.region_world import Chance
 from tests.support.region import ROOT, T0, RegionBench
 
-SEEDS = range(4)
+SEEDS = range(8)
 
 
 @cache

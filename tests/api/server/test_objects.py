@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.api.documents.scalars import format_instant
+from holdfast.api.documents.scalars import format_instant, parse_instant
 from holdfast.host.transport import NoAnswer
 from tests.support.served import OPERATOR, World, a_class, a_shop, a_tenant, a_workload, in_world
 
@@ -38,6 +38,40 @@ def test_what_was_written_is_read_back_in_the_same_words() -> None:
         assert read.json["kind"] == "Workload"
         assert read.json["apiVersion"] == "holdfast/v1"
         assert read.json["metadata"]["createdBy"] == "person/operator"
+
+    in_world(story)
+
+
+def test_when_an_object_was_created_is_shown_and_is_nobody_elses_to_say() -> None:
+    async def story(world: World) -> None:
+        await a_shop(world)
+        first = (await world.ask("PUT", "/v1/workloads/shop/web", a_workload())).json
+        created = first["metadata"]["created"]
+        assert parse_instant(created)
+        await world.clock.sleep(5_000)
+        first["metadata"]["created"] = "2020-01-01T00:00:00Z"
+        again = await world.ask("PUT", "/v1/workloads/shop/web", first)
+        assert again.headers["holdfast-outcome"] == "unchanged"
+        first["spec"]["replicas"] = 5
+        changed = await world.ask("PUT", "/v1/workloads/shop/web", first)
+        assert changed.headers["holdfast-outcome"] == "configured"
+        assert changed.json["metadata"]["created"] == created
+
+    in_world(story)
+
+
+def test_a_deadline_that_has_passed_is_told_in_the_answer_to_a_write() -> None:
+    async def story(world: World) -> None:
+        await a_shop(world)
+        job = a_workload()
+        job["spec"] |= {"batch": True, "deadline": "1h", "onDeadline": "fail"}
+        on_time = (await world.ask("PUT", "/v1/workloads/shop/web", job)).json["status"]["conditions"][-1]
+        assert (on_time["type"], on_time["status"]) == ("OnTime", "true")
+        job["spec"]["deadline"] = "1ms"
+        await world.clock.sleep(1_000)
+        tried = (await world.ask("PUT", "/v1/workloads/shop/web?dryRun=All", job)).json
+        missed = tried["status"]["conditions"][-1]
+        assert (missed["status"], missed["reason"]) == ("false", "deadline-missed")
 
     in_world(story)
 

@@ -38,6 +38,18 @@ def test_a_changed_spec_is_a_new_generation_and_a_changed_label_is_not() -> None
     assert meta.labels == (("team", "x"),)
 
 
+def test_an_object_keeps_the_time_at_which_it_was_created_until_it_is_made_again() -> None:
+    bench = a_world()
+    created = bench.at
+    bench.put(a_tenant("new"))
+    bench.later(5_000)
+    bench.put(a_tenant("new", most=5))
+    assert bench.state.tenants["new"].meta.created == created
+    bench.accept(ROOT, c.Delete("Tenant", "new"))
+    bench.put(a_tenant("new"))
+    assert bench.state.tenants["new"].meta.created == bench.at == created + 5_000
+
+
 def test_what_a_sender_claims_of_the_ledgers_fields_is_ignored() -> None:
     bench = a_world()
     claimed = Meta(
@@ -47,6 +59,7 @@ def test_what_a_sender_claims_of_the_ledgers_fields_is_ignored() -> None:
         generation=99,
         revision=8,
         created_by="person/somebody",
+        created=9,
         finalizers=(Finalizer(name="f", owner="region/eu", deadline=1),),
         deletion=Deletion(by="person/somebody", at=1),
     )
@@ -54,7 +67,7 @@ def test_what_a_sender_claims_of_the_ledgers_fields_is_ignored() -> None:
     status = RegionStatus(health=RegionHealth.LOST, log_id="mine", conditions=(heard,), address="http://there")
     revision = bench.put(replace(a_region("ap"), meta=claimed, status=status))
     stored = bench.state.regions["ap"]
-    assert stored.meta == Meta(name="ap", uid=revision, revision=revision, created_by=ROOT)
+    assert stored.meta == Meta(name="ap", uid=revision, revision=revision, created_by=ROOT, created=bench.at)
     assert stored.status == RegionStatus(since=bench.at)
 
 

@@ -212,7 +212,7 @@ def test_identities_that_may_not_be_disrupted_say_why_they_keep_their_template()
     workload = an_exclusive("db", disruption_max=0)
     workload = replace(workload, meta=replace(workload.meta, generation=2))
     progress = Progress(2, 1, 1, 1, 1, 1, (), (), (("eu", 1),))
-    found = {one.type: one for one in conditions_of(story.bench.state, workload, progress)}["Updated"]
+    found = {one.type: one for one in conditions_of(story.bench.state, workload, progress, T0)}["Updated"]
     said = "disruptionMax is 0; of 1, an older template is run by 1 in eu"
     assert (found.status, found.reason, found.message) == (Truth.FALSE, Reason.MAY_NOT_DISRUPT, said)
 

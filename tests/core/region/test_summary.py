@@ -196,6 +196,19 @@ def test_replicas_are_counted_by_template_and_by_how_far_they_are() -> None:
     assert found.counts == (Counted(digest, bound=4, ready=2, serving=1),)
 
 
+def test_batch_work_that_is_done_is_counted_as_nothing_else() -> None:
+    bench = a_bench()
+    uid = bench.a_node("n1")
+    job = bench.a_workload(count=3, batch=True)
+    bench.place(job, c.Placement(0, uid), c.Placement(1, uid))
+    for ordinal in (0, 1):
+        bench.walk(Phase.RUNNING, ordinal)
+    bench.move("agent/n1", Phase.SUCCEEDED, "completed")
+    assert seen_of(bench.state, 1).counts == (Counted(job.shares[0].template, bound=1, ready=0, serving=0, done=1),)
+    bench.move("agent/n1", Phase.SUCCEEDED, "completed", 1)
+    assert seen_of(bench.state, 1).counts == (Counted(job.shares[0].template, bound=0, ready=0, serving=0, done=2),)
+
+
 def test_what_is_still_being_stopped_is_there_and_counts_for_nothing() -> None:
     bench = a_bench()
     uid = bench.a_node("n1")

@@ -23,7 +23,7 @@ from holdfast.core.scheduling.queue import Why
 from holdfast.core.scheduling.scheduler import BACKOFF_MOST_MS, BACKOFF_MS
 from holdfast.core.scheduling.table import Truths
 from holdfast.core.scheduling.window import Window
-from tests.support.region import REPLICA, ROOT, RegionBench, a_class, a_template
+from tests.support.region import LINK, REPLICA, ROOT, RegionBench, a_class, a_template
 from tests.support.scheduling import Follower, a_region, nodes_of, placed_on
 
 
@@ -338,7 +338,7 @@ def test_a_workload_that_has_left_and_of_which_nobody_told_yet_is_let_go(paused:
         bench.accept(ROOT, OpenOverride(Action.PAUSE_SCHEDULING, "eu", "acme", "look", bench.at + 500))
     bench.accept(REPLICA, c.WithdrawSlots(100, (0, 1)))
     bench.ship(c.AssignmentShipped(replace(gone, revision=200, stage=Stage.ENDED, shares=())))
-    bench.accept(REPLICA, c.ForgetAssignment(100))
+    bench.accept(LINK, c.ForgetAssignment(100))
     follower.see_ahead()
     attempt = follower.look()
     if not paused:

@@ -39,6 +39,12 @@ def test_a_lease_ends_here_no_later_than_there() -> None:
     assert put.assignment.right_until == 5_003_000
 
 
+def test_a_deadline_is_put_into_our_time_by_the_best_guess() -> None:
+    put = an_offset().in_our_time(c.AssignmentShipped(an_assignment(batch=True, deadline=5_000_000)))
+    assert isinstance(put, c.AssignmentShipped)
+    assert put.assignment.deadline == 5_003_020
+
+
 def test_an_assignment_without_a_lease_is_kept_as_it_is() -> None:
     put = c.AssignmentShipped(an_assignment())
     assert an_offset().in_our_time(put) is put

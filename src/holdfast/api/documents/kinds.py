@@ -92,8 +92,8 @@ _TABLE = (
     Kind("Workload", "workloads", ("wl",), PLATFORM, "workload", _tenanted(
         ("REPLICAS", "spec.replicas"), ("BOUND", "status.bound"), ("READY", "status.ready"),
         ("SERVING", "status.serving"), ("UPDATED", "status.conditions[Updated].status"),
-        ("CLASS", "spec.priorityClass"), ("DELETED", "metadata.deletion.at", "age"),
-        ("WHY", "status.conditions", "why")),
+        ("CLASS", "spec.priorityClass"), ("AGE", "metadata.created", "age"),
+        ("DELETED", "metadata.deletion.at", "age"), ("WHY", "status.conditions", "why")),
         tenanted=True, writable=True, written_on=PLATFORM),
     Kind("Assignment", "assignments", ("as",), BOTH, "assignment", _tenanted(
         ("REGION", "spec.region"), ("PURPOSE", "spec.purpose"), ("STAGE", "spec.stage"),
@@ -103,7 +103,7 @@ _TABLE = (
         ("ENDS", "spec.ends", "until"))),
     Kind("SchedulerPolicy", "policies", ("pol",), BOTH, "policy", _columns(
         ("REVISION", "metadata.revision"), ("STAGE", "status.stage"), ("STRATEGY", "spec.strategy"),
-        ("AUTHOR", "status.author"), ("AGE", "status.at", "age"), ("VALID", "status.valid", "count")),
+        ("AUTHOR", "status.author"), ("AGE", "metadata.created", "age"), ("VALID", "status.valid", "count")),
         writable=True, written_on=PLATFORM, also=("validity",), deletable=False, marked=False),
     Kind("Override", "overrides", ("ov",), BOTH, "override", _columns(
         ("ACTION", "spec.action"), ("REGION", "spec.region"), ("TARGET", "spec.target"), ("OWNER", "status.owner"),

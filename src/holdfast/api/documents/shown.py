@@ -40,6 +40,8 @@ class AssignmentSpec(Document, frozen=True):
     right_until: Instant = 0
     jurisdictions: tuple[str, ...] = ()
     batch: bool = False
+    deadline: Instant = 0
+    fails_late: bool = False
 
 
 class AssignmentStatus(Document, frozen=True):

@@ -34,6 +34,7 @@ class InRegion(Document, frozen=True):
     bound: int = 0
     ready: int = 0
     serving: int = 0
+    done: int = 0
     generation: int = 0
     waiting: tuple[Waiting, ...] = ()
     heard: Instant = 0
@@ -110,6 +111,7 @@ def _in_regions(state: PlatformState, row: workload.Workload) -> tuple[InRegion,
                 bound=count.bound if count is not None else 0,
                 ready=count.ready if count is not None else 0,
                 serving=count.serving if count is not None else 0,
+                done=count.done if count is not None else 0,
                 generation=seen.generation if seen is not None else 0,
                 waiting=seen.waiting if seen is not None and is_first else (),
                 heard=known.status.heard_at if known is not None else 0,

@@ -46,6 +46,8 @@ def _assignment(state: Any, name: str, key: Any, row: Any) -> s.Assignment:
         right_until=row.right_until,
         jurisdictions=row.jurisdictions,
         batch=row.batch,
+        deadline=row.deadline,
+        fails_late=row.fails_late,
     )
     status = s.AssignmentStatus(replicas=sum(share.count for share in row.shares), phases=tuple(phases))
     meta = Meta(name=name, uid=row.uid, tenant=row.tenant, revision=row.revision)
@@ -78,7 +80,7 @@ def _policy(state: Any, name: str, key: Any, row: Any) -> s.SchedulerPolicy:
         held: list[Validity] = state.validities.values()
         valid = [s.Valid(region=one.region, tenant=one.scope) for one in held if one.revision == row.revision]
     status = s.PolicyStatus(stage=row.stage, author=row.author, at=row.at, valid=tuple(valid))
-    meta = Meta(name=name, uid=row.revision, revision=row.revision)
+    meta = Meta(name=name, uid=row.revision, revision=row.revision, created=row.at)
     return s.SchedulerPolicy(meta=meta, spec=row.document, status=status)
 
 

@@ -57,6 +57,7 @@ class Code(StrEnum):
     DISRUPTION = "disruption"
     FENCE = "fence"
     PAUSED = "paused"
+    DEADLINE_MISSED = "deadline-missed"
     # Between the ledgers
     OVER_QUOTA = "over-quota"
     TOO_MANY_PENDING = "too-many-pending"

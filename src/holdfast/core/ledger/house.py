@@ -192,7 +192,8 @@ def _set_facts(state: LedgerState, **changes: Any) -> None:
 def log_started(state: LedgerState, event: LogStarted, stamp: Stamp) -> None:
     _set_facts(state, log_id=event.log_id, ledger=event.ledger, settings=event.settings)
     spec = PrincipalSpec(rights=tuple(Right))
-    meta = Meta(name=event.operator, uid=stamp.revision, revision=stamp.revision, created_by=stamp.actor)
+    uid = stamp.revision
+    meta = Meta(name=event.operator, uid=uid, revision=uid, created_by=stamp.actor, created=stamp.at)
     state.principals.put(event.operator, Principal(meta=meta, spec=spec))
 
 

@@ -42,7 +42,8 @@ class Assignment(Row, frozen=True):
     `returning` those whose right it still holds and is to give back. `right_until` is the end of the right where it is
     leased, 0 where it is not; in a region's copy by the region's time, told in the term `right_term` of its log.
     `disruption` is the region's share of the disruption budget. `accounts` are the accounts that pay, in the order in
-    which they are asked. `deadline` is until when its work is to be done; 0: no deadline.
+    which they are asked. `deadline` is until when its work is to be done, 0: it has none; in a region's copy by the
+    region's time. `fails_late`: what is not done by then is given up, and not placed any more.
     """
 
     uid: Revision
@@ -66,6 +67,7 @@ class Assignment(Row, frozen=True):
     returning: tuple[int, ...] = ()
     right_term: int = 0
     deadline: Instant = 0
+    fails_late: bool = False
 
 
 class Offer(Row, frozen=True):

@@ -66,6 +66,7 @@ _STOPS = (
     StopCause("scaled-down", Kind.ASKED, "controller/replica", False, "Its owner wants fewer."),
     StopCause("deleted", Kind.ASKED, "controller/replica", False, "Its owner deleted the workload."),
     StopCause("suspended", Kind.ASKED, "controller/replica", False, "Its owner suspended the workload."),
+    StopCause("deadline-missed", Kind.ASKED, "controller/replica", False, "It was to fail at its deadline."),
     StopCause("reclaimed", Kind.FORCED, "scheduler", True, "Recovery takes back the room it borrowed."),
     StopCause("right-lapsed", Kind.FORCED, "controller/rights", False, "This region's right to it has ended."),
     StopCause("grant-ended", Kind.FORCED, "controller/grant", False, "What paid for it has ended."),

@@ -33,7 +33,10 @@ class Deletion(Document, frozen=True):
 
 
 class Meta(Document, frozen=True):
-    """Metadata. `uid` and `revision` are log revisions; `generation` counts every change of the spec."""
+    """Metadata. `uid` and `revision` are log revisions; `generation` counts every change of the spec.
+
+    `created` is when the first revision was committed.
+    """
 
     name: str
     uid: Revision = 0
@@ -46,6 +49,7 @@ class Meta(Document, frozen=True):
     created_by: str = ""
     finalizers: tuple[Finalizer, ...] = ()
     deletion: Deletion | None = None
+    created: Instant = 0
 
 
 class Reason(StrEnum):

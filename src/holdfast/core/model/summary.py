@@ -13,12 +13,16 @@ from holdfast.core.model.topology import Taint
 
 
 class Counted(Row, frozen=True):
-    """How far the replicas of one template are: given to an agent, ready, serving. Each counts those after it, too."""
+    """How far the replicas of one template are: given to an agent, ready, serving. Each counts those after it, too.
+
+    `done` are those of batch work that have succeeded; no other count has them.
+    """
 
     template: str
     bound: int
     ready: int
     serving: int
+    done: int = 0
 
 
 class Waiting(Row, frozen=True):

@@ -82,6 +82,13 @@ class OnDisconnect(StrEnum):
     STOP = "stop"
 
 
+class OnDeadline(StrEnum):
+    """What becomes of batch work that is not done by its deadline: it is given up, or goes on behind the others."""
+
+    FAIL = "fail"
+    BEST_EFFORT = "best-effort"
+
+
 class Latency(Document, frozen=True):
     """How far from its clients a workload may be.
 
@@ -114,7 +121,7 @@ class Recovery(Document, frozen=True):
 
 
 class WorkloadSpec(Document, frozen=True):
-    """Desired state of one workload."""
+    """Desired state of one workload. The deadline of batch work counts from when the workload was created."""
 
     template: Template
     replicas: int
@@ -127,6 +134,7 @@ class WorkloadSpec(Document, frozen=True):
     failover: Failover = Failover.ADDITIVE
     on_disconnect: OnDisconnect = OnDisconnect.KEEP
     recovery: Recovery = Recovery()
+    on_deadline: OnDeadline = OnDeadline.BEST_EFFORT
 
 
 class WorkloadStatus(Document, frozen=True):
@@ -170,6 +178,10 @@ def contradictions(spec: WorkloadSpec) -> list[str]:
         found.append("leased work must stop on disconnect: its right moves when the lease has lapsed")
     if spec.batch and spec.exclusive:
         found.append("batch work completes and is not an identity to keep; make it a service or not exclusive")
+    if spec.deadline and not spec.batch:
+        found.append("only batch work is ever done: a service can meet no deadline")
+    if spec.on_deadline is OnDeadline.FAIL and not spec.deadline:
+        found.append("onDeadline is fail, and there is no deadline")
     found += _unplaceable(spec.placement)
     template = spec.template
     if template.restarted < 0:

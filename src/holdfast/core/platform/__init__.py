@@ -13,6 +13,7 @@ complete on evidence only.
 - `checks`, `uses`     what a Put must satisfy, and what refuses a Delete, kind by kind
 - `admission`          PutWorkload: what a tenant may ask for
 - `fitting`            whether a workload could ever fit, from what regions tell of their nodes
+- `deadlines`          until when batch work is to be done, and whether it was, or can be
 - `endings`            DeleteWorkload: how a workload ends
 - `templates`          who names a template, and when one is forgotten
 - `assignments`        Assign: how much of a workload a region has

@@ -3,7 +3,8 @@
 The one idea: tell at once what can never be, and let wait what only cannot be yet. A contradiction, an unknown name
 or a residency rule that no region satisfies is refused here; a quota that is used up is not, since quota comes back.
 How much may wait is bounded, so that no tenant fills every queue. Whether any node that regions tell of is large enough
-is told at once, too, as the condition `Fits`, and refuses nothing: nodes may come.
+is told at once, too, as the condition `Fits`, and refuses nothing: nodes may come. So is a deadline that cannot be
+met, as the condition `OnTime`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from holdfast.core.model.workload import Workload, WorkloadSpec, contradictions
 from holdfast.core.platform.breaches import is_near, may_hold, recount_workload
 from holdfast.core.platform.checks import contradictory, in_use, malformed, refuse_amount, refuse_unknown
 from holdfast.core.platform.commands import PutWorkload
+from holdfast.core.platform.deadlines import is_told, on_time_condition
 from holdfast.core.platform.events import TemplateStored, WorkloadStored
 from holdfast.core.platform.fitting import fits_condition
 from holdfast.core.platform.names import refuse_marks, refuse_name
@@ -61,10 +63,12 @@ def put_workload(state: PlatformState, command: PutWorkload, case: Case) -> Acce
 
 
 def _judged(state: PlatformState, merged: Workload, stored: Workload | None, case: Case) -> Workload:
-    """With what is known of whether it ever fits. It is taken all the same: nodes may come."""
+    """With what is known of whether it ever fits and of its deadline. It is taken all the same: nodes may come."""
     if stored is not None and stored.meta.generation == merged.meta.generation:
         return merged
     conditions = with_condition(merged.status.conditions, fits_condition(state, merged, case.at))
+    if is_told(merged):
+        conditions = with_condition(conditions, on_time_condition(state, merged, case.at))
     return replace(merged, status=replace(merged.status, conditions=conditions))
 
 

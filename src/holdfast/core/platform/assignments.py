@@ -14,12 +14,13 @@ from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import Region, RegionHealth
-from holdfast.core.model.workload import Workload
+from holdfast.core.model.workload import OnDeadline, Workload
 from holdfast.core.platform.accounts import paying
 from holdfast.core.platform.admission import COUNT_MAX
 from holdfast.core.platform.breaches import disruption_shared, is_near, may_hold, recount_workload
 from holdfast.core.platform.checks import contradictory, malformed
 from holdfast.core.platform.commands import Assign
+from holdfast.core.platform.deadlines import due_of
 from holdfast.core.platform.events import AssignmentStored
 from holdfast.core.platform.identities import lease_is_half_over, lease_until, refuse_identities, returned
 from holdfast.core.platform.objects import already
@@ -118,6 +119,8 @@ def _proposed(
         jurisdictions=spec.placement.jurisdictions,
         batch=spec.batch,
         returning=_returning(state, command) if spec.exclusive else (),
+        deadline=due_of(workload),
+        fails_late=spec.on_deadline is OnDeadline.FAIL,
     )
 
 

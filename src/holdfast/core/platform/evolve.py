@@ -41,7 +41,9 @@ from holdfast.core.platform.state import (
 
 
 def _stamped(meta: Meta, stamp: Stamp) -> Meta:
-    return replace(meta, uid=meta.uid or stamp.revision, revision=stamp.revision)
+    if meta.uid:
+        return replace(meta, revision=stamp.revision)
+    return replace(meta, uid=stamp.revision, revision=stamp.revision, created=stamp.at)
 
 
 # Objects

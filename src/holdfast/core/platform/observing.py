@@ -63,7 +63,7 @@ def _refuse_seen(command: Report) -> Refused | None:
     if command.position < 0:
         return malformed("a position in a log is not negative", position=command.position)
     for one in command.seen:
-        counts = [number for count in one.counts for number in (count.bound, count.ready, count.serving)]
+        counts = [n for count in one.counts for n in (count.bound, count.ready, count.serving, count.done)]
         waiting = [reason.count for reason in one.waiting]
         if len(one.counts) > COUNTS_MAX or len(waiting) > COUNTS_MAX or min((0, *counts, *waiting)) < 0:
             return malformed(f"up to {COUNTS_MAX} counts and reasons, none negative", workload=one.workload)

@@ -4,6 +4,7 @@
 
 The parts: `sites` (what is known of each region), `splitting` (how many where), `exclusive` (which identity where) and
 `disruption` (who may disrupt how many). Here they become commands. What failover runs is its own and is not counted.
+Work that was to fail at its deadline and has missed it is ended everywhere: what waits is withdrawn, what runs stopped.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from holdfast.core.model.shapes import Instant
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.accounts import paying
 from holdfast.core.platform.commands import Assign, EndAssignment
+from holdfast.core.platform.deadlines import is_given_up
 from holdfast.core.platform.identities import lease_is_half_over
 from holdfast.core.platform.state import PlatformState, assignments_of
 from holdfast.core.reconcilers.disruption import ACKNOWLEDGED_MS, Shares, holder, shared
@@ -67,6 +69,9 @@ class Assignments:
         if workload is None or workload.meta.deletion is not None:
             return NOTHING
         mine = assignments_of(state, workload.meta.uid)
+        if is_given_up(workload):
+            ends = [EndAssignment(one.uid) for one in mine if one.stage is not Stage.ENDED]
+            return Outcome(tuple(Wanted(end, workload.meta.revision) for end in ends))
         if workload.spec.exclusive:
             sites, wishes, grants = _exclusive(state, workload, mine, now)
         else:

@@ -16,6 +16,7 @@ from holdfast.core.model.shapes import Instant
 from holdfast.core.reconcilers.assigned import OfAssignments, has_lapsed, in_chunks, lapses_at
 from holdfast.core.reconcilers.wanted import Plan, future, plan
 from holdfast.core.region import commands as c
+from holdfast.core.region.assigned import is_given_up
 from holdfast.core.region.state import RegionState
 
 
@@ -31,7 +32,7 @@ class Replicas(OfAssignments):
         found = plan(state, assignment, now)
         commands = [*_withdrawn(state, assignment, found), *_opened(state, assignment, found)]
         if not has_lapsed(state, assignment, now):  # what lapsed is stopped for that, and not because fewer are wanted
-            commands += _stopped(assignment, found)
+            commands += _stopped(assignment, found, now)
         sent = tuple(Wanted(command, assignment.revision) for command in commands)
         return Outcome(sent, lapses_at(state, assignment, now))
 
@@ -66,19 +67,19 @@ def _is_withdrawn(slot: Slot) -> bool:
     return slot.phase in (PENDING, RESERVED) or (slot.phase is Phase.TERMINATING and bool(slot.next_template))
 
 
-def _stopped(assignment: Assignment, found: Plan) -> list[Any]:
+def _stopped(assignment: Assignment, found: Plan, now: Instant) -> list[Any]:
     named: dict[str, list[tuple[int, int]]] = {}
     for slot in found.surplus:
         if slot.phase in STOPPABLE:
-            named.setdefault(_cause(assignment, found, slot), []).append((slot.workload, slot.ordinal))
+            named.setdefault(_cause(assignment, found, slot, now), []).append((slot.workload, slot.ordinal))
     return [c.Stop(chunk, cause) for cause, slots in named.items() for chunk in in_chunks(slots)]
 
 
-def _cause(assignment: Assignment, found: Plan, slot: Slot) -> str:
+def _cause(assignment: Assignment, found: Plan, slot: Slot, now: Instant) -> str:
     """Why it goes. Where all that stays is what it should be, and this one is of a template that nobody asks for any
     more, it is not that fewer are wanted: the others do its work. Nobody does that of an identity, or of a batch."""
     if assignment.stage is Stage.ENDED:
-        return "deleted"
+        return "deadline-missed" if is_given_up(assignment, now) else "deleted"
     templates = [share.template for share in assignment.shares if share.count]
     leftover = slot.template not in templates and future(slot) not in templates
     if leftover and templates and not (found.old or assignment.exclusive or assignment.batch):

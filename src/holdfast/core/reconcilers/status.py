@@ -18,6 +18,7 @@ from holdfast.core.model.meta import Condition, Truth
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.workload import Workload, WorkloadStatus
 from holdfast.core.platform.commands import ReportStatus
+from holdfast.core.platform.deadlines import due_of, is_open
 from holdfast.core.platform.fitting import FITS
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.reconcilers.status_conditions import ASSIGNED, conditions_of
@@ -51,18 +52,20 @@ class Statuses:
         workload = state.workloads.get(key)  # type: ignore[arg-type]
         if workload is None:
             return NOTHING
+        due = due_of(workload) if is_open(workload) else 0
         quiet_until = _quiet_until(state, workload)
-        if now < quiet_until:
-            return Outcome((), quiet_until)
+        if now < quiet_until and (not due or now < due):
+            return Outcome((), min(due, quiet_until) if due else quiet_until)
         progress = progress_of(state, workload)
-        wanted = report(state, workload, progress)
-        again_at = now + LOOK_AGAIN_MS if _may_fit_later(wanted) else None
+        wanted = report(state, workload, progress, now)
+        again = [now + LOOK_AGAIN_MS] if _may_fit_later(wanted) else []
+        again_at = min([*again, due] if due > now else again, default=None)
         if not _differs(workload.status, wanted):
             return Outcome((), again_at)
         return Outcome((Wanted(wanted, workload.meta.revision),), again_at)
 
 
-def report(state: PlatformState, workload: Workload, progress: Progress) -> ReportStatus:
+def report(state: PlatformState, workload: Workload, progress: Progress, now: Instant) -> ReportStatus:
     """What there is to say of a workload now."""
     return ReportStatus(
         workload.meta.uid,
@@ -70,7 +73,7 @@ def report(state: PlatformState, workload: Workload, progress: Progress) -> Repo
         progress.bound,
         progress.ready,
         progress.serving,
-        conditions_of(state, workload, progress),
+        conditions_of(state, workload, progress, now),
     )
 
 
@@ -82,7 +85,7 @@ def _quiet_until(state: PlatformState, workload: Workload) -> Instant:
     observed = state.observed.get(workload.meta.uid)
     if observed is None:
         return conditions[FITS].since + PATIENCE_MS
-    stands = any(count.bound for one in observed for count in one.seen.counts)
+    stands = any(count.bound or count.done for one in observed for count in one.seen.counts)
     return 0 if stands else conditions[FITS].since + PLACED_SOON_MS
 
 

@@ -1,6 +1,7 @@
-"""A workload's conditions, from where it stands: `Assigned`, `Placed`, `Available`, `Fits`, `Updated`.
+"""A workload's conditions, from where it stands: `Assigned`, `Placed`, `Available`, `Fits`, `OnTime`, `Updated`.
 
     Fits       some node could hold it                        platform/fitting
+    OnTime     its deadline was met, or may be                platform/deadlines
     Assigned   regions are given as many as are wanted        this platform
     Placed     as many have a node                            what waits, and why, from the regions
     Available  as many serve as must                          and the regions that are lost
@@ -12,10 +13,14 @@ of them says the gravest reason that it knows, in few words: every change of the
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from holdfast.core.ledger.answers import NO_ROOM, Code
 from holdfast.core.model.meta import Condition, Reason, Truth
+from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Workload
+from holdfast.core.platform.deadlines import is_given_up, is_told, on_time_condition
 from holdfast.core.platform.fitting import Verdict, fits, fits_condition, places
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.reconcilers.status_sums import Progress, WaitingIn
@@ -35,15 +40,15 @@ REASONS: dict[str, Reason] = {
 }
 #: The gravest first: what waits for a person, for others, for the next look.
 GRAVITY = (
-    Reason.NEVER_FITS, Reason.CANNOT_START, Reason.CRASHED, Reason.PROBE_FAILED, Reason.WAITING_FOR_QUOTA,
-    Reason.WAITING_FOR_ROOM, Reason.PLUGIN_FAILED, Reason.OVERRIDDEN, Reason.SESSION_ENDED, Reason.STALE_VIEW,
-    Reason.NOT_YET_EXAMINED, Reason.PROGRESSING,
+    Reason.NEVER_FITS, Reason.DEADLINE_MISSED, Reason.CANNOT_START, Reason.CRASHED, Reason.PROBE_FAILED,
+    Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_ROOM, Reason.PLUGIN_FAILED, Reason.OVERRIDDEN, Reason.SESSION_ENDED,
+    Reason.STALE_VIEW, Reason.NOT_YET_EXAMINED, Reason.PROGRESSING,
 )  # fmt: skip
 #: Reasons that are over with the next look: a change of template does not wait for them.
 _PASSING = (Reason.STALE_VIEW, Reason.NOT_YET_EXAMINED, Reason.PROGRESSING)
 
 
-def conditions_of(state: PlatformState, workload: Workload, progress: Progress) -> tuple[Condition, ...]:
+def conditions_of(state: PlatformState, workload: Workload, progress: Progress, now: Instant) -> tuple[Condition, ...]:
     """All of them, sorted by type, without the time since when."""
     if workload.meta.deletion is not None:
         return (_condition(AVAILABLE, Verdict(Truth.FALSE, Reason.PROGRESSING, "it is being deleted"), progress),)
@@ -54,6 +59,8 @@ def conditions_of(state: PlatformState, workload: Workload, progress: Progress) 
         found.append(_condition(AVAILABLE, _available(workload, progress, placed), progress))
     if progress.generation > 1 or progress.older or any(one.type == UPDATED for one in workload.status.conditions):
         found.append(_condition(UPDATED, _updated(state, workload, progress), progress))
+    if is_told(workload):
+        found.append(replace(on_time_condition(state, workload, now), since=0))
     return tuple(sorted([*found, fits_condition(state, workload, 0)], key=lambda one: one.type))
 
 
@@ -85,6 +92,8 @@ def _assigned(state: PlatformState, workload: Workload, progress: Progress) -> V
     wanted, assigned = workload.spec.replicas, progress.assigned
     if assigned == wanted:
         return _true()
+    if is_given_up(workload):
+        return _false(Reason.DEADLINE_MISSED, f"{assigned} of {wanted} are assigned: it was to fail at its deadline")
     if assigned > wanted:
         return _false(Reason.PROGRESSING, f"{assigned} are assigned, {wanted} wanted")
     share = f"{assigned} of {wanted} are assigned"

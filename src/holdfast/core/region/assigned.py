@@ -22,7 +22,10 @@ from holdfast.core.region.state import RegionState
 
 
 def not_assigned(state: RegionState, assignment: Assignment, template: str, at: Instant) -> Misfit | None:
-    """Whether this region may run this template now: assigned, active, its right not lapsed, its residency allowed."""
+    """Whether this region may begin to run this template now.
+
+    It is assigned and active, its right has not lapsed, it is not given up, and the law allows it here.
+    """
     for share in assignment.shares:
         if share.template == template and share.count > 0 and assignment.stage is ACTIVE:
             break
@@ -30,11 +33,23 @@ def not_assigned(state: RegionState, assignment: Assignment, template: str, at: 
         return Misfit(Code.NOT_ASSIGNED, f"assignment {assignment.uid} is {assignment.stage} and does not ask for it")
     if not may_begin(state, assignment, at):
         return Misfit(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not told in this term")
+    if is_given_up(assignment, at):
+        return Misfit(Code.DEADLINE_MISSED, "its deadline has passed, and it was to fail then")
     if assignment.jurisdictions and state.place.jurisdiction not in assignment.jurisdictions:
         return Misfit(
             Code.RESIDENCY, f"{state.place.jurisdiction or 'nowhere'} is not {'/'.join(assignment.jurisdictions)}"
         )
     return None
+
+
+def is_late(assignment: Assignment, at: Instant) -> bool:
+    """Whether its deadline has passed."""
+    return 0 < assignment.deadline <= at
+
+
+def is_given_up(assignment: Assignment, at: Instant) -> bool:
+    """Whether nothing more of it is begun: it is late, and was to fail then. What runs goes on until it is ended."""
+    return assignment.fails_late and is_late(assignment, at)
 
 
 def may_begin(state: RegionState, assignment: Assignment, at: Instant) -> bool:

@@ -22,8 +22,10 @@ NOT_EXAMINED = "not-yet-examined"
 
 _BOUND = (Phase.BOUND, Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING)
 _READY = (Phase.READY, Phase.SERVING)
-#: What each phase counts as: bound, ready, serving. By the phase's text: a member of an enum is hashed in Python.
-_COUNTS_AS = {phase.value: (phase in _BOUND, phase in _READY, phase is Phase.SERVING) for phase in Phase}
+#: What each phase counts as: bound, ready, serving, done. By its text: a member of an enum is hashed in Python.
+_COUNTS_AS = {
+    phase.value: (phase in _BOUND, phase in _READY, phase is Phase.SERVING, phase is Phase.SUCCEEDED) for phase in Phase
+}
 
 T = TypeVar("T")
 
@@ -60,14 +62,15 @@ def counting(state: RegionState, workload: Revision) -> Generator[None, None, Se
                 continue
             count = counts.get(slot.template)
             if count is None:
-                count = counts[slot.template] = [0, 0, 0]
-            bound, ready, serving = _COUNTS_AS[slot.phase._value_]
+                count = counts[slot.template] = [0, 0, 0, 0]
+            bound, ready, serving, done = _COUNTS_AS[slot.phase._value_]
             count[0] += bound
             count[1] += ready
             count[2] += serving
+            count[3] += done
     waiting = _waiting(state, found)
     # Where some wait, that says that there is something; else what counts for nothing yet, or no more, has to.
-    named = [template for template, count in counts.items() if count[0] or not waiting]
+    named = [template for template, count in counts.items() if count[0] or count[3] or not waiting]
     most = sorted(named, key=lambda template: (-counts[template][0], template))[:NAMED_MAX]
     newest = max(found, key=lambda assignment: assignment.revision)
     told = tuple(Counted(template, *counts[template]) for template in sorted(most))

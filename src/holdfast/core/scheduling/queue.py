@@ -5,6 +5,8 @@
 
 All of it follows from the state: a scheduler that starts again has the same queue. Equal requests are looked at, and
 sleep, together: what does not fit for one fits for none of them. Among equals the oldest is served first.
+
+Size: a queue and what stands in it, which change together.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask, ask_of
 from holdfast.core.scheduling.groups import Entry, Group, GroupKey, RequestKey
-from holdfast.core.scheduling.order import share, urgency, used_by
+from holdfast.core.scheduling.order import NEVER, share, urgency, used_by
 
 
 class Why(StrEnum):
@@ -60,6 +62,9 @@ class Queue:
         self._group_of: dict[RequestKey, Group] = {}
         self._by_assignment: dict[Revision, tuple[str, ...]] = {}
         self._heap: list[tuple[int, Instant, int, Instant, RequestKey, GroupKey]] = []
+        #: The time by which deadlines are judged, and the first of them that is ahead of it.
+        self._now: Instant = 0
+        self._next_deadline: Instant = NEVER
 
     def __len__(self) -> int:
         return len(self._group_of)
@@ -99,9 +104,19 @@ class Queue:
         for request in requests:
             self._put(state, request)
 
+    def pass_time(self, state: RegionState, now: Instant) -> None:
+        """Let those whose deadline has passed go behind those who can still be in time, and be looked at."""
+        self._now = max(self._now, now)
+        if self._now < self._next_deadline:
+            return
+        late = [key for group in self.groups.values() if group.deadline <= self._now for key in group.entries]
+        for assignment in dict.fromkeys(assignment for assignment, _ in late):
+            self.update(state, assignment)
+        self._next_deadline = min((group.deadline for group in self.groups.values()), default=NEVER)
+
     def _put(self, state: RegionState, request: SchedulingRequest) -> None:
         key = (request.assignment, request.template)
-        place = _group_key(state, request)
+        place = _group_key(state, request, self._now)
         old = self._group_of.get(key)
         if place is None or (old is not None and old.key != place[0]):
             entry = self._drop(key)
@@ -125,6 +140,7 @@ class Queue:
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = Group(key, ask)
+            self._next_deadline = min(self._next_deadline, group.deadline)
         group.add(entry)
         self._group_of[entry.key] = group
         self.wake(key)
@@ -158,8 +174,9 @@ class Queue:
         return len(due)
 
     def next_due(self) -> Instant | None:
-        """When the first of those asleep is to be looked at whatever happens."""
-        return min((asleep.until for asleep in self.asleep.values()), default=None)
+        """When the first of those asleep is to be looked at whatever happens, or a deadline passes."""
+        ahead = [self._next_deadline] if self._next_deadline < NEVER else []
+        return min([*(asleep.until for asleep in self.asleep.values()), *ahead], default=None)
 
     def begin(self, state: RegionState, spent: Mapping[str, Resources]) -> None:
         """Order everybody who is awake and has something to propose; `spent` is by account what is on its way."""
@@ -200,7 +217,7 @@ class Queue:
         return priority, deadline, share(state.sums, used), since, first, group.key
 
 
-def _group_key(state: RegionState, request: SchedulingRequest) -> tuple[GroupKey, Ask] | None:
+def _group_key(state: RegionState, request: SchedulingRequest, now: Instant) -> tuple[GroupKey, Ask] | None:
     """With whom a request is equal, and what it asks for; None while something of it is not known here."""
     assignment = state.assignments.get(request.assignment)
     template = state.templates.get(request.template)
@@ -208,5 +225,5 @@ def _group_key(state: RegionState, request: SchedulingRequest) -> tuple[GroupKey
         return None
     cls = state.classes.get(assignment.priority_class)
     ask = ask_of(assignment, request.template, template, firm=cls is None or not cls.spec.reclaimable)
-    priority, deadline = urgency(state, assignment.uid)
+    priority, deadline = urgency(state, assignment.uid, now)
     return (priority, deadline, assignment.tenant, ask.kind, assignment.accounts, assignment.priority_class), ask

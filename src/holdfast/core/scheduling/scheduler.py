@@ -112,6 +112,7 @@ class Scheduler:
     def look(self, sight: Sight) -> tuple[Attempt | None, list[Waits]]:
         """The next proposal, if there is something to propose; and who was looked at and waits."""
         self._now = sight.now
+        self.queue.pass_time(sight.state, sight.now)
         # What this view does not show by now can land no more: it is complete up to its age.
         self.flight.settle(self.table.revision, sight.now - sight.age_ms)
         self.queue.wake_due(sight.now)

@@ -37,7 +37,11 @@ class Offset:
 
     def theirs(self, ours: Instant) -> Instant:
         """About what time it is there."""
-        return ours - (self.least + self.most) // 2
+        return ours - self._middle
+
+    @property
+    def _middle(self) -> int:
+        return (self.least + self.most) // 2
 
     def in_our_time(self, put: c.Shipped) -> c.Shipped:
         """The object as it is to be kept here: the region judges ends by its own ledger time."""
@@ -45,6 +49,10 @@ class Offset:
             case c.AssignmentShipped(assignment) if assignment.right_until:
                 # A lease that ended later here than there would let two regions run one identity (RULES 6).
                 return c.AssignmentShipped(replace(assignment, right_until=assignment.right_until + self.least))
+            case c.AssignmentShipped(assignment) if assignment.deadline:
+                # Nothing is unsafe about a deadline that is off by a message's way: the middle is the best guess. It is
+                # converted at all since by a clock that is an hour ahead work would be given up an hour too soon.
+                return c.AssignmentShipped(replace(assignment, deadline=assignment.deadline + self._middle))
             case c.OverrideShipped(override):
                 by = self.least if override.action in PERMISSIVE else self.most
                 return c.OverrideShipped(replace(override, ends=override.ends + by))

@@ -1,0 +1,147 @@
+"""Deadlines in a region: who can still be in time comes first, and what was to fail by then is placed no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.model.allotment import Assignment
+from holdfast.core.region import commands as c
+from holdfast.core.scheduling.builtin import BUILT_IN
+from holdfast.core.scheduling.look import RESYNC_MS, Sight
+from holdfast.core.scheduling.order import NEVER, urgency
+from holdfast.core.scheduling.scheduler import Attempt, Scheduler
+from tests.support.region import SCHEDULER, RegionBench, a_template, an_assignment
+
+MINUTE = 60_000
+#: Before whoever sleeps is looked at whatever happens.
+SOON = RESYNC_MS // 2
+
+
+class Story:
+    """A region with jobs, and a scheduler that looks at them. Nothing it proposes is sent."""
+
+    def __init__(self, cpu: int = 8_000) -> None:
+        self.bench = RegionBench()
+        self.bench.a_scheduler()
+        self.node = self.bench.a_node("n1", cpu=cpu)
+        self.bench.a_grant()
+        self.jobs: dict[int, Assignment] = {}
+        self.scheduler = Scheduler(BUILT_IN)
+
+    def job(self, number: int, due_in: int = 0, **fields: Any) -> None:
+        """A job of one piece; how long from now it is due; 0: never."""
+        deadline = self.bench.at + due_in if due_in else 0
+        name = a_template(environment=(("JOB", str(number)),))
+        found = self.bench.a_workload(
+            name, 1, uid=100 * number, workload=number, batch=True, deadline=deadline, **fields
+        )
+        self.jobs[number] = found
+
+    def look(self) -> Attempt | None:
+        """Take everything anew, and look."""
+        self.scheduler.load(self.bench.state)
+        return self.look_on()
+
+    def look_on(self) -> Attempt | None:
+        """Look without having heard of anything."""
+        self.attempt, self.waits = self.scheduler.look(Sight(self.bench.state, self.bench.at))
+        return self.attempt
+
+    def order(self) -> list[int]:
+        """Whose pieces are proposed, in which order."""
+        attempt = self.look()
+        return list(attempt.workloads) if attempt is not None else []
+
+
+def test_who_is_due_first_comes_first_and_who_is_never_due_comes_last() -> None:
+    story = Story()
+    story.job(1)
+    story.job(2, due_in=2 * MINUTE)
+    story.job(3, due_in=MINUTE)
+    assert story.order() == [3, 2, 1]
+
+
+def test_who_is_late_comes_after_all_who_can_still_be_in_time_and_beside_those_who_are_never_due() -> None:
+    story = Story()
+    story.job(1, due_in=1)
+    story.bench.at += 1
+    story.job(2)
+    story.job(3, due_in=MINUTE)
+    assert story.order() == [3, 1, 2]
+    late, never = (urgency(story.bench.state, story.jobs[number].uid, story.bench.at) for number in (1, 2))
+    assert late == never == (late[0], NEVER)
+
+
+def test_a_higher_class_comes_before_a_nearer_deadline() -> None:
+    story = Story()
+    story.job(1, due_in=MINUTE)
+    story.job(2, priority_class="critical")
+    assert story.order() == [2, 1]
+
+
+def test_a_deadline_passes_while_a_request_sleeps_and_nobody_says_so() -> None:
+    story = Story(cpu=500)
+    story.job(1, due_in=SOON, fails_late=True)
+    assert story.look() is None
+    assert [one.reasons[0].code for one in story.waits] == ["never-fits"]
+    assert story.scheduler.queue.next_due() == story.bench.at + SOON
+    story.bench.at += SOON - 1
+    story.look_on()
+    assert story.waits == []
+    story.bench.at += 1
+    assert story.look_on() is None
+    assert [(one.entry.key[0], one.reasons[0].code) for one in story.waits] == [(100, "deadline-missed")]
+    story.look_on()
+    assert story.waits == []
+
+
+def test_what_goes_on_as_best_effort_is_still_placed_when_it_is_late() -> None:
+    story = Story()
+    story.job(1, due_in=MINUTE)
+    story.bench.at += MINUTE
+    assert story.order() == [1]
+
+
+def test_what_fails_late_keeps_nobody_else_from_being_placed() -> None:
+    story = Story()
+    story.job(1, due_in=1, fails_late=True)
+    story.job(2, due_in=MINUTE)
+    story.bench.at += 1
+    assert story.order() == [2]
+
+
+def test_a_deadline_that_is_raised_hurries_again() -> None:
+    story = Story()
+    story.job(1, due_in=1, fails_late=True)
+    story.job(2, due_in=2 * MINUTE)
+    story.bench.at += 1
+    assert story.order() == [2]
+    template = story.bench.state.templates[story.jobs[1].shares[0].template]
+    later = an_assignment(100, 1, template, 1, batch=True, deadline=story.bench.at + MINUTE, fails_late=True)
+    story.bench.ship(c.AssignmentShipped(later))
+    seq = revision(story.bench.state.facts.seq, INDEX_MAX)
+    story.scheduler.hear(story.bench.state, [("assignment", 100)], seq, story.bench.at)
+    attempt = story.look_on()
+    assert attempt is not None
+    assert list(attempt.workloads) == [1]
+
+
+def test_the_ledger_itself_begins_nothing_that_was_to_fail_by_now() -> None:
+    story = Story()
+    story.job(1, due_in=MINUTE, fails_late=True)
+    story.job(2, due_in=MINUTE)
+    story.bench.at += MINUTE
+    placement = c.Placement(0, story.node)
+    assert story.bench.refuse_place(story.jobs[1], placement).code is Code.DEADLINE_MISSED
+    story.bench.place(story.jobs[2], placement)
+
+
+def test_what_is_reserved_when_the_deadline_passes_is_not_bound() -> None:
+    story = Story()
+    story.job(1, due_in=1_000, fails_late=True)
+    story.bench.place(story.jobs[1], c.Placement(0, story.node), bind=False)
+    story.bench.at += 1_000
+    refused = story.bench.refuse(SCHEDULER, c.Bind(((1, 0),)))
+    assert refused.code is Code.DEADLINE_MISSED
