@@ -20,7 +20,7 @@ INT_MAX = 2**63 - 1
 QUANTITY_CHARS = 64
 
 DURATION_PATTERN = r"^-?([0-9]{1,15}(ms|s|m|h|d))+$"
-PERCENT_PATTERN = r"^-?[0-9]{1,18}%$"
+PERCENT_PATTERN = r"^-?[0-9]{1,19}%$"
 #: A batch and a place in it, each as large as 63 bits together can hold.
 _SEQ = (
     r"(0|[1-9][0-9]{0,11}|[1-7][0-9]{12}|8[0-6][0-9]{11}|87[0-8][0-9]{10}|879[0-5][0-9]{9}"
