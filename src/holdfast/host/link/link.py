@@ -9,8 +9,6 @@ lead, shown now ──▶ open a session ──▶ join ──▶ heartbeats | t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.revision import show
@@ -28,6 +26,7 @@ from holdfast.host.link.speaker import Platform, SessionOver, Speaker, ToldToSto
 from holdfast.host.link.stopping import stand_down
 from holdfast.host.reads import Level
 from holdfast.host.transport import Transport
+from holdfast.host.waiting import together
 from holdfast.host.wire import Said
 
 #: A region that the platform does not take asks again after so long: a person has to do something first.
@@ -73,7 +72,7 @@ class Link:
                 saying = Saying(leader, speaker, self._journal)
                 reporting = Reporting(leader, self._ledger.hub, self._outlook, told, saying, self._platform.region)
                 alive = self._keep_alive(leader, speaker)
-                await _together(alive, following.run(), reporting.listen(), reporting.speak())
+                await together(alive, following.run(), reporting.listen(), reporting.speak())
             except SessionOver as error:
                 self._journal.info("session-over", why=error)
                 await speaker.pause(1)
@@ -138,16 +137,3 @@ class Link:
             self._ledger.meters.gauge("link_offset_ms", speaker.offset.most)
             lease = leader.term.durable.state.facts.settings.session_lease
             await self._clock.sleep(min(lease, renewed.worth_ms) // 4)
-
-
-async def _together(*work: Coroutine[Any, Any, None]) -> None:
-    """Run all until one ends, which it does by raising; then end the others, too."""
-    tasks = [asyncio.create_task(one) for one in work]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
