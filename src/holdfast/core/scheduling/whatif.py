@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Refused
@@ -23,6 +24,7 @@ from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.region.book import REGION
 from holdfast.core.region.keys import KEYS
 from holdfast.core.region.state import RegionState
+from holdfast.core.region.unmet import Unmet
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.groups import RequestKey
 from holdfast.core.scheduling.look import Sight
@@ -30,6 +32,8 @@ from holdfast.core.scheduling.scheduler import Scheduler
 
 #: More rounds than anything that comes to rest needs.
 ROUNDS_MAX = 10_000
+
+_unmet = msgspec.msgpack.Decoder(list[Unmet])
 
 
 class WhatIf(Struct, frozen=True):
@@ -128,9 +132,10 @@ def _schedule(
     envelope = Envelope(principal("scheduler"), attempt.command, fork.now, view=attempt.view, policy=attempt.policy)
     (answer,) = fork.submit(envelope)
     if isinstance(answer, Refused):
-        scheduler.lost(attempt, answer.code, [], 0)
+        parts = [Unmet(*one) for one in answer.facts.get("refused", ())]
+        scheduler.lost(attempt, answer.code, parts, 0)
         return False
-    scheduler.landed(attempt, answer.revision, [])
+    scheduler.landed(attempt, answer.revision, _unmet.decode(answer.answer) if answer.answer else [])
     for group, workload in zip(attempt.command.groups, attempt.workloads, strict=True):
         for placement in group.placements:
             slot = fork.state.slots.get((workload, placement.ordinal))
