@@ -25,10 +25,11 @@ from holdfast.host.errors import OutcomeUnknown, Unavailable
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
 from holdfast.host.proposing import Touched
-from holdfast.host.scheduling import TOLD_AGAIN_MS, UNDER_WAY, Scheduling
+from holdfast.host.scheduling import UNDER_WAY, Scheduling
 from holdfast.host.scheduling_region import Answer
+from holdfast.host.scheduling_telling import AT_A_TIME, SOON_MS, TOLD_AGAIN_MS
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
-from tests.support.region import REPLICA, RegionBench, a_template
+from tests.support.region import REPLICA, RegionBench, a_class, a_template
 from tests.support.scheduling import placed_on
 
 ACTOR = principal("scheduler")
@@ -330,8 +331,8 @@ def test_why_a_request_waits_is_told_when_it_changes_and_not_at_every_look() -> 
         assert len(it.region.reports()) == 1
         (request,) = it.bench.state.requests[100]
         assert [reason.code for reason in request.reasons] == ["never-fits"]
-        it.bench.a_node("n2", cpu=2000, memory=10)
         it.bench.a_grant(version=2, target=Resources())
+        it.bench.a_node("n2", cpu=2000)
         await it.go_on(100)
         assert len(it.region.reports()) == 2
         (request,) = it.bench.state.requests[100]
@@ -347,7 +348,7 @@ def test_the_same_reasons_with_other_counts_are_told_now_and_then() -> None:
         it.bench.a_workload(a_template(cpu=2000), count=1)
         for number in range(20):
             it.bench.a_node(f"n{number}", cpu=1000)
-            it.bench.a_grant(version=number + 2)
+            it.bench.ship(c.ClassShipped(a_class("normal", 50 + number)))
             await it.go_on(6_000)
         at = [boot for boot, _ in it.region.reports()]
         assert 3 <= len(at) <= 6
@@ -375,6 +376,41 @@ def test_a_report_that_nobody_heard_is_made_again_at_the_next_look() -> None:
         fails[0] = False
         await it.go_on(61_000)
         assert it.bench.state.requests[100][0].reasons
+
+    told(story)
+
+
+def test_what_is_placed_soon_is_not_spoken_of() -> None:
+    async def story(it: Story) -> None:
+        it.bench.a_workload(count=1)
+        await it.go_on(SOON_MS - 100)
+        assert it.region.reports() == []
+        it.bench.a_node()
+        await it.go_on(10_000)
+        assert len(placed_on(it.bench)) == 1
+        assert it.region.reports() == []
+
+    told(story)
+
+
+def test_of_many_that_wait_a_few_are_told_at_a_time_and_all_in_the_end() -> None:
+    async def story(it: Story) -> None:
+        say, now, most = it.region.say, [0], [0]
+
+        async def slowly(command: Any, *rest: Any) -> Answer:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+            await it.clock.sleep(20)
+            now[0] -= 1
+            return await say(command, *rest)
+
+        it.region.say = slowly  # type: ignore[method-assign,assignment]
+        for uid in range(100, 200):
+            it.bench.a_workload(a_template(cpu=uid), count=1, uid=uid, workload=uid)
+        await it.go_on(SOON_MS + 5_000)
+        assert most[0] == AT_A_TIME
+        assert all(it.bench.state.requests[uid][0].reasons for uid in range(100, 200))
+        assert len(it.region.reports()) == 100
 
     told(story)
 

@@ -1,7 +1,7 @@
 """A scheduler at work: it follows a region's log, looks when something changed, proposes, and hears what became of it.
 
     batches ──▶ hear ──▶ look ──▶ propose ──▶ answer ──▶ landed or lost ──▶ look again
-                           └────▶ report why requests wait, when that has changed
+                           └────▶ tell why requests wait
 
 Several proposals are under way at a time: while one is written the next is chosen, on a view from which the first is
 deducted. A proposal whose answer did not come may have landed: it stays deducted until a view shows it, or until it
@@ -16,17 +16,12 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import encode
-from holdfast.core.model.evidence import Decision
-from holdfast.core.model.placement import PendingReason
-from holdfast.core.model.shapes import Revision
-from holdfast.core.region.commands import ReportPending
 from holdfast.core.region.unmet import Unmet
 from holdfast.core.scheduling.framework import Plugins
-from holdfast.core.scheduling.look import Sight, Waits
+from holdfast.core.scheduling.look import Sight
 from holdfast.core.scheduling.scheduler import Attempt, Scheduler
 from holdfast.host.clock import Clock
 from holdfast.host.errors import Unavailable
@@ -35,14 +30,13 @@ from holdfast.host.meters import Meters
 from holdfast.host.proposing import Touched
 from holdfast.host.scheduling_binding import Binding
 from holdfast.host.scheduling_region import Region
+from holdfast.host.scheduling_telling import Telling
 from holdfast.host.waiting import DeadlinePassed, within
 
 #: So many proposals are under way at a time.
 UNDER_WAY = 3
 #: Without anything to do, everybody who sleeps is looked at after so long.
 IDLE_MS = 1_000
-#: The same reasons with other counts are told this often.
-TOLD_AGAIN_MS = 30_000
 
 _unmet = msgspec.msgpack.Decoder(list[Unmet])
 
@@ -57,6 +51,7 @@ class Scheduling:
         self._journal = journal
         self.scheduler = Scheduler(plugins)
         self._binding = Binding(region, self.scheduler, plugins, meters, journal)
+        self._telling = Telling(region, self.scheduler, clock, meters, journal)
         self._wake = asyncio.Event()
         self._touched: list[Touched] = []
         #: Whether changes were left out: everything is to be taken anew. Nothing is known before the first time.
@@ -64,12 +59,11 @@ class Scheduling:
         self._tasks: set[asyncio.Task[None]] = set()
         self._fault: BaseException | None = None
         self._proposals = 0
-        #: By request: when its reasons were last told.
-        self._told_at: dict[tuple[Revision, str], int] = {}
 
     async def run(self) -> None:
         """Schedule for ever."""
         self._start(self._listen())
+        self._start(self._telling.run())
         try:
             while True:
                 sight = self._region.sight()
@@ -122,9 +116,10 @@ class Scheduling:
     def _look(self, sight: Sight) -> bool:
         """Propose what can be; whether there was something."""
         attempt, waits = self.scheduler.look(sight)
+        self._meters.count("scheduler_caught", self.scheduler.take_caught())
         self._tell_shunned()
         if waits:
-            self._report(sight, waits)
+            self._telling.note(sight, waits)
         if attempt is None:
             return False
         self._proposals += 1
@@ -183,36 +178,3 @@ class Scheduling:
             self._journal.error(
                 "node-shunned", node=shun.name, until=shun.until, ledger_says=shun.ledger, view_says=shun.view
             )
-
-    # Why requests wait
-
-    def _report(self, sight: Sight, waits: Sequence[Waits]) -> None:
-        boot, view = self._clock.boot(), self.scheduler.table.revision
-        assignments = sight.state.assignments
-        for one in waits:
-            key, known = one.entry.key, one.entry.request.reasons
-            same = _shape(known) == _shape(one.reasons)
-            if same and (known == one.reasons or boot < self._told_at.get(key, 0) + TOLD_AGAIN_MS):
-                continue
-            self._told_at[key] = boot
-            # Each request has a report of its own: the others that were looked at with it are in theirs.
-            own = (key[0], assignments[key[0]].generation)
-            decision = Decision(view, 0, (replace(one.found, requests=(own,)),))
-            self._start(self._tell(ReportPending(*key, view, one.reasons), decision))
-        if len(self._told_at) > 2 * len(self.scheduler.queue) + 1_000:
-            queue = self.scheduler.queue
-            self._told_at = {key: at for key, at in self._told_at.items() if queue.entry(key) is not None}
-
-    async def _tell(self, report: ReportPending, decision: Decision) -> None:
-        try:
-            answer = await self._region.say(report, report.examined, 0, encode(decision))
-        except Unavailable as error:
-            self._journal.warning("not-told", why=error)
-            return
-        result = answer.code.value if isinstance(answer, Refused) else "told"
-        self._meters.count("scheduler_reports", result=result)
-
-
-def _shape(reasons: tuple[PendingReason, ...]) -> tuple[Any, ...]:
-    """Which reasons there are, whatever their counts."""
-    return tuple((reason.code, _shape(reason.below)) for reason in reasons)

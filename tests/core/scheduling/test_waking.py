@@ -316,6 +316,25 @@ def test_whatever_is_missed_is_looked_at_after_the_resync() -> None:
     assert again.until == asleep.until + RESYNC_MS
 
 
+def test_what_only_the_resync_noticed_is_counted_and_what_was_woken_is_not() -> None:
+    bench, follower = a_region(nodes=1, cpu=1000)
+    bench.a_workload(a_template(cpu=2000), count=1)
+    bench.a_workload(a_template(cpu=3000), count=1, uid=101, workload=2)
+    rest(follower, Why.NODES)
+    bench.a_node("large", cpu=2000)
+    assert follower.work() == 1
+    assert follower.scheduler.take_caught() == 0
+    bench.a_node("larger", cpu=3000)
+    with patch.object(Waking, "_takes", return_value=False):
+        follower.work()
+    assert len(placed_on(bench)) == 1, "its waking was missed"
+    bench.at += RESYNC_MS
+    follower.work()
+    assert len(placed_on(bench)) == 2
+    assert follower.scheduler.take_caught() == 1
+    assert follower.scheduler.take_caught() == 0
+
+
 def test_a_class_that_changes_wakes_its_requests_and_gives_them_their_new_place() -> None:
     bench, follower = a_region(nodes=1, cpu=1000)
     node = bench.state.node_names["n1"]

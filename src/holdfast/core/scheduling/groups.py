@@ -61,7 +61,7 @@ class Entry:
 class Group:
     """Equal requests, oldest first."""
 
-    __slots__ = ("ask", "entries", "key", "tries")
+    __slots__ = ("ask", "entries", "key", "resynced", "tries")
 
     def __init__(self, key: GroupKey, ask: Ask) -> None:
         self.key = key
@@ -69,6 +69,8 @@ class Group:
         self.entries: dict[RequestKey, Entry] = {}
         #: How often in a row what was proposed of it was in vain.
         self.tries = 0
+        #: Whether it is awake only because everybody is looked at now and then.
+        self.resynced = False
 
     @property
     def deadline(self) -> Instant:

@@ -12,13 +12,12 @@ from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.control import BUILT_IN_POLICY, SchedulerPolicy
-from holdfast.core.model.evidence import Pass, QuotaSeen
+from holdfast.core.model.evidence import Pass
 from holdfast.core.model.meta import Reason
 from holdfast.core.model.placement import PendingReason
-from holdfast.core.model.shapes import Instant
+from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.workload import is_counted
 from holdfast.core.region.assigned import not_assigned, valid_policy
-from holdfast.core.region.charging import charged
 from holdfast.core.region.feasible import Misfit
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask
@@ -30,6 +29,7 @@ from holdfast.core.scheduling.framework import Bind, PluginError, Plugins, Ruleb
 from holdfast.core.scheduling.gates import Gate, heeded, pause_of, paying, unprotected
 from holdfast.core.scheduling.groups import Entry, Group
 from holdfast.core.scheduling.mixing import seed_of
+from holdfast.core.scheduling.passes import NOTHING_CHOSEN, pass_of
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from holdfast.core.scheduling.reasons import nearest_fit, never_fits, tree
 from holdfast.core.scheduling.table import NodeTable
@@ -40,15 +40,14 @@ RESYNC_MS = 60_000
 #: A group whose scheduler had too old a view is looked at again after so long.
 STALE_MS = 500
 
-_NOTHING = Choice([], 0, {})
-
 
 class Waits(Struct, frozen=True):
-    """A request that was looked at and of which slots still wait: why, and the pass that found so."""
+    """A request that was looked at and of which slots still wait: why, the pass that found so, by which policy."""
 
     entry: Entry
     reasons: tuple[PendingReason, ...]
     found: Pass
+    policy: Revision
 
 
 class Sight(Struct, frozen=True):
@@ -76,6 +75,8 @@ class Look:
         self.waits_to_bind = False
         self.passes: list[Pass] = []
         self.waits: list[Waits] = []
+        #: How many slots were placed of groups that nothing but the resync had woken: a cause of waking is missing.
+        self.caught = 0
 
     def run(self) -> None:
         """Look at everybody who is awake, until a proposal is full."""
@@ -149,9 +150,9 @@ class Look:
                 else:
                     shut.append(entry)
                     reason = PendingReason(misfit.code.value, entry.open, misfit.detail)
-                    self.waits.append(Waits(entry, (reason,), self._pass(group, [entry], "waiting")))
+                    self._wait(entry, (reason,), pass_of(self._state, group, [entry], "waiting"))
         if shut and not found:
-            self._queue.sleep(group, Asleep(Why.ASSIGNMENT, self._table.revision, self._now + RESYNC_MS))
+            self._queue.sleep(group, Asleep(Why.ASSIGNMENT, self._table.revision, self._now + RESYNC_MS, resync=True))
         return found
 
     def _place(self, group: Group, entries: list[Entry]) -> bool:
@@ -162,15 +163,19 @@ class Look:
         wanted = sum(entry.open for entry in entries)
         slots = self.draft.slots(entries, pay.most, kept.most)
         seed = seed_of(group.oldest()[1], self._table.revision)
-        choice = self._choose(group, len(slots), seed) if slots else _NOTHING
+        choice = self._choose(group, len(slots), seed) if slots else NOTHING_CHOSEN
         before = len(self.draft.groups)
         placed = self.draft.add(group, slots, choice.rows) if choice.rows else 0
         if not placed:
             self._rest(group, entries, choice, seed, len(slots) > 0, pay if pay.most < kept.most else kept)
             return False
+        if group.resynced:
+            self.caught += placed
         outcome = "placed" if placed == wanted else "placed in part"
         mine = {(one.assignment, one.template) for one in self.draft.groups[before:]}
-        self.passes.append(self._pass(group, [one for one in entries if one.key in mine], outcome, choice, seed))
+        self.passes.append(
+            pass_of(self._state, group, [one for one in entries if one.key in mine], outcome, choice, seed)
+        )
         return True
 
     def _choose(self, group: Group, count: int, seed: int) -> Choice:
@@ -191,7 +196,7 @@ class Look:
             why, nearest = Why.NODES, nearest_fit(self._table, group.ask)
             until = min(self._heed.avoided.values(), default=0)
             reasons = tree(choice.rejected, waiting, nearest, never=never_fits(self._table, group.ask))
-        found = self._pass(group, entries, "waiting", choice, seed, nearest)
+        found = pass_of(self._state, group, entries, "waiting", choice, seed, nearest)
         self._sleep(group, entries, why, reasons, until, found)
 
     def _sleep(
@@ -203,38 +208,17 @@ class Look:
         until: Instant = 0,
         found: Pass | None = None,
     ) -> None:
-        until = min(until, self._now + RESYNC_MS) if until else self._now + RESYNC_MS
+        anew = self._now + RESYNC_MS
+        resync = not until or until > anew
         counts = domain_counts(self._state, group.ask, self._flight.members) if why is Why.NODES else ()
-        self._queue.sleep(group, Asleep(why, self._table.revision, until, counts))
-        found = found or self._pass(group, entries, "waiting")
-        self.waits += [Waits(entry, reasons, found) for entry in entries if entry.open > 0]
+        self._queue.sleep(group, Asleep(why, self._table.revision, anew if resync else until, counts, resync))
+        found = found or pass_of(self._state, group, entries, "waiting")
+        for entry in entries:
+            if entry.open > 0:
+                self._wait(entry, reasons, found)
 
-    def _pass(
-        self,
-        group: Group,
-        entries: list[Entry],
-        outcome: str,
-        choice: Choice = _NOTHING,
-        seed: int = 0,
-        nearest: str = "",
-    ) -> Pass:
-        """What is kept of a pass: what it saw, what it found, and who acts next."""
-        state = self._state
-        requests = tuple((uid, state.assignments[uid].generation) for uid, _ in (entry.key for entry in entries))
-        seen = [(account, state.allowances.get(account)) for account in group.accounts]
-        return Pass(
-            requests=requests,
-            template=group.ask.digest,
-            queued_since=min((entry.request.since for entry in entries), default=0),
-            outcome=outcome,
-            next_owner="agent" if outcome == "placed" else "scheduler",
-            seed=seed,
-            quota=tuple(QuotaSeen(a, charged(state, a), known.target) for a, known in seen if known is not None),
-            examined=choice.examined,
-            rejected=tuple((code.value, detail, count) for (code, detail), count in choice.rejected.items()),
-            nearest=nearest,
-            candidates=choice.candidates,
-        )
+    def _wait(self, entry: Entry, reasons: tuple[PendingReason, ...], found: Pass) -> None:
+        self.waits.append(Waits(entry, reasons, found, self.policy.revision))
 
 
 def _waits(plugin: Bind, ask: Ask) -> bool:

@@ -44,13 +44,14 @@ class Asleep(Struct, frozen=True):
     """Why a group is not looked at, up to which revision it was, and when to look at it whatever happens.
 
     For one that is behind, the revision is the one to wait for. `counts` are those of its domains, where its rules
-    count over them.
+    count over them. With `resync` its time is nothing that is known to cure it: whatever does should have woken it.
     """
 
     why: Why
     examined: Revision
     until: Instant
     counts: tuple[int, ...] = ()
+    resync: bool = False
 
 
 class Queue:
@@ -61,6 +62,8 @@ class Queue:
         self.asleep: dict[GroupKey, Asleep] = {}
         self._group_of: dict[RequestKey, Group] = {}
         self._by_assignment: dict[Revision, tuple[str, ...]] = {}
+        #: Assignments with a request of which something is not known here yet.
+        self._unknown: set[Revision] = set()
         self._heap: list[tuple[int, Instant, int, Instant, RequestKey, GroupKey]] = []
         #: The time by which deadlines are judged, and the first of them that is ahead of it.
         self._now: Instant = 0
@@ -94,6 +97,7 @@ class Queue:
         """Take the requests of an assignment as they are now."""
         requests = state.requests.get(assignment) or ()
         known = self._by_assignment.get(assignment, ())
+        self._unknown.discard(assignment)
         for template in known:
             if all(request.template != template for request in requests):
                 self._drop((assignment, template))
@@ -103,6 +107,11 @@ class Queue:
             self._by_assignment.pop(assignment, None)
         for request in requests:
             self._put(state, request)
+
+    def take_unknown(self, state: RegionState) -> None:
+        """Take the requests of which something was not known, as far as it is now."""
+        for assignment in sorted(self._unknown):
+            self.update(state, assignment)
 
     def pass_time(self, state: RegionState, now: Instant) -> None:
         """Let those whose deadline has passed go behind those who can still be in time, and be looked at."""
@@ -121,6 +130,7 @@ class Queue:
         if place is None or (old is not None and old.key != place[0]):
             entry = self._drop(key)
             if place is None:
+                self._unknown.add(request.assignment)
                 return
         else:
             entry = old.entries[key] if old is not None else None
@@ -164,13 +174,15 @@ class Queue:
 
     def wake(self, key: GroupKey) -> None:
         """Look at a group, in its turn."""
-        self.asleep.pop(key, None)
+        if self.asleep.pop(key, None) is not None:
+            self.groups[key].resynced = False
 
     def wake_due(self, now: Instant) -> int:
         """Wake those whose time has come; how many."""
-        due = [key for key, asleep in self.asleep.items() if asleep.until <= now]
-        for key in due:
+        due = [(key, asleep.resync) for key, asleep in self.asleep.items() if asleep.until <= now]
+        for key, resync in due:
             self.wake(key)
+            self.groups[key].resynced = resync
         return len(due)
 
     def next_due(self) -> Instant | None:

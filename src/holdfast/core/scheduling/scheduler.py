@@ -37,10 +37,8 @@ BACKOFF_MS, BACKOFF_MOST_MS = 200, 30_000
 #: Refusals that say that this view and the ledger's state do not agree about a node.
 _OF_NODES = (Code.CAPACITY, Code.DEVICE, Code.PORT, Code.LABELS, Code.TAINT, Code.TENANCY, Code.NODE_UNAVAILABLE)
 #: Kinds of objects that are not nodes or workloads, and whose change may cure anything.
-_OTHERS = (
-    keys.GRANT, keys.POLICY, keys.VALIDITY, keys.PRIORITY_CLASS, keys.PLATFORM_OVERRIDE, OVERRIDE, keys.REGION,
-)  # fmt: skip
-WATCHES = (keys.NODE, keys.WORKLOAD, keys.ASSIGNMENT, keys.TEMPLATE, keys.NODE_POOL, *_OTHERS)
+_OTHERS = (keys.POLICY, keys.VALIDITY, keys.PRIORITY_CLASS, keys.PLATFORM_OVERRIDE, OVERRIDE, keys.REGION)
+WATCHES = (keys.NODE, keys.WORKLOAD, keys.ASSIGNMENT, keys.TEMPLATE, keys.NODE_POOL, keys.GRANT, *_OTHERS)
 
 
 class Attempt(Struct, frozen=True):
@@ -71,6 +69,7 @@ class Scheduler:
         self._now: Instant = 0
         #: What was refused of proposals, by code.
         self.refused: dict[str, int] = {}
+        self._caught = 0
 
     def load(self, state: RegionState) -> None:
         """Take everything anew."""
@@ -85,7 +84,9 @@ class Scheduler:
     def hear(self, state: RegionState, touched: Iterable[WatchKey], at: Revision, now: Instant) -> None:
         """Take what has changed, up to a place in the log, and wake whom it can cure."""
         nodes: list[Revision] = []
+        kinds: set[str] = set()
         for kind, key in touched:
+            kinds.add(kind)
             if kind == keys.NODE:
                 nodes.append(key)  # type: ignore[arg-type]
             elif kind == keys.WORKLOAD:
@@ -95,10 +96,14 @@ class Scheduler:
             elif kind == keys.ASSIGNMENT:
                 self.queue.update(state, key)  # type: ignore[arg-type]
                 self.waking.assigned(key)  # type: ignore[arg-type]
+            elif kind == keys.GRANT:
+                self.waking.granted(key)  # type: ignore[arg-type]
             elif kind in _OTHERS:
                 self.waking.all()
-            if kind in (keys.PRIORITY_CLASS, keys.TEMPLATE):
-                self.queue.load(state)
+        if keys.PRIORITY_CLASS in kinds:
+            self.queue.load(state)
+        elif keys.TEMPLATE in kinds:
+            self.queue.take_unknown(state)
         # First what counts no more, then what stands there instead: so nothing seems to be free in between.
         self.flight.settle(max(at, self.table.revision), state.facts.at)
         self.table.refresh(state, nodes, at)
@@ -120,6 +125,7 @@ class Scheduler:
             self._wake(sight.state, sight.now)
         look = Look(self._plugins, self.table, self.queue, self.flight, sight)
         look.run()
+        self._caught += look.caught
         if not look.draft.groups:
             return None, look.waits
         self._number += 1
@@ -135,6 +141,11 @@ class Scheduler:
         workloads = tuple(sight.state.assignments[group.assignment].workload for group in command.groups)
         view, policy, asks = self.table.revision, look.policy.revision, tuple(look.draft.asks)
         return Attempt(self._number, command, view, policy, decision, asks, workloads), look.waits
+
+    def take_caught(self) -> int:
+        """How many slots since the last time were placed though nothing but the resync had woken their request."""
+        caught, self._caught = self._caught, 0
+        return caught
 
     def landed(self, attempt: Attempt, at: Revision, unmet: list[Unmet]) -> None:
         """A proposal was accepted at a revision, but for these parts of it."""

@@ -5,7 +5,8 @@
     gate     its payers can pay for one more, or less is kept for others; or a slot of it is charged already
     assignment    what the platform asks for has changed, or other slots of it wait
     behind   the view has the revision that the ledger named
-    paused, stale, refused, plugin    by time; and all of them by any change of grants, policies, overrides, classes
+    refused  what an account of it was granted has changed; or by time
+    paused, stale, plugin    by time; and all of them by any change of policies, overrides, classes
 
 Whatever is missed is caught by the resync, and counted there.
 """
@@ -66,6 +67,12 @@ class Waking:
             asleep = self._queue.asleep.get(group.key)
             if asleep is not None and asleep.why is Why.ASSIGNMENT:
                 self._queue.wake(group.key)
+
+    def granted(self, account: str) -> None:
+        """An account has more, or less: what was refused may go through. Gates are asked at every change."""
+        for key, asleep in list(self._queue.asleep.items()):
+            if asleep.why is Why.REFUSED and account in self._queue.groups[key].accounts:
+                self._queue.wake(key)
 
     def heard(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
         """The view is newer, or something that was proposed counts no more."""
