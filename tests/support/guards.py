@@ -1,0 +1,89 @@
+"""What keeps a proposal that is repeated from being done twice, each guard with the plant that takes it away.
+
+number    a repeat is known by its number, and gets the first answer
+phase     a slot that does not wait is not placed
+count     of a request no more is placed than waits: that is a mistake of ours, and its batch is never written
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.ledger import judge
+from holdfast.core.ledger.registry import Case
+from holdfast.core.ledger.repeats import earlier_answer
+from holdfast.core.model.lifecycle import PENDING
+from holdfast.core.model.placement import Slot
+from holdfast.core.model.shapes import SlotKey
+from holdfast.core.region import placing, running, standing
+from holdfast.core.region.commands import Placement, Propose
+from holdfast.core.region.index import count_open
+from holdfast.core.region.trial import Terms, Trial
+from holdfast.sim.run import Report
+
+
+def number_ignored(patch: pytest.MonkeyPatch) -> None:
+    """RULES 12: nobody looks whether a proposal was answered before. Every other command is looked at."""
+
+    def planted(state: Any, case: Case) -> Any:
+        return None if isinstance(case.command, Propose) else earlier_answer(state, case)
+
+    patch.setattr(judge, "earlier_answer", planted)
+
+
+def phase_ignored(patch: pytest.MonkeyPatch) -> None:
+    """The ledger believes schedulers that a slot waits."""
+    place = placing.place
+
+    def planted(trial: Trial, terms: Terms, placement: Placement) -> Any:
+        said, slot_of = (terms.workload, placement.ordinal), trial.slot_of
+
+        def as_said(key: SlotKey) -> Slot | None:
+            slot = slot_of(key)
+            return replace(slot, phase=PENDING) if slot is not None and key == said else slot
+
+        trial.slot_of = as_said
+        try:
+            return place(trial, terms, placement)
+        finally:
+            trial.slot_of = slot_of
+
+    for where in (placing, running):
+        patch.setattr(where, "place", planted)
+
+
+def count_ignored(patch: pytest.MonkeyPatch) -> None:
+    """RULES 16: a batch is written although what it says cannot be."""
+
+    def planted(*args: Any) -> None:
+        with suppress(AssertionError):
+            count_open(*args)
+
+    patch.setattr(standing, "count_open", planted)
+
+
+GUARDS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "number": number_ignored,
+    "phase": phase_ignored,
+    "count": count_ignored,
+}
+
+
+@contextmanager
+def guarded_by(*names: str) -> Iterator[None]:
+    """Only these guards are left."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, take_away in GUARDS.items():
+            if name not in names:
+                take_away(patch)
+        yield
+
+
+def done_twice(report: Report) -> list[str]:
+    """The proposals that a run has twice in its logs."""
+    return [one.detail for one in report.findings if one.promise == "once" and one.detail.startswith("propose ")]
