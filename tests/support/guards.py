@@ -23,7 +23,8 @@ from holdfast.core.model.shapes import SlotKey
 from holdfast.core.region import placing, running, standing
 from holdfast.core.region.commands import Placement, Propose
 from holdfast.core.region.index import count_open
-from holdfast.core.region.trial import Terms, Trial
+from holdfast.core.region.terms import Terms
+from holdfast.core.region.trial import Trial
 from holdfast.sim.run import Report
 
 

@@ -35,7 +35,7 @@ def in_order(queue: Queue, state: RegionState, spent: Mapping[str, Resources] = 
     """The groups as they are looked at, each with its assignments."""
     queue.begin(state, spent)
     found: list[tuple[int, ...]] = []
-    while (group := queue.take(state, spent)) is not None:
+    while (group := queue.take(state)) is not None:
         found.append(tuple(uid for uid, _ in group.entries))
     return found
 
@@ -106,10 +106,10 @@ def test_a_tenant_that_got_something_meanwhile_goes_behind_the_others() -> None:
     spent: dict[str, Resources] = {}
     queue.begin(bench.state, spent)
     found = []
-    while (group := queue.take(bench.state, spent)) is not None:
+    while (group := queue.take(bench.state)) is not None:
         (uid, _), *_ = group.entries
         found.append(uid)
-        spent = {**spent, f"quota/{group.tenant}": Resources(100)}
+        spent[f"quota/{group.tenant}"] = Resources(100)
     assert found == [1, 3, 2]
 
 
@@ -285,9 +285,9 @@ def test_who_falls_asleep_in_a_look_is_not_taken_in_it() -> None:
     queue = a_queue(bench)
     queue.begin(bench.state, NOTHING_SPENT)
     queue.sleep(a_group(queue, 1), Asleep(Why.NODES, 1, NEVER))
-    taken = queue.take(bench.state, NOTHING_SPENT)
+    taken = queue.take(bench.state)
     assert taken is a_group(queue, 2)
-    assert queue.take(bench.state, NOTHING_SPENT) is None
+    assert queue.take(bench.state) is None
 
 
 def test_a_request_that_joins_wakes_its_group_and_one_that_leaves_does_not() -> None:

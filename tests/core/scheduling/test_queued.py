@@ -43,7 +43,7 @@ def taken(bench: RegionBench) -> list[str]:
     queue.load(bench.state)
     queue.begin(bench.state, {})
     found = []
-    while (group := queue.take(bench.state, {})) is not None:
+    while (group := queue.take(bench.state)) is not None:
         found += [bench.state.assignments[uid].workload_name for uid, _ in group.entries]
         for entry in group.entries.values():
             entry.proposed = set(range(entry.request.open))

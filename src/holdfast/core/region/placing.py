@@ -23,7 +23,8 @@ from holdfast.core.region.rooms import with_slot
 from holdfast.core.region.spreading import crowded
 from holdfast.core.region.state import RegionState
 from holdfast.core.region.succeeding import succeed
-from holdfast.core.region.trial import Terms, Trial, terms_of
+from holdfast.core.region.terms import Terms, terms_of
+from holdfast.core.region.trial import Trial
 from holdfast.core.region.unmet import Unmet, answer, wrong_count
 
 

@@ -19,7 +19,8 @@ from holdfast.core.region.feasible import Misfit
 from holdfast.core.region.placing import place, placed_event, refuse_proposal
 from holdfast.core.region.standing import count_placed, place_slots
 from holdfast.core.region.state import RegionState
-from holdfast.core.region.trial import Terms, Trial, terms_of
+from holdfast.core.region.terms import Terms, terms_of
+from holdfast.core.region.trial import Trial
 
 
 class _Shared:

@@ -6,7 +6,8 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.model.topology import REGION_WIDE, Node, domain
 from holdfast.core.model.workload import Near
 from holdfast.core.region.feasible import Misfit
-from holdfast.core.region.trial import Terms, Trial
+from holdfast.core.region.terms import Terms
+from holdfast.core.region.trial import Trial
 
 
 def crowded(trial: Trial, terms: Terms, node: Node) -> Misfit | None:

@@ -19,7 +19,8 @@ from holdfast.core.region.events import HoldEnded, SlotsStopping, Stopping
 from holdfast.core.region.feasible import Misfit, fits
 from holdfast.core.region.rooms import victims_left, with_slot, without_hold
 from holdfast.core.region.stopping import disruption_left
-from holdfast.core.region.trial import Terms, Trial
+from holdfast.core.region.terms import Terms
+from holdfast.core.region.trial import Trial
 
 
 def succeed(trial: Trial, terms: Terms, slot: Slot, node: Node, placement: Placement) -> str | Misfit:

@@ -7,25 +7,22 @@ leave protected room alone) is asked once and then counted down.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.allotment import RECOVERY, Assignment
 from holdfast.core.model.control import Action
 from holdfast.core.model.placement import EMPTY_ROOM, Room
-from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times, total
+from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times
 from holdfast.core.model.shapes import Revision, SlotKey
-from holdfast.core.model.tenancy import PriorityClass
 from holdfast.core.model.topology import Node, domain
-from holdfast.core.model.workload import Template, is_counted
-from holdfast.core.region.assigned import not_assigned, valid_policy
-from holdfast.core.region.charging import ENDED, PLENTY, affordable, leaves_protected
-from holdfast.core.region.commands import Group
 from holdfast.core.region.events import HoldEnded, SlotsStopping
-from holdfast.core.region.feasible import Misfit
 from holdfast.core.region.index import owed
 from holdfast.core.region.members import scopes
 from holdfast.core.region.state import RegionState
+
+if TYPE_CHECKING:
+    from holdfast.core.region.terms import Terms
 
 
 class Succession:
@@ -55,6 +52,9 @@ class Trial:
     paused: tuple[str, ...] = ()
     standing = NOTHING
     placed: dict[str, Resources] | None = None
+    #: By how much less accounts are owed of their protected amounts by what was placed, and of all of them together.
+    paid_off: Mapping[str, Resources] = MappingProxyType({})
+    paid_off_all = NOTHING
     _succession: Succession | None = None
 
     def __init__(self, state: RegionState, case: Case) -> None:
@@ -103,7 +103,16 @@ class Trial:
             placed = self.placed = self.placed or {}
             for account, count in counts.items():
                 placed[account] = add(placed.get(account, NOTHING), times(terms.need, count))
+                self._pay_off(account, placed[account])
         terms.plain = 0
+
+    def _pay_off(self, account: str, placed: Resources) -> None:
+        """So much of this account stands by this command: the less it is owed of its protected amount."""
+        before = self.paid_off.get(account, NOTHING)
+        after = subtract(owed(self.state, account), owed(self.state, account, placed))
+        if after != before:
+            self.paid_off = {**self.paid_off, account: after}
+            self.paid_off_all = add(subtract(self.paid_off_all, before), after)
 
     def domain_names(self, key: str) -> list[str]:
         """The zones or pools in which there is a usable node, sorted."""
@@ -121,129 +130,3 @@ class Trial:
         for scope, key in scopes(terms.template, terms.workload, terms.tenant):
             where = (scope, key, domain(node, key))
             self.members[where] = self.members.get(where, 0) + 1
-
-
-class Terms:
-    """What holds for every placement of a group. It does not know its trial: a cycle would outlive the command."""
-
-    plain = 0
-    spare = PLENTY
-    ordinals: frozenset[int] | None = None
-    _account = ""
-    _left = 0
-    _paid = 0
-
-    def __init__(
-        self, trial: Trial, assignment: Assignment, group: Group, template: Template, cls: PriorityClass
-    ) -> None:
-        self.assignment = assignment
-        self.workload = assignment.workload
-        self.tenant = assignment.tenant
-        self.digest = group.template
-        self.template = template
-        self.need = template.need
-        self.simple = not (template.gpus or template.ports or template.need.extended)
-        self.priority_class = cls
-        self.firm = not cls.spec.reclaimable
-        self.reservation_life = trial.state.facts.settings.reservation_life
-        self.scattered = is_counted(template)
-        if assignment.exclusive:
-            self.ordinals = frozenset(assignment.ordinals)
-        if self.firm:
-            self.spare = self.leaves(trial, template.need)
-
-    @property
-    def recovery(self) -> bool:
-        """Whether this stands in for a lost region."""
-        return self.assignment.purpose is RECOVERY
-
-    def stood(self, trial: Trial, extra: Resources) -> None:
-        """Something else than plain slots took `extra` of the free room: count anew what is left beside it."""
-        trial.standing = add(add(trial.standing, times(self.need, self.plain)), extra)
-        self.plain = 0
-        self.spare = self.leaves(trial, self.need)
-
-    def leaves(self, trial: Trial, need: Resources) -> int:
-        """How often this need can be placed before protected tenants would be crowded out."""
-        account = f"quota/{self.tenant}"  # what is kept for a tenant is kept by its quota, whoever pays here
-        if not trial.placed:
-            return leaves_protected(trial.state, account, trial.standing, need)
-        paid_off = total(
-            subtract(owed(trial.state, other), owed(trial.state, other, amount))
-            for other, amount in sorted(trial.placed.items())
-            if other != account
-        )
-        return leaves_protected(trial.state, account, trial.standing, need, paid_off)
-
-    def pay(self, trial: Trial) -> str:
-        """The first account that can pay for one more slot, with that slot counted; empty when none can."""
-        if self._left > 0:
-            self._left -= 1
-            self._paid += 1
-            return self._account
-        return self._next_account(trial)
-
-    def _next_account(self, trial: Trial) -> str:
-        """Turn to the first account that can pay for a slot more."""
-        if self._paid:
-            self.settle(trial)
-        for account in self.assignment.accounts:
-            left = self.affords(trial, account)
-            if left > 0:
-                self._account, self._left, self._paid = account, left - 1, 1
-                return account
-        return ""
-
-    def affords(self, trial: Trial, account: str) -> int:
-        """How many slots the account can pay after what this command has spent already."""
-        return affordable(trial.state, account, trial.case.at, self.need, trial.spent.get(account, NOTHING))
-
-    def settle(self, trial: Trial) -> None:
-        """Keep what was paid for the accounts' next question."""
-        if self._paid:
-            spent = trial.spent
-            spent[self._account] = add(spent.get(self._account, NOTHING), times(self.need, self._paid))
-        self._left = self._paid = 0
-
-    def refund(self, trial: Trial, account: str, amount: Resources) -> None:
-        """A hold that is used up returns its charge to its account first."""
-        self.settle(trial)
-        spent = trial.spent
-        spent[account] = subtract(spent.get(account, NOTHING), amount)
-
-    def cannot_pay(self, trial: Trial) -> Misfit:
-        """Why no account pays."""
-        accounts = self.assignment.accounts
-        if accounts and all(self.affords(trial, account) == ENDED for account in accounts):
-            return Misfit(Code.GRANT_ENDED, "the grant has ended: no new slot is admitted")
-        return Misfit(Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for one more")
-
-    def added_to(self, room: Room) -> Room:
-        """The room with one more plain slot of this template; who stands there is not kept in a trial."""
-        all_, firm = add(room.all, self.need), room.firm
-        if self.firm:
-            firm = add(firm, self.need)
-        return Room(
-            firm, all_, room.held, room.devices, room.ports, room.waiting, room.revision, room.slots, room.holds
-        )
-
-
-def terms_of(trial: Trial, group: Group) -> Terms | Misfit:
-    """The group's terms, or the gate that is shut for all of it."""
-    state, case = trial.state, trial.case
-    assignment = state.assignments.get(group.assignment)
-    template = state.templates.get(group.template)
-    if assignment is None or template is None or not assignment.accounts:
-        return Misfit(Code.NOT_FOUND, f"assignment {group.assignment} with template {group.template}")
-    misfit = not_assigned(state, assignment, group.template, case.at)
-    if misfit is not None:
-        return misfit
-    if "" in trial.paused or assignment.tenant in trial.paused:
-        return Misfit(Code.PAUSED, "scheduling is paused by an override")
-    valid = valid_policy(state, assignment.tenant)
-    if case.envelope.policy != valid:
-        return Misfit(Code.POLICY, f"policy revision {valid} is valid here, not {case.envelope.policy}")
-    cls = state.classes.get(assignment.priority_class)
-    if cls is None:
-        return Misfit(Code.NOT_FOUND, f"priority class {assignment.priority_class}")
-    return Terms(trial, assignment, group, template, cls)

@@ -107,10 +107,16 @@ class Devices:
 
     def pick(self, row: int, template: Template, *, firm: bool) -> tuple[int, ...]:
         """Devices for one slot on a row that has them: those with the least left that is enough, the lowest first."""
-        accepted = self.accepted(template, slice(row, row + 1), firm=firm)[:, 0]
-        left = self.free_any[:, row]
-        order = sorted((int(left[index]), int(index)) for index in np.flatnonzero(accepted))
-        return tuple(sorted(index for _, index in order[: template.gpus]))
+        # A few numbers, one slot after another: as lists they are several times quicker than as arrays.
+        left, firmly = self.free_any[:, row].tolist(), self.free_firm[:, row].tolist()
+        codes = {self.models.get(name) for name in template.gpu_models}
+        order = [
+            (left[index], index)
+            for index, model in enumerate(self._model[:, row].tolist())
+            if left[index] >= template.gpu_milli and (not firm or firmly[index] >= template.gpu_milli)
+            if model != _NO_MODEL and (not codes or model in codes)
+        ]
+        return tuple(sorted(index for _, index in sorted(order)[: template.gpus]))
 
     def pick_ports(self, node: Node, room: Room, wanted: int) -> tuple[int, ...]:
         """The lowest ports of a node that nobody has and none was proposed for."""

@@ -82,7 +82,7 @@ class Look:
         """Look at everybody who is awake, until a proposal is full."""
         self._queue.begin(self._state, self._flight.spent)
         while self.draft.left:
-            group = self._queue.take(self._state, self._flight.spent)
+            group = self._queue.take(self._state)
             if group is None:
                 return
             try:

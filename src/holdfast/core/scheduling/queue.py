@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -25,6 +24,7 @@ from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask, ask_of
 from holdfast.core.scheduling.groups import Entry, Group, GroupKey, RequestKey
 from holdfast.core.scheduling.order import NEVER, share, urgency, used_by
+from holdfast.core.scheduling.turns import Turns
 
 
 class Why(StrEnum):
@@ -64,7 +64,7 @@ class Queue:
         self._by_assignment: dict[Revision, tuple[str, ...]] = {}
         #: Assignments with a request of which something is not known here yet.
         self._unknown: set[Revision] = set()
-        self._heap: list[tuple[int, Instant, int, Instant, RequestKey, GroupKey]] = []
+        self._turns = Turns((), lambda _: 0)
         #: The time by which deadlines are judged, and the first of them that is ahead of it.
         self._now: Instant = 0
         self._next_deadline: Instant = NEVER
@@ -192,25 +192,19 @@ class Queue:
 
     def begin(self, state: RegionState, spent: Mapping[str, Resources]) -> None:
         """Order everybody who is awake and has something to propose; `spent` is by account what is on its way."""
-        self._heap = [
-            self.place(state, group, spent)
+        awake = [
+            group
             for key, group in self.groups.items()
             if key not in self.asleep and any(entry.open > 0 for entry in group.entries.values())
         ]
-        heapify(self._heap)
+        self._turns = Turns(awake, lambda tenant: _share(state, tenant, spent))
 
-    def take(self, state: RegionState, spent: Mapping[str, Resources]) -> Group | None:
+    def take(self, state: RegionState) -> Group | None:
         """The next group, by what tenants have now; None: that was all."""
-        while self._heap:
-            place = heappop(self._heap)
-            group = self.groups.get(place[-1])
-            if group is None or group.key in self.asleep or not self._is_there(state, group):
-                continue
-            now = self.place(state, group, spent)
-            if now > place:
-                heappush(self._heap, now)  # its tenant has got more meanwhile
-                continue
-            return group
+        while (key := self._turns.take()) is not None:
+            group = self.groups.get(key)
+            if group is not None and key not in self.asleep and self._is_there(state, group):
+                return group
         return None
 
     def _is_there(self, state: RegionState, group: Group) -> bool:
@@ -225,8 +219,11 @@ class Queue:
         """Where a group stands in the order, by what tenants have now; `spent` is by account what is on its way."""
         priority, deadline, tenant, *_ = group.key
         since, first = group.oldest()
-        used = used_by(state, tenant, spent.get(f"quota/{tenant}", NOTHING))
-        return priority, deadline, share(state.sums, used), since, first, group.key
+        return priority, deadline, _share(state, tenant, spent), since, first, group.key
+
+
+def _share(state: RegionState, tenant: str, spent: Mapping[str, Resources]) -> int:
+    return share(state.sums, used_by(state, tenant, spent.get(f"quota/{tenant}", NOTHING)))
 
 
 def _group_key(state: RegionState, request: SchedulingRequest, now: Instant) -> tuple[GroupKey, Ask] | None:
