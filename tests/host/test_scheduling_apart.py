@@ -12,6 +12,7 @@ from holdfast.core.ledger.house import EndSession, OpenSession
 from holdfast.core.model.control import EVERYWHERE, PolicyDocument, PolicyStage, SchedulerPolicy, Validity
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
+from holdfast.host import digests
 from holdfast.host.mirror.wire import Step, read_message
 from holdfast.host.scheduling_apart import Superseded
 from holdfast.host.transport import NoAnswer
@@ -189,7 +190,28 @@ def test_a_state_that_takes_the_place_of_another_is_scheduled_in_a_session_of_it
         await region.ledger.store.trim(head.log_id, head.seq - 1)
         far.line.fate = lambda message: [message]
         await world.until(lambda: bound(region) == list(range(7)))
-        assert (far.mirror.times, session_of(region) > first) == (2, True)
+        assert (far.mirror.shown.times, session_of(region) > first) == (2, True)
+
+    told(story)
+
+
+def test_a_state_that_differs_from_the_log_is_scheduled_by_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digests, "EVERY_BATCHES", 10)
+
+    async def story(world: World, region: Part, far: Far) -> None:
+        await all_bound(world, region, 4)
+        first = session_of(region)
+        far.mirror.state.pools.put("never-heard-of", 7)
+        number = 4
+        while not far.meters.counted("mirror_differed"):
+            await want(region, range(number, number + 1))
+            number += 1
+            await world.clock.sleep(2_000)
+        await all_bound(world, region, number)
+        await want(region, range(number, number + 4))
+        await all_bound(world, region, number + 4)
+        assert (far.mirror.shown.times, session_of(region) > first) == (2, True)
+        assert "never-heard-of" not in far.mirror.state.pools
 
     told(story)
 
@@ -205,7 +227,7 @@ def test_a_new_leader_is_found_and_nothing_is_forgotten() -> None:
         await again.start().leads()
         await want(again, range(4, 12))
         await all_bound(world, again, 12)
-        assert far.mirror.times == 1
+        assert far.mirror.shown.times == 1
         nodes.cancel()
 
     told(story)

@@ -157,6 +157,7 @@ def badly_put(p: Program) -> Envelope[Any]:
     nodes = (
         replace(node, zone=""),
         replace(node, ports=(9, 3)),
+        replace(node, ports=(0, 9)),
         replace(node, capacity=replace(node.capacity, cpu=-1)),
         replace(node, capacity=replace(node.capacity, gpu=1)),
         replace(node, name="n9"),

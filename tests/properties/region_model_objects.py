@@ -64,7 +64,7 @@ def _badly_registered(command: c.RegisterNode) -> bool:
         or len(command.devices) > DEVICES_MAX
         or not all(0 < device.milli <= 1000 for device in command.devices)
         or command.capacity.gpu != sum(device.milli for device in command.devices)
-        or not 0 <= first <= last <= 65535
+        or not (1 <= first <= last <= 65535 or first == last == 0)
         or len(command.labels) > LABELS_MAX
         or badly_put(command.capacity)
     )

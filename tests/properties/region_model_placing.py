@@ -230,7 +230,7 @@ def _refuse_fit(model: Model, node: Node, placement: c.Placement, template: Temp
         if template.gpu_models and node.said.devices[index].model not in template.gpu_models:
             return Code.DEVICE
     first, last = node.said.ports
-    wrong = any(not first <= port <= last or port in room.ports for port in ports)
+    wrong = any(port == 0 or not first <= port <= last or port in room.ports for port in ports)
     if wrong or len(ports) != template.ports or len(set(ports)) < len(ports):
         return Code.PORT
     return None

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.api.carriers.http import HttpTransport
 from holdfast.host.clock import SystemClock
+from holdfast.host.transport import Reply, Request, Unreachable
 from holdfast.wiring.private import write_private
 from holdfast.wiring.scheduler import Ending, SchedulerWish, schedule, wrong
+from tests.e2e.test_dev import free_ports
 
 #: Port 1 is nobody's here, and a connection to it is refused.
 NOBODY = "http://127.0.0.1:1"
@@ -35,6 +39,9 @@ def test_the_least_that_must_be_said_is_enough() -> None:
         ({"name": "*"}, "is no name for a scheduler"),
         ({"token_file": ""}, "nothing shows that this is scheduler/far"),
         ({"tls_certificate": "c"}, "only good together"),
+        ({"listen": "7480"}, "is no address and port; say 127.0.0.1:7480"),
+        ({"listen": "0.0.0.0:7480"}, "can be reached from elsewhere, and whoever asks is told"),
+        ({"listen": "hf.example:7480", "tls_trust": "t"}, "can be reached from elsewhere"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_way_out(said: dict[str, Any], why: str) -> None:
@@ -44,6 +51,12 @@ def test_what_cannot_be_meant_is_refused_with_the_way_out(said: dict[str, Any], 
 
 def test_whoever_keeps_the_wire_private_says_so() -> None:
     assert list(wrong(a_wish(servers=("http://hf.example:7400",), insecure=True))) == []
+    assert list(wrong(a_wish(listen="0.0.0.0:7480", insecure=True))) == []
+
+
+def test_numbers_are_told_on_this_machine_and_elsewhere_to_those_with_a_certificate() -> None:
+    assert list(wrong(a_wish(listen="127.0.0.1:7480"))) == []
+    assert list(wrong(a_wish(listen="0.0.0.0:7480", tls_certificate="c", tls_key="k", tls_trust="t"))) == []
 
 
 def ended(wish: SchedulerWish, seconds: float) -> Ending:
@@ -72,3 +85,39 @@ def test_certificates_that_are_not_there_are_named(tmp_path: Path, capsys: pytes
 def test_while_its_region_is_not_there_it_waits_and_ends_when_it_is_asked_to(tmp_path: Path) -> None:
     write_private(tmp_path / "token", f"hf_far_{'x' * 43}\n")
     assert ended(a_wish(token_file=str(tmp_path / "token")), 0.3) is Ending.ASKED
+
+
+def test_it_tells_its_numbers_where_it_is_said_to(tmp_path: Path) -> None:
+    write_private(tmp_path / "token", f"hf_far_{'x' * 43}\n")
+    listen = f"127.0.0.1:{free_ports(1)}"
+    wish = a_wish(token_file=str(tmp_path / "token"), listen=listen)
+
+    async def story() -> tuple[Reply, Reply]:
+        clock, asked = SystemClock(), asyncio.Event()
+        client = HttpTransport(clock)
+        await client.start()
+        running = asyncio.create_task(schedule(wish, clock, asked))
+        await asyncio.sleep(0.3)
+        ask = [client.ask(f"http://{listen}", Request("GET", path), 5_000) for path in ("/metrics", "/v1/log")]
+        told, other = [await one for one in ask]
+        asked.set()
+        assert await running is Ending.ASKED
+        with pytest.raises(Unreachable):
+            await client.ask(f"http://{listen}", Request("GET", "/metrics"), 5_000)
+        await client.close()
+        return told, other
+
+    told, other = asyncio.run(story())
+    assert told.status == 200
+    assert b'holdfast_mirror_breaks{why="unreachable"}' in told.body
+    assert other.status == 404
+
+
+def test_an_address_that_another_process_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_private(tmp_path / "token", f"hf_far_{'x' * 43}\n")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        listen = f"127.0.0.1:{other.getsockname()[1]}"
+        assert ended(a_wish(token_file=str(tmp_path / "token"), listen=listen), 5) is Ending.CANNOT_START
+    assert f"listening on {listen}" in capsys.readouterr().err

@@ -26,7 +26,18 @@ Key = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="The certifi
 Trust = Annotated[
     str, typer.Option("--tls-trust", metavar="FILE", help="Authorities that are trusted.", show_default=False)
 ]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Ask beyond this machine without TLS.")]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Ask, and tell its numbers, beyond this machine without TLS.")
+]
+Listen = Annotated[
+    str,
+    typer.Option(
+        "--listen",
+        metavar="TEXT",
+        help="Where its numbers are told, at /metrics. Default: nowhere.",
+        show_default=False,
+    ),
+]
 Level = Annotated[str, typer.Option("--log-level", metavar="TEXT", help=f"One of: {', '.join(LEVELS)}.")]
 Form = Annotated[str, typer.Option("--log-form", metavar="TEXT", help=f"One of: {', '.join(FORMS)}.")]
 
@@ -41,6 +52,7 @@ def scheduler(
     insecure: Insecure = False,
     log_level: Level = "info",
     log_form: Form = "text",
+    listen: Listen = "",
 ) -> None:
     """Schedule for a region, in a process of its own.
 
@@ -50,7 +62,9 @@ def scheduler(
     from holdfast.wiring.scheduler import SchedulerWish, run, wrong
 
     servers = tuple(url.rstrip("/") for one in server for url in one.replace(",", " ").split())
-    wish = SchedulerWish(servers, name, token_file, tls_certificate, tls_key, tls_trust, insecure, log_level, log_form)
+    wish = SchedulerWish(
+        servers, name, token_file, tls_certificate, tls_key, tls_trust, insecure, log_level, log_form, listen
+    )
     found = list(wrong(wish))
     for word, choices in ((log_level, LEVELS), (log_form, FORMS)):
         if word not in choices:

@@ -23,6 +23,7 @@ A ledger's life
 Between ledgers
 - `link`          log shipping from the platform to a region, and what the region says in return
 - `mirror`        a ledger's state in another process, folded there from its log
+- `streams`       what the streams of both have in common
 
 Watching and acting
 - `watch`         the hub: changes by key; `subscription`, `backlog` and `changes` are its parts
@@ -32,4 +33,5 @@ Watching and acting
 - `supervise`, `beside`                        long-lived tasks, restarted and given up; `waiting` for deadlines
 - `errors`        what a host says instead of an answer, and what stops it
 - `meters`, `journal`, `collector`             numbers (listed in `metrics`), logs, the garbage collector at size
+- `exports`       numbers for whoever collects them
 """

@@ -1,4 +1,4 @@
-"""Digests of the state in the log: a server whose state differs stops (RULES 16).
+"""Digests of the state in the log: a server whose state differs stops, and a mirror's begins anew (RULES 16).
 
 A leader forks its state at certain batches, digests the fork in small steps, and records the digest in the log. Whoever
 follows forks at the same batches and compares. Which batches those are follows from the state alone: every thousandth,
@@ -39,7 +39,7 @@ def is_due(state: LedgerState) -> bool:
 
 
 class Digests(Generic[S]):
-    """The digests that one server has taken lately, and those it found in the log."""
+    """The digests that one process has taken lately of one state, and those it found in the log."""
 
     def __init__(self, durable: Durable[S], clock: Clock, meters: Meters) -> None:
         self._durable = durable
@@ -94,8 +94,8 @@ class Digests(Generic[S]):
             mine, logged = self._taken[seq], self._logged[seq]
             if mine != logged:
                 raise StateDiffers(
-                    f"after batch {seq} this server's state has digest {mine.hex()}, the log says {logged.hex()}. "
-                    "hint: start this server anew, so that it loads the state from the store, and report it"
+                    f"after batch {seq} the state here has digest {mine.hex()}, the log says {logged.hex()}. "
+                    "hint: it has to be loaded anew: start a server that has stopped again, and report it"
                 )
             self._meters.count("state_digests_compared")
         newest = max(self._taken, default=0)

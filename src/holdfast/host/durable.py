@@ -137,19 +137,22 @@ class Durable(Generic[S]):
         if self.state.facts.log_id not in ("", held.log_id):
             raise Diverged(f"{show_token(held)} is not in this log, which is at {show_token(self.token())}: list again")
 
-    async def check(self, held: Token, log: Log) -> None:
-        """`Diverged` unless the token's batch is part of this log; `Trimmed` where that can no longer be told."""
+    async def check(self, held: Token, log: Log) -> Token:
+        """The token's batch as this log has it. `Diverged` unless it is part of it; `Trimmed` where nobody can tell."""
         facts = self.state.facts
         if held.log_id != facts.log_id or held.seq > facts.seq:
             raise Diverged(f"{show_token(held)} is not in this log, which is at {show_token(self.token())}: list again")
-        digest = self._digest_of(held.seq)
-        if digest is None:
-            digest = (await log.read(held.seq, 1))[0].digest if held.seq else b""
+        term, digest = await self._batch_at(held.seq, log)
         if digest[: len(held.digest_start)] != held.digest_start:
             here = f"batch {held.seq} of this log has digest {digest[:8].hex()}"
             raise Diverged(f"{show_token(held)} is not in this log ({here}): list again")
+        return token(held.log_id, term, held.seq, digest)
 
-    def _digest_of(self, seq: int) -> bytes | None:
-        if not self._recent or seq < self._recent[0][0]:
-            return None
-        return self._recent[seq - self._recent[0][0]][2]
+    async def _batch_at(self, seq: int, log: Log) -> tuple[int, bytes]:
+        """The term and the digest of a batch: as they are remembered, or else by the log."""
+        if not seq:
+            return 0, b""
+        if self._recent and seq >= self._recent[0][0]:
+            return self._recent[seq - self._recent[0][0]][1:]
+        stored = (await log.read(seq, 1))[0]
+        return self.book.batches.header(stored.raw).term, stored.digest

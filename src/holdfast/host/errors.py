@@ -84,7 +84,7 @@ class StoreWentBackwards(Stopped):
 
 
 class StateDiffers(Stopped):
-    """This server's state is not the one that the log's digest was taken of (RULES 16)."""
+    """The state here is not the one that the log's digest was taken of (RULES 16)."""
 
 
 def show_token(token: Token) -> str:

@@ -65,6 +65,7 @@ METRICS: dict[str, Metric] = {
     "link_went_back": Metric(_COUNT, "times that a region's log was not the one that the platform knows"),
     "link_words_refused": Metric(_COUNT, "what a region said and the platform refused", ("code",)),
     "mirror_breaks": Metric(_COUNT, "ends of a mirror's stream from the leader", ("why",)),
+    "mirror_differed": Metric(_COUNT, "times that a mirror's state differed from the log, and was loaded anew"),
     "mirror_loads": Metric(_COUNT, "times that a mirror was given the whole state"),
     "mirror_streams": Metric(_GAUGE, "mirrors that this server tells its log"),
     "observation_restarts": Metric(_COUNT, "times that listening to sessions began anew", ("why",)),

@@ -2,7 +2,7 @@
 
     mirror loaded ──▶ open a session ──▶ the mirror shows it ──▶ schedule ──▶ the session is over
           ▲                                                                     │
-          ├────────── silent for too long, numbers used up, state replaced ◀────┤
+          ├────── silent for too long, numbers used up, state over or wrong ◀───┤
                                                     somebody else has the name ─┴──▶ `Superseded`: stop, for good
 
 Opening a session ends the one before it: nothing that was said in that one can land any more, and a view that shows the
@@ -114,8 +114,7 @@ class SchedulerApart:
 
     async def _lives(self) -> None:
         while True:
-            times = max(1, self._mirror.times)
-            await self._mirror.loaded(times)
+            times = await self._mirror.shown.there()
             await self._open()
             try:
                 await self._live(times)
@@ -136,10 +135,10 @@ class SchedulerApart:
         self._journal.info("session", session=show(self._voice.session), server=self._voice.server)
 
     async def _live(self, times: int) -> None:
-        """One session, to its end; or until the mirror has another state, which knows nothing of this session."""
+        """One session, to its end; or until its state is shown no more: another one knows nothing of this session."""
         region = _Apart(self._mirror, self._voice)
-        await together(self._voice.keep_alive(), region.speak(), self._schedule(region), self._mirror.loaded(times + 1))
-        self._journal.warning("state-replaced", times=self._mirror.times)
+        await together(self._voice.keep_alive(), region.speak(), self._schedule(region), self._mirror.shown.over(times))
+        self._journal.warning("state-replaced", times=self._mirror.shown.times)
 
     async def _schedule(self, region: _Apart) -> None:
         await self._mirror.reach(self._voice.session)

@@ -21,6 +21,7 @@ Who judges it:
 
 - `audit`     what a run did to a ledger, by its log alone; `across` what it did to all of them together
 - `liveness`  whether everything came to rest where it should; `recovery` how long a lost region was missed
+- `explained` whether a decision is found for each slot that stands on a node
 - `chronicle` all records in their order; `counts` how often what happened; `answers` the six questions
 
 Recordings:

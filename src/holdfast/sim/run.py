@@ -20,6 +20,7 @@ from holdfast.sim.across import across
 from holdfast.sim.answers import Answer, answers, unanswered
 from holdfast.sim.audit import Finding
 from holdfast.sim.counts import counted
+from holdfast.sim.explained import unexplained
 from holdfast.sim.liveness import same_states, unsettled
 from holdfast.sim.loop import run_virtual
 from holdfast.sim.plan import Plan
@@ -112,6 +113,9 @@ class Run:
             await world.end()
         for audit in scene.audits.values():
             await audit.finish()
+        if not self._found():
+            for name in scene.cast.nodes:
+                self.findings += await unexplained(scene.audits[name].state, self.logs[name])
         return self._report([*self.recovery.late(), *left])
 
     def _judge(self) -> None:

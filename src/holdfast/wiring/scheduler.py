@@ -15,17 +15,20 @@ import re
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from enum import IntEnum
 from pathlib import Path
 
 from msgspec import Struct
 
+from holdfast.api.carriers.connection import Limits
 from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.carriers.tls import Tls
 from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.host import collector
 from holdfast.host.clock import Clock, SystemClock
+from holdfast.host.exports import exporting
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
 from holdfast.host.mirror.mirror import Mirror
@@ -34,11 +37,15 @@ from holdfast.host.transport import Pairs, Transport
 from holdfast.host.voice import Sender, Voice
 from holdfast.host.waiting import together
 from holdfast.wiring import logs
-from holdfast.wiring.contradictions import is_near, unreachable
+from holdfast.wiring.contradictions import address, is_loopback, is_near, unreachable
 from holdfast.wiring.credentials import Credentials, NoToken
 from holdfast.wiring.pieces import CannotStart
 from holdfast.wiring.plugins import plugins
 
+#: Where its numbers might be told, on this machine.
+LISTEN = "127.0.0.1:7480"
+#: Whoever collects numbers has little to say, and says it soon.
+EXPORT_LIMITS = Limits(body_bytes=0, head_bytes=8 << 10, request_ms=5_000, idle_ms=75_000, drain_ms=500)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?")
 
 
@@ -54,6 +61,8 @@ class SchedulerWish(Struct, frozen=True):
     insecure: bool = False
     log_level: str = "info"
     log_form: str = "text"
+    #: Where it tells its numbers; empty: nowhere.
+    listen: str = ""
 
     @property
     def actor(self) -> str:
@@ -86,6 +95,18 @@ def wrong(wish: SchedulerWish) -> Iterator[str]:
         yield f"nothing shows that this is {wish.actor}; say --token-file FILE, or --tls-certificate and --tls-key"
     if bool(wish.tls_certificate) != bool(wish.tls_key):
         yield "--tls-certificate and --tls-key are only good together; say both or none"
+    if wish.listen and address(wish.listen) is None:
+        yield f"listen {wish.listen!r} is no address and port; say {LISTEN}"
+    elif wish.listen and not is_loopback(wish.listen) and not _is_guarded(wish) and not wish.insecure:
+        yield (
+            f"listen {wish.listen} can be reached from elsewhere, and whoever asks is told; say --tls-certificate, "
+            "--tls-key and --tls-trust, so that only those with a certificate are, or --insecure"
+        )
+
+
+def _is_guarded(wish: SchedulerWish) -> bool:
+    """Whether those who collect numbers can be asked for a certificate."""
+    return bool(wish.tls_certificate and wish.tls_key and wish.tls_trust)
 
 
 def run(wish: SchedulerWish) -> int:
@@ -104,12 +125,13 @@ async def _until_signalled(wish: SchedulerWish) -> Ending:
 
 async def schedule(wish: SchedulerWish, clock: Clock, asked: asyncio.Event) -> Ending:
     """Run a scheduler within this loop until `asked` to stop."""
-    transport = HttpTransport(clock, tls=_tls(wish))
+    transport, meters = HttpTransport(clock, tls=_tls(wish)), Meters()
     journal = Journal("scheduler", actor=wish.actor)
     try:
         credentials = _credentials(wish)
         await _start(transport)
-        await together(_scheduler(wish, transport, clock, credentials).run(), _until(asked))
+        async with _exports(wish, clock, meters):
+            await together(_scheduler(wish, transport, clock, credentials, meters).run(), _until(asked))
     except CannotStart as error:
         _say(f"cannot start: {error}")
         return Ending.CANNOT_START
@@ -126,11 +148,32 @@ async def schedule(wish: SchedulerWish, clock: Clock, asked: asyncio.Event) -> E
 
 
 def _scheduler(
-    wish: SchedulerWish, transport: Transport, clock: Clock, credentials: Callable[[], Pairs]
+    wish: SchedulerWish, transport: Transport, clock: Clock, credentials: Callable[[], Pairs], meters: Meters
 ) -> SchedulerApart:
     journal = Journal("scheduler", actor=wish.actor)
-    voice, meters = Voice(transport, clock, Sender(wish.actor, wish.servers, credentials), clock.boot), Meters()
+    voice = Voice(transport, clock, Sender(wish.actor, wish.servers, credentials), clock.boot)
     return SchedulerApart(voice, Mirror(voice, transport, clock, meters), plugins(journal), clock, meters)
+
+
+@asynccontextmanager
+async def _exports(wish: SchedulerWish, clock: Clock, meters: Meters) -> AsyncIterator[None]:
+    """Tell its numbers meanwhile, if it is said where: on this machine to all, else to those with a certificate."""
+    if not wish.listen:
+        yield
+        return
+    guarded = _is_guarded(wish) and not is_loopback(wish.listen)
+    tls = Tls(wish.tls_certificate, wish.tls_key, wish.tls_trust, require_client=True) if guarded else None
+    exports = HttpTransport(clock, listen=wish.listen, tls=tls, limits=EXPORT_LIMITS)
+    exports.serve(exporting(meters))
+    try:
+        await exports.start()
+    except OSError as error:  # of certificates nobody gets here: with the same ones it asks
+        hint = "hint: another process has it, or it is no address of this machine; say --listen ADDRESS:PORT"
+        raise CannotStart(f"listening on {wish.listen}: {error.strerror or error}\n{hint}") from error
+    try:
+        yield
+    finally:
+        await exports.close()
 
 
 async def _start(transport: HttpTransport) -> None:

@@ -18,7 +18,7 @@ from holdfast.core.platform.book import ASSIGNMENT, PLATFORM, STATUS
 from holdfast.core.platform.keys import KEYS
 from holdfast.core.reconcilers.status import LOOK_AGAIN_MS, PATIENCE_MS, PLACED_SOON_MS, Statuses
 from holdfast.core.reconcilers.status_conditions import MESSAGE_MAX, conditions_of, reason_of
-from holdfast.core.reconcilers.status_sums import Progress
+from holdfast.core.reconcilers.status_sums import Progress, WaitingIn
 from tests.support.platform import ACME, DIGEST, T0, PlatformBench, a_template, a_workload, a_world, an_exclusive, cpu
 
 
@@ -354,11 +354,40 @@ def test_the_gravest_reason_from_below_is_told_with_its_region_and_count() -> No
     story.says("eu", 1, waiting=(Waiting("stale", 1, T0), Waiting("capacity", 1, T0, "2 nodes lack cpu")))
     story.says("us", waiting=(Waiting("over-grant", 1, T0, "quota/acme has 100m left"),))
     story.report()
-    assert story.says_of("Placed") == (Truth.FALSE, Reason.WAITING_FOR_QUOTA, "us: 1 wait: quota/acme has 100m left")
+    said = "us: 1 wait: quota/acme has 100m left; eu: 1 wait: capacity"
+    assert story.says_of("Placed") == (Truth.FALSE, Reason.WAITING_FOR_QUOTA, said)
     story.says("us", 1)
     story.report()
     assert story.says_of("Placed") == (Truth.FALSE, Reason.WAITING_FOR_ROOM, "eu: 1 wait: 2 nodes lack cpu")
     assert story.says_of("Available")[1] is Reason.WAITING_FOR_ROOM
+
+
+def placed(*waiting: tuple[str, str, int], words: str = "too little cpu") -> str:
+    """What `Placed` says of a workload that waits in these regions, for these codes, so many each."""
+    story = Story()
+    held = tuple(WaitingIn(region, Waiting(code, count, T0, words)) for region, code, count in waiting)
+    progress = Progress(1, 9, 0, 0, 0, 0, (), held, ())
+    found = conditions_of(story.bench.state, a_workload(replicas=9), progress, T0)
+    return next(one.message for one in found if one.type == "Placed")
+
+
+def test_every_region_where_some_wait_is_named_with_its_gravest_reason() -> None:
+    waiting = (("eu", "stale", 5), ("eu", "capacity", 1), ("us", "capacity", 2), ("us2", "over-grant", 1))
+    said = "us2: 1 wait: too little cpu; us: 2 wait: capacity; eu: 1 wait: capacity"
+    assert placed(*waiting) == said
+    assert placed(*reversed(waiting)) == said, "in whatever order they are told"
+
+
+def test_of_many_regions_the_gravest_are_named_and_the_others_counted() -> None:
+    waiting = [(f"r{number}", "capacity", number) for number in range(1, 6)]
+    assert placed(*waiting) == "r5: 5 wait: too little cpu; r4: 4 wait: capacity; r3: 3 wait: capacity; and 2 more"
+
+
+def test_however_much_regions_say_the_message_is_bounded_and_names_the_next_ones() -> None:
+    waiting = [(name * 100, "capacity", 1) for name in "abc"]
+    assert len(placed(*waiting, words="x" * 500)) == 2 * MESSAGE_MAX + 2
+    said = placed(("eu", "capacity", 2), ("us", "capacity", 1), words="x" * 500)
+    assert said.endswith("x...; us: 1 wait: capacity")
 
 
 def test_what_is_on_its_way_progresses() -> None:

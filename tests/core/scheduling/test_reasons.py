@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.house import EndSession
 from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.topology import Taint
 from holdfast.core.model.workload import Apart, Spread, Template
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.look import RESYNC_MS
 from holdfast.core.scheduling.reasons import NEVER_FITS, nearest_fit, never_fits, tree
 from tests.support.region import ROOT, RegionBench, a_template
 from tests.support.scheduling import Follower, a_region
@@ -102,11 +104,28 @@ def test_taints_and_tenancy_that_keep_it_out_everywhere_are_for_ever() -> None:
     assert follower.codes() == [NEVER_FITS]
 
 
-def test_a_region_without_nodes_says_so() -> None:
+@pytest.mark.parametrize("template", [a_template(), a_template(extended=(("fpga", 1),)), a_template(ports=1)])
+def test_a_region_without_nodes_says_so_and_not_that_it_never_fits(template: Template) -> None:
     bench, follower = a_region(nodes=0)
-    bench.a_workload(count=1)
+    bench.a_workload(template, count=3)
     follower.work()
-    assert "there are no nodes" in str(follower.reasons())
+    assert follower.reasons() == (PendingReason("node-unavailable", 3, "there are no nodes"),)
+
+
+def test_whether_it_never_fits_is_said_once_there_is_a_node_and_no_more_when_that_is_gone() -> None:
+    bench, follower = a_region(nodes=0)
+    bench.a_workload(a_template(cpu=2000), count=1)
+    follower.work()
+    node = bench.a_node("small", cpu=1000)
+    follower.catch_up()
+    bench.at += RESYNC_MS
+    follower.work()
+    assert follower.codes() == [NEVER_FITS]
+    bench.accept("ledger", EndSession(bench.sessions["agent/small"], "silent"))
+    bench.accept(ROOT, c.RemoveNode(node))
+    bench.at += RESYNC_MS
+    follower.work()
+    assert follower.codes() == [Code.NODE_UNAVAILABLE]
 
 
 # What is left over

@@ -13,12 +13,12 @@ from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import HoldPurpose
 from holdfast.core.model.resources import Resources
-from holdfast.core.model.workload import Apart, Spread, Template
+from holdfast.core.model.workload import Apart, Near, Spread, Template
 from holdfast.core.region import commands as c
 from holdfast.core.region.unmet import Unmet
+from holdfast.core.scheduling import waking
 from holdfast.core.scheduling.look import RESYNC_MS
 from holdfast.core.scheduling.queue import Why
-from holdfast.core.scheduling.waking import Waking
 from tests.support.region import REPLICA, ROOT, RegionBench, a_class, a_template
 from tests.support.scheduling import Follower, a_region, nodes_of, placed_on
 
@@ -48,6 +48,17 @@ def test_a_node_that_comes_wakes_what_it_would_take() -> None:
     bench.a_node("small", cpu=1000)
     follower.catch_up()
     assert follower.asleep() is not None
+    bench.a_node("large", cpu=2000)
+    assert follower.work() == 1
+    assert placed_on(bench) == {(1, 0): "large"}
+
+
+def test_the_first_node_of_a_region_wakes_what_it_would_take() -> None:
+    bench, follower = a_region(nodes=0)
+    bench.a_workload(a_template(cpu=2000), count=1)
+    rest(follower, Why.NODES)
+    bench.a_node("small", cpu=1000)
+    rest(follower, Why.NODES)
     bench.a_node("large", cpu=2000)
     assert follower.work() == 1
     assert placed_on(bench) == {(1, 0): "large"}
@@ -136,6 +147,76 @@ def test_a_zone_that_is_left_wakes_who_was_kept_even_with_it() -> None:
     bench.accept(ROOT, c.AdministerNode(lonely, cordoned=True, note="to be removed"))
     follower.work()
     assert len(placed_on(bench)) == 2
+
+
+# Near
+
+CLOSE = a_template(cpu=2000, near=(Near("db", "zone", required=True),))
+ON_ITS_NODE = a_template(cpu=2000, near=(Near("db", "node", required=True),))
+#: A member that is near nobody itself.
+DB = a_template(cpu=1000, apart=(Apart("db", "node", 9),))
+
+
+def a_member(bench: RegionBench, node: int, ordinal: int = 0) -> None:
+    """Somebody else places a member of the group."""
+    if 90 not in bench.state.assignments:
+        bench.a_workload(DB, count=9, ordinals=0, uid=90, workload=90)
+    work = bench.state.assignments[90]
+    bench.accept(REPLICA, c.OpenSlots(90, work.shares[0].template, (ordinal,)))
+    bench.place(work, c.Placement(ordinal, node))
+
+
+def test_a_member_that_arrives_wakes_who_must_be_near_it() -> None:
+    bench, follower = a_region(nodes=0)
+    bench.a_node("a1", cpu=1500, zone="a")
+    there = bench.a_node("b1", cpu=4000, zone="b")
+    a_member(bench, bench.state.node_names["a1"])
+    bench.a_workload(CLOSE, count=1)
+    rest(follower, Why.NODES)
+    assert Code.NEAR in follower.codes()
+    a_member(bench, there, ordinal=1)
+    assert follower.work() == 1
+    assert placed_on(bench)[1, 0] == "b1"
+
+
+def test_a_member_that_moves_to_a_node_of_the_same_zone_wakes_who_must_share_its_node() -> None:
+    """No zone and no pool has more or fewer members than before, and the node that it leaves is too full for both."""
+    bench, follower = a_region(nodes=0)
+    here, there = bench.a_node("n1", cpu=1500), bench.a_node("n2", cpu=4000)
+    a_member(bench, here)
+    bench.a_workload(ON_ITS_NODE, count=1)
+    rest(follower, Why.NODES)
+    end(bench, "n1", workload=90)
+    a_member(bench, there, ordinal=1)
+    follower.catch_up_at_once()
+    assert follower.work() == 1
+    assert placed_on(bench)[1, 0] == "n2"
+
+
+def test_a_member_that_arrives_where_there_is_no_room_wakes_nobody_who_must_share_its_node() -> None:
+    bench, follower = a_region(nodes=0)
+    here, there = bench.a_node("n1", cpu=1500), bench.a_node("n2", cpu=2500)
+    a_member(bench, here)
+    bench.a_workload(ON_ITS_NODE, count=1)
+    rest(follower, Why.NODES)
+    before = follower.asleep()
+    end(bench, "n1", workload=90)
+    a_member(bench, there, ordinal=1)
+    follower.catch_up_at_once()
+    assert follower.asleep() is before
+
+
+def test_the_last_member_that_leaves_wakes_who_had_to_be_near_it_though_its_zone_takes_no_work() -> None:
+    bench, follower = a_region(nodes=0)
+    shut = bench.a_node("a1", cpu=4000, zone="a", pool="old")
+    bench.a_node("b1", cpu=4000, zone="b")
+    a_member(bench, shut)
+    bench.accept(ROOT, c.AdministerNode(shut, cordoned=True, note="to be removed"))
+    bench.a_workload(CLOSE, count=1)
+    rest(follower, Why.NODES)
+    end(bench, "a1", workload=90)
+    assert follower.work() == 1
+    assert placed_on(bench) == {(1, 0): "b1"}
 
 
 # What this scheduler had proposed
@@ -294,7 +375,7 @@ def test_its_own_proposals_that_land_wake_nobody_and_ask_nobody() -> None:
     rest(follower, Why.NODES)
     before = follower.asleep()
     bench.a_workload(a_template(cpu=400, ports=1), count=6, uid=101, workload=2)
-    with patch.object(Waking, "_takes") as asked:
+    with patch.object(waking, "filtered") as asked:
         follower.work()
     assert len(placed_on(bench)) == 6
     assert follower.asleep() is before
@@ -325,7 +406,7 @@ def test_what_only_the_resync_noticed_is_counted_and_what_was_woken_is_not() -> 
     assert follower.work() == 1
     assert follower.scheduler.take_caught() == 0
     bench.a_node("larger", cpu=3000)
-    with patch.object(Waking, "_takes", return_value=False):
+    with patch.object(waking.Waking, "heard"):
         follower.work()
     assert len(placed_on(bench)) == 1, "its waking was missed"
     bench.at += RESYNC_MS

@@ -11,6 +11,7 @@ from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.revision import revision
 from holdfast.core.region import commands as c
 from holdfast.core.region.keys import NODE
+from holdfast.host import digests
 from holdfast.host.mirror.serving import BEAT_MS
 from holdfast.host.mirror.wire import SINCE, Beat, Step, read_message
 from holdfast.host.proposing import Touched
@@ -58,7 +59,7 @@ def test_it_has_the_very_same_state_as_the_leader_batch_after_batch() -> None:
         await want(region, range(4, 8))
         await far.has_all_of(region)
         assert state_digest(far.mirror.state) == state_digest(region.state)
-        assert far.mirror.times == 1
+        assert far.mirror.shown.times == 1
 
     told(story)
 
@@ -96,7 +97,7 @@ def test_a_stream_that_broke_goes_on_from_where_it_was() -> None:
         assert far.mirror.state.facts.seq < region.state.facts.seq
         far.line.is_cut = False
         await far.has_all_of(region)
-        assert far.mirror.times == 1
+        assert far.mirror.shown.times == 1
         assert region.ledger.meters.counted("mirror_loads") == 1
         assert named(far.streams()[-1].query, SINCE).startswith("log-eu:1:")
 
@@ -113,7 +114,7 @@ def test_behind_a_trimmed_log_it_is_loaded_anew_and_who_listens_is_told() -> Non
         await trimmed(region)
         await world.clock.sleep(5_000)
         far.line.is_cut = False
-        await far.mirror.loaded(2)
+        await world.until(lambda: far.mirror.shown.times == 2)
         await far.has_all_of(region)
         assert far.mirror.state is not before
         assert state_digest(far.mirror.state) == state_digest(region.state)
@@ -137,7 +138,7 @@ def test_what_is_loaded_anew_is_not_shown_before_it_is_whole() -> None:
         await world.clock.sleep(3_000)
         assert far.mirror.state is before
         far.line.fate = lambda message: [message]
-        await far.mirror.loaded(2)
+        await world.until(lambda: far.mirror.shown.times == 2)
         await far.has_all_of(region)
 
     told(story)
@@ -150,11 +151,68 @@ def test_another_log_or_one_that_went_backwards_takes_the_place_of_the_one_befor
         await far.has_all_of(region)
         await region.stop()
         after = await world.region(other, name=region.name)
-        await far.mirror.loaded(2)
+        await world.until(lambda: far.mirror.shown.times == 2)
         await far.has_all_of(after)
         assert far.mirror.state.facts.log_id == f"log-{other}"
         assert state_digest(far.mirror.state) == state_digest(after.state)
         assert far.meters.counted("mirror_breaks", why="diverged") == 1
+
+    told(story)
+
+
+async def write(world: World, region: Part, batches: int) -> None:
+    """So many batches, slowly: digests are taken and recorded between them."""
+    for _ in range(batches):
+        await want(region, range(100 + region.state.facts.seq, 101 + region.state.facts.seq))
+        await world.clock.sleep(1_000)
+
+
+def test_its_state_is_compared_with_the_digests_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digests, "EVERY_BATCHES", 5)
+
+    async def story(world: World, region: Part, far: Far) -> None:
+        far.follow()
+        await far.has_all_of(region)
+        await write(world, region, 12)
+        assert far.meters.counted("state_digests_compared") >= 2
+        assert (far.meters.counted("mirror_differed"), far.mirror.shown.times) == (0, 1)
+
+    told(story)
+
+
+def test_a_state_that_differs_is_shown_no_more_and_is_loaded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digests, "EVERY_BATCHES", 5)
+
+    async def story(world: World, region: Part, far: Far) -> None:
+        far.follow()
+        await far.has_all_of(region)
+        far.mirror.state.pools.put("never-heard-of", 7)
+        wrong, changes = far.mirror.state, far.mirror.changes([NODE])
+        over = asyncio.create_task(far.mirror.shown.over(1))
+        said: list[str] = []
+
+        def nothing_new(message: bytes) -> list[bytes]:
+            if not far.meters.counted("mirror_differed"):
+                return [message]
+            said.append(far.mirror.trouble)
+            return []
+
+        far.line.fate = nothing_new
+        await write(world, region, 8)
+        assert far.meters.counted("mirror_differed") == 1
+        assert "the state here has digest" in said[0]
+        await over
+        assert far.mirror.state is not wrong
+        assert far.mirror.state.facts.seq == 0, "nothing is shown, rather than what is wrong"
+        with pytest.raises(StopAsyncIteration):
+            await anext(aiter(changes))
+        far.line.fate = lambda message: [message]
+        await far.has_all_of(region)
+        assert state_digest(far.mirror.state) == state_digest(region.state)
+        assert (far.meters.counted("mirror_differed"), far.mirror.shown.times) == (1, 2)
+        assert SINCE not in dict(far.streams()[-1].query)
+        await write(world, region, 12)
+        assert (far.meters.counted("mirror_differed"), far.mirror.trouble) == (1, "")
 
     told(story)
 
@@ -226,7 +284,7 @@ def test_nothing_beyond_the_durable_state_is_told() -> None:
         await far.has_all_of(region)
         await world.clock.sleep(1_000)
         assert far.meters.counted("mirror_breaks", why="diverged") == 0
-        assert far.mirror.times == 1
+        assert far.mirror.shown.times == 1
 
     told(story)
 

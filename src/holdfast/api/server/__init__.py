@@ -12,6 +12,7 @@
 - `forwarding` to the leader, to a region
 - `status`     what a server says of itself and of who asks; `audit` what people did; `repairs` what hangs, and why
 - `queue`      what waits in a region, in which order and why; `decisions` what its schedulers decided
+- `lists`      how those begin that are told from the state of one moment
 """
 
 from holdfast.api.server.api import Api

@@ -14,38 +14,26 @@ from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.decisions import of_tenant
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.identity import Caller
-from holdfast.api.server.rights import refuse_reading, refuse_tenant, sees_everything
+from holdfast.api.server.lists import moment
+from holdfast.api.server.rights import sees_everything
 from holdfast.core.scheduling.queued import Queued, in_order
 from holdfast.host.transport import Reply
 
 ASKS = ("workload", "tenant", "limit", "read")
-#: So many are told at once, unless fewer are asked for: the first ones.
-ITEMS_MAX = 1_000
 
 
 async def queue(desk: Desk, call: Call) -> Reply:
     """What waits, first what is looked at first, as far as the caller may see it; a place counts everybody's."""
     tenant, workload = _asked(call)
-    refused = refuse_reading(call.caller, desk.state.facts.ledger, "requests") or refuse_tenant(call.caller, tenant)
-    if refused is not None:
-        raise Trouble(desk.deny(call, refused, tenant))
-    limit = call.count("limit", ITEMS_MAX, ITEMS_MAX)
-    full = desk.lists.take(call.caller.actor)
-    if full is not None:
-        raise Trouble(full)
-    try:
-        view = await desk.view(call)
-        now = desk.now()
-        waiting = await _in_order(view.state.fork())
-    finally:
-        desk.lists.leave(call.caller.actor)
+    async with moment(desk, call, "requests", tenant) as at:
+        waiting = await _in_order(at.state.fork())
     found = [
         one
         for one in waiting
         if _is_shown(call.caller, one) and tenant in ("", one.tenant) and workload in ("", one.workload)
     ]
-    metadata = {"total": len(found), "waiting": len(waiting), "at": show_instant(now)}
-    return answer({"kind": "QueueList", "items": [show(one) for one in found[:limit]], "metadata": metadata})
+    metadata = {"total": len(found), "waiting": len(waiting), "at": show_instant(at.now)}
+    return answer({"kind": "QueueList", "items": [show(one) for one in found[: at.limit]], "metadata": metadata})
 
 
 def _asked(call: Call) -> tuple[str, str]:

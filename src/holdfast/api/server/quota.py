@@ -9,7 +9,8 @@ from holdfast.api.documents.scalars import format_instant as show_instant
 from holdfast.api.problems import of_refusal
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.desk import Desk
-from holdfast.api.server.rights import refuse_reading, refuse_tenant, sees, sees_everything
+from holdfast.api.server.lists import moment
+from holdfast.api.server.rights import sees, sees_everything
 from holdfast.core.ledger.answers import not_found
 from holdfast.core.model.shapes import Instant
 from holdfast.core.platform.standing import Part, Standing, overpromised, quota_report
@@ -21,30 +22,20 @@ _show = Amounts().show
 async def quota(desk: Desk, call: Call) -> Reply:
     """How every quota stands that the caller may see, or that of one tenant."""
     tenant = call.rest[0] if call.rest else ""
-    refused = refuse_reading(call.caller, desk.state.facts.ledger, "quotas") or refuse_tenant(call.caller, tenant)
-    if refused is not None:
-        raise Trouble(desk.deny(call, refused, tenant))
-    full = desk.lists.take(call.caller.actor)
-    if full is not None:
-        raise Trouble(full)
-    try:
-        view = await desk.view(call)
-        found = [one for one in quota_report(view.state, tenant) if sees(call.caller, one.tenant)]
+    async with moment(desk, call, "quotas", tenant) as at:
+        found = [one for one in quota_report(at.state, tenant) if sees(call.caller, one.tenant)]
         if tenant and not found:
             raise Trouble(of_refusal(not_found("Quota", tenant)))
         # What all tenants were promised together tells each of the others.
-        warnings = overpromised(view.state) if sees_everything(call.caller) and not tenant else ()
-        now = desk.now()
-        return answer(
-            {
-                "kind": "QuotaReport",
-                "at": show_instant(now),
-                "items": [_standing(one, now) for one in found],
-                "warnings": list(warnings),
-            }
-        )
-    finally:
-        desk.lists.leave(call.caller.actor)
+        warnings = overpromised(at.state) if sees_everything(call.caller) and not tenant else ()
+    return answer(
+        {
+            "kind": "QuotaReport",
+            "at": show_instant(at.now),
+            "items": [_standing(one, at.now) for one in found],
+            "warnings": list(warnings),
+        }
+    )
 
 
 def _standing(one: Standing, now: Instant) -> dict[str, Any]:

@@ -7,38 +7,26 @@ from typing import Any
 from holdfast.api.documents.forms import show
 from holdfast.api.documents.rows import is_region
 from holdfast.api.documents.scalars import format_instant as show_instant
-from holdfast.api.server.call import Call, Trouble, answer
+from holdfast.api.server.call import Call, answer
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.identity import Caller
-from holdfast.api.server.rights import refuse_reading, refuse_tenant, sees, sees_everything
+from holdfast.api.server.lists import moment
+from holdfast.api.server.rights import sees, sees_everything
 from holdfast.core.model.repair import Repair
 from holdfast.core.model.shapes import Instant
 from holdfast.core.platform import repairs as of_platform
 from holdfast.core.region import repairs as of_region
 from holdfast.host.transport import Reply
 
-#: So many are told at once, unless fewer are asked for: the most urgent ones.
-ITEMS_MAX = 1_000
-
 
 async def repairs(desk: Desk, call: Call) -> Reply:
     """The most urgent first, as far as the caller may see them; how many there are in all is told, too."""
     tenant = call.query("tenant")
-    refused = refuse_reading(call.caller, desk.state.facts.ledger, "repairs") or refuse_tenant(call.caller, tenant)
-    if refused is not None:
-        raise Trouble(desk.deny(call, refused, tenant))
-    limit = call.count("limit", ITEMS_MAX, ITEMS_MAX)
-    full = desk.lists.take(call.caller.actor)
-    if full is not None:
-        raise Trouble(full)
-    try:
-        view = await desk.view(call)
-        now = desk.now()
-        found = [one for one in _found(view.state, now) if _is_shown(call.caller, one) and tenant in ("", one.tenant)]
-    finally:
-        desk.lists.leave(call.caller.actor)
-    metadata = {"total": len(found), "at": show_instant(now)}
-    return answer({"kind": "RepairList", "items": [show(one) for one in found[:limit]], "metadata": metadata})
+    async with moment(desk, call, "repairs", tenant) as at:
+        every = _found(at.state, at.now)
+        found = [one for one in every if _is_shown(call.caller, one) and tenant in ("", one.tenant)]
+    metadata = {"total": len(found), "at": show_instant(at.now)}
+    return answer({"kind": "RepairList", "items": [show(one) for one in found[: at.limit]], "metadata": metadata})
 
 
 def _found(state: Any, now: Instant) -> list[Repair]:

@@ -115,7 +115,8 @@ class Node(Row, frozen=True):
     """A machine. The agent says what it is; operators say what it is for; node health says whether it lives.
 
     `session` is the epoch of the agent's present life, 0 when there is none; `session_ended` is the ledger time at
-    which the last one ended, from which fences are counted.
+    which the last one ended, from which fences are counted. `ports` are the first and the last that it hands out; 0 to
+    0: none.
     """
 
     name: str
@@ -141,6 +142,12 @@ class Node(Row, frozen=True):
 def usable(node: Node) -> bool:
     """Whether new work may be placed there at all."""
     return node.health is READY and node.session != 0 and not node.cordoned and not node.draining
+
+
+def ports_of(node: Node) -> range:
+    """The ports that a node hands out. Port 0 is none of them, whatever it says: it means any port to who listens."""
+    first, last = node.ports
+    return range(max(1, first), last + 1)
 
 
 #: The topology key of the one domain in which all nodes of a region are.

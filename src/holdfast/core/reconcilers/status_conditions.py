@@ -26,8 +26,9 @@ from holdfast.core.platform.state import PlatformState
 from holdfast.core.reconcilers.status_sums import Progress, WaitingIn
 
 ASSIGNED, PLACED, AVAILABLE, UPDATED = "Assigned", "Placed", "Available", "Updated"
-#: So much of what a region says is repeated.
+#: So much of what a region says is repeated, and so many regions are named of those where some wait.
 MESSAGE_MAX = 160
+REGIONS_MAX = 3
 
 #: What a reason from below is called here. A code that is a reason itself stays what it is.
 REASONS: dict[str, Reason] = {
@@ -112,14 +113,14 @@ def _assigned(state: PlatformState, workload: Workload, progress: Progress) -> V
 
 
 def _placed(workload: Workload, progress: Progress, assigned: Verdict) -> Verdict:
-    """Whether as many have a node as are wanted; where they wait, the gravest reason from below."""
+    """Whether as many have a node as are wanted; where they wait, the reasons from below, the gravest first."""
     wanted = workload.spec.replicas
     if progress.alive >= wanted:
         return _true()
     share = f"{progress.alive} of {wanted} have a node"
     if progress.waiting:
-        held = min(progress.waiting, key=_gravity)
-        return _false(_reason(held), _short(_said(held)))
+        first, *others = _by_region(progress.waiting)
+        return _false(_reason(first), "; ".join(filter(None, (_short(_said(first)), _short(_named(others))))))
     if progress.lost:
         return _false(Reason.LOST, _short(f"{share}; {_without(progress)}"))
     if assigned.status is not Truth.TRUE and assigned.reason is not Reason.PROGRESSING:
@@ -174,6 +175,21 @@ def _said(held: WaitingIn) -> str:
     """How many wait where, and why, in the words of the region."""
     said = f": {held.waiting.message}" if held.waiting.message else ""
     return f"{held.region}: {held.waiting.count} wait{said}"
+
+
+def _by_region(waiting: tuple[WaitingIn, ...]) -> list[WaitingIn]:
+    """The gravest reason of each region where some wait, the gravest first."""
+    found: dict[str, WaitingIn] = {}
+    for held in sorted(waiting, key=_gravity):
+        found.setdefault(held.region, held)
+    return list(found.values())
+
+
+def _named(others: list[WaitingIn]) -> str:
+    """Where else some wait, and by which code: in their own words those would change far more often."""
+    named = [f"{held.region}: {held.waiting.count} wait: {held.waiting.code}" for held in others[: REGIONS_MAX - 1]]
+    more = len(others) - len(named)
+    return "; ".join([*named, f"and {more} more"] if more else named)
 
 
 def _gravity(held: WaitingIn) -> tuple[int, int, str, str]:

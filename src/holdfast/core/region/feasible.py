@@ -11,7 +11,7 @@ from typing import NamedTuple
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.placement import Room
 from holdfast.core.model.resources import NOTHING, add, lacking
-from holdfast.core.model.topology import READY, Node, label
+from holdfast.core.model.topology import READY, Node, label, ports_of
 from holdfast.core.model.workload import Template, tolerates
 
 
@@ -88,10 +88,11 @@ def fits_ports(node: Node, room: Room, wanted: int, ports: tuple[int, ...]) -> M
     """Whether the named ports are in the node's range and free."""
     if len(ports) != wanted or len({*ports}) != len(ports):
         return Misfit(Code.PORT, f"{wanted} different ports are needed")
-    first, last = node.ports
+    there = ports_of(node)
     for port in ports:
-        if not first <= port <= last:
-            return Misfit(Code.PORT, f"{port} is outside {first}-{last}")
+        if port not in there:
+            where = f"outside {there[0]}-{there[-1]}" if there else "none of a node that has no ports"
+            return Misfit(Code.PORT, f"{port} is {where}")
         if port in room.ports:
             return Misfit(Code.PORT, f"{port} is taken")
     return None

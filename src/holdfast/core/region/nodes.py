@@ -17,6 +17,8 @@ from holdfast.core.region.state import RegionState
 LABELS_MAX = 64
 DEVICES_MAX = 64
 NAME_MAX = 253
+PORT_MAX = 65_535
+NO_PORTS = (0, 0)
 
 
 def register_node(state: RegionState, command: RegisterNode, case: Case) -> Accepted | Refused:
@@ -56,8 +58,10 @@ def _ill_formed(command: RegisterNode) -> str:
     if command.capacity.gpu != sum(device.milli for device in command.devices):
         return "the capacity's gpu is the sum of its devices"
     first, last = command.ports
-    if not 0 <= first <= last <= 65535 or len(command.labels) > LABELS_MAX:
-        return f"ports are a range within 0 to 65535, and labels are at most {LABELS_MAX}"
+    if command.ports != NO_PORTS and not 1 <= first <= last <= PORT_MAX:
+        return f"ports are a range within 1 to {PORT_MAX}, or 0 to 0 for none"
+    if len(command.labels) > LABELS_MAX:
+        return f"labels are at most {LABELS_MAX}"
     return ill_formed(command.capacity)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.model.placement import Room
 from holdfast.core.model.shapes import Revision
-from holdfast.core.model.topology import Node
+from holdfast.core.model.topology import Node, ports_of
 from holdfast.core.model.workload import Template
 
 Numbers = NDArray[np.int64]
@@ -65,12 +65,10 @@ class Devices:
         """What is free on these rows, by the state and by what was proposed."""
         for row in rows:
             node, room = nodes[row], rooms[row]
-            first, last = node.ports
-            free = 0
-            if last:  # a node may have changed its range under ports that are taken
-                taken = [port for port in (*room.ports, *self._ports.get(node.uid, ())) if first <= port <= last]
-                free = last - first + 1 - len({*taken})
-            self._put_ports(row, free)
+            there = ports_of(node)
+            # A node may have changed its range under ports that are taken.
+            taken = {port for port in (*room.ports, *self._ports.get(node.uid, ())) if port in there}
+            self._put_ports(row, len(there) - len(taken))
             if node.devices:
                 self._recount_devices(row, node, room)
 
@@ -121,8 +119,7 @@ class Devices:
     def pick_ports(self, node: Node, room: Room, wanted: int) -> tuple[int, ...]:
         """The lowest ports of a node that nobody has and none was proposed for."""
         taken = {*room.ports, *self._ports.get(node.uid, ())}
-        first, last = node.ports
-        free = (port for port in range(first, last + 1) if port not in taken)
+        free = (port for port in ports_of(node) if port not in taken)
         return tuple(port for port, _ in zip(free, range(wanted), strict=False))
 
     def take(self, row: int, node: Revision, taken: Taken) -> None:

@@ -1,6 +1,7 @@
 """Why a request waits, as a tree: what kept it first, then how many nodes each question kept out, nearest fit first.
 
 never-fits           no node would take it, even an empty one: nothing that ends will cure it
+node-unavailable     there are no nodes, so nobody can tell: the first one that registers is looked at
 capacity 12          12 nodes lack something, of which
   cpu 9                9 lack processor
   memory 3             3 lack memory
@@ -14,7 +15,7 @@ import numpy as np
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.quantity import format_amount
-from holdfast.core.model.topology import Node
+from holdfast.core.model.topology import Node, ports_of
 from holdfast.core.region.feasible import admits
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.filling import Rejected
@@ -40,7 +41,7 @@ def tree(rejected: Rejected, waiting: int, nearest: str = "", *, never: bool = F
         below = tuple(PendingReason(detail, count) for detail, count in most if detail)
         found.append(PendingReason(code, sum(details.values()), nearest if not found else "", below))
     if not found:
-        found = [PendingReason(Code.NODE_UNAVAILABLE.value, 0, "there are no nodes")]
+        found = [PendingReason(Code.NODE_UNAVAILABLE.value, waiting, "there are no nodes")]
     if never:
         message = f"no node would take it, even an empty one: {found[0].message or found[0].code}"
         return (PendingReason(NEVER_FITS, waiting, message, tuple(found)),)
@@ -48,7 +49,9 @@ def tree(rejected: Rejected, waiting: int, nearest: str = "", *, never: bool = F
 
 
 def never_fits(table: NodeTable, ask: Ask) -> bool:
-    """Whether no node that there is would take it, were it empty and in use."""
+    """Whether no node that there is would take it, were it empty and in use. Where there is none, nobody can tell."""
+    if not table.count:
+        return False
     could = _admitting(table, ask)
     for name, amount in table.amounts(ask.template.need):
         number = table.resources.get(name)
@@ -70,8 +73,8 @@ def _admitting(table: NodeTable, ask: Ask) -> Truths:
 
 def _has_all(node: Node, ask: Ask) -> bool:
     """Whether the node has the ports and devices at all."""
-    template, (first, last) = ask.template, node.ports
-    if template.ports > (last - first + 1 if last else 0):
+    template = ask.template
+    if template.ports > len(ports_of(node)):
         return False
     models, milli = template.gpu_models, template.gpu_milli
     fitting = [one for one in node.devices if one.milli >= milli and (not models or one.model in models)]

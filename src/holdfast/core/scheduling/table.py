@@ -107,6 +107,11 @@ class NodeTable:
             self._recount(rows)
         self._order_latest(rows if not gone else range(self.count))
 
+    def stirred(self) -> list[int]:
+        """Rows of which anything may be another than when it was last asked which have grown."""
+        found: list[int] = np.flatnonzero(self._stirred).tolist()
+        return found
+
     def grown(self) -> list[int]:
         """Rows that are new, changed, or have more free than at some time since this was asked last."""
         at = np.flatnonzero(self._stirred)

@@ -1,7 +1,8 @@
 """Who is woken by what: a group that sleeps is looked at again when something has changed that can cure why it waits.
 
     nodes    a node came, changed, or has more free than before, and by the filters it would take such a slot;
-             or what its rules count over domains is another number
+             or what its rules count over domains is another number;
+             or a member that it must share a node with stands where something changed, and there is room beside it
     gate     its payers can pay for one more, or less is kept for others; or a slot of it is charged already
     assignment    what the platform asks for has changed, or other slots of it wait
     behind   the view has the revision that the ledger named
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.model.topology import REGION_WIDE
 from holdfast.core.model.workload import is_counted
 from holdfast.core.region.members import scopes
 from holdfast.core.region.state import RegionState
@@ -38,7 +40,8 @@ def domain_counts(state: RegionState, ask: Ask, mine: Mapping[Where, int]) -> tu
     """What an ask's rules count over domains, and over how many."""
     if not is_counted(ask.template):
         return ()
-    names = [where for where, _ in state.domains.items()]
+    # With all of the region: a member counts that stands where nothing may be placed.
+    names = [(REGION_WIDE, ""), *(where for where, _ in state.domains.items())]
     found = [
         (state.members.get((scope, key, name)) or 0) + mine.get((scope, key, name), 0)
         for scope, key in scopes(ask.template, ask.workload, ask.tenant)
@@ -76,7 +79,7 @@ class Waking:
 
     def heard(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
         """The view is newer, or something that was proposed counts no more."""
-        grown = self._table.grown()
+        stirred, grown = self._table.stirred(), self._table.grown()
         if not self._queue.asleep:
             return
         avoided = tuple(sorted(heeded(state, now).avoided))
@@ -90,8 +93,12 @@ class Waking:
             elif asleep.why is Why.NODES:
                 kind = group.ask.kind
                 if kind not in would:
-                    would[kind] = bool(grown) and self._takes(group.ask, grown, rules, avoided)
-                cures = would[kind] or asleep.counts != domain_counts(state, group.ask, self._flight.members)
+                    would[kind] = self._takes(group.ask, grown, rules, avoided)
+                cures = (
+                    would[kind]
+                    or asleep.counts != domain_counts(state, group.ask, self._flight.members)
+                    or self._takes(group.ask, self._shared(state, group.ask, stirred), rules, avoided)
+                )
             else:
                 cures = False
             if cures:
@@ -105,6 +112,15 @@ class Waking:
             if entry.charged - entry.proposed:
                 return True  # it needs no payer
         return paying(state, group.accounts, group.ask.template.need, now, self._flight.spent).most > 0
+
+    def _shared(self, state: RegionState, ask: Ask, rows: list[int]) -> list[int]:
+        """Which of the rows have a member that it must share a node with.
+
+        Domains are too coarse for that: a member that went from one node to another may be in the same ones.
+        """
+        groups = [f"{ask.tenant}/{rule.group}" for rule in ask.template.near if rule.required and rule.key == "node"]
+        names = [(row, self._table.nodes[row].name) for row in rows] if groups else []
+        return [row for row, name in names if any(state.members.get((group, "node", name)) for group in groups)]
 
     def _takes(self, ask: Ask, rows: list[int], rules: Rulebook, avoided: tuple[str, ...]) -> bool:
         """Whether one of the rows would take such a slot by the filters."""

@@ -14,15 +14,15 @@ from typing import Never
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.revision import DIGITS_MAX, INDEX_MAX, Token, parse, revision, seq_of, token
+from holdfast.core.ledger.revision import DIGITS_MAX, INDEX_MAX, Token, parse, revision, seq_of
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform.state import PlatformState
-from holdfast.host.errors import Halted, NotLeading, NotReached, StoreWentBackwards, show_token
+from holdfast.host.errors import Diverged, Gone, Halted, NotLeading, StoreWentBackwards, show_token
 from holdfast.host.leader import Leader
 from holdfast.host.ledger import Ledger
 from holdfast.host.reads import Level
-from holdfast.host.store import StoreError, Trimmed
+from holdfast.host.streams import place_of, proven
 from holdfast.host.transport import Reply, Request, named
 from holdfast.host.wire import problem
 
@@ -70,14 +70,6 @@ def refuse(ledger: Ledger[PlatformState], region: str, session: Revision) -> Rep
     return None
 
 
-def proven(ledger: Ledger[PlatformState]) -> Leader[PlatformState]:
-    """The leader, if this server is one and can show it. `Unavailable` otherwise."""
-    if ledger.leader is None:
-        raise NotLeading(f"{ledger.identity.server} is {ledger.role.value}")
-    ledger.leader.term.must_be_proven()
-    return ledger.leader
-
-
 async def find_since(ledger: Ledger[PlatformState], asked: Asked) -> Token | None:
     """The batch after which the region has not heard everything; None: it needs a full list."""
     facts, leader = ledger.durable.state.facts, proven(ledger)
@@ -85,17 +77,23 @@ async def find_since(ledger: Ledger[PlatformState], asked: Asked) -> Token | Non
     if asked.log_id != facts.log_id or seq == 0:
         return None
     try:
-        at = await _token_of(ledger, seq) if seq <= facts.seq else None
+        at = await _place_of(ledger, asked, seq)
         if at is None or at.term != asked.term:
             await _stop(ledger, leader, asked)
         if asked.wants_list or seq == 1:
             return None
         is_whole = asked.cursor == revision(seq, INDEX_MAX)
-        return at if is_whole else await _token_of(ledger, seq - 1)
-    except Trimmed:
+        return at if is_whole else await _place_of(ledger, asked, seq - 1)
+    except Gone:
         return None
-    except StoreError as error:
-        raise NotReached(f"batch {seq} cannot be looked up: {error}") from error
+
+
+async def _place_of(ledger: Ledger[PlatformState], asked: Asked, seq: int) -> Token | None:
+    """Where this log has that batch; None: it lies beyond its end. A cursor names no digest."""
+    try:
+        return await place_of(ledger, Token(asked.log_id, asked.term, seq, b""))
+    except Diverged:
+        return None
 
 
 async def _stop(ledger: Ledger[PlatformState], leader: Leader[PlatformState], asked: Asked) -> Never:
@@ -113,8 +111,3 @@ async def _stop(ledger: Ledger[PlatformState], leader: Leader[PlatformState], as
     )
     leader.stop(error)
     raise Halted(f"{ledger.identity.server} has stopped: {error}") from error
-
-
-async def _token_of(ledger: Ledger[PlatformState], seq: int) -> Token:
-    stored = (await ledger.store.read(seq, 1))[0]
-    return token(stored.log_id, ledger.book.batches.header(stored.raw).term, seq, stored.digest)

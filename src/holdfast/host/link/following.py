@@ -12,7 +12,6 @@ store that lost its end, or was written to anew, must not be taken for what was 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 from msgspec import Struct
@@ -33,6 +32,7 @@ from holdfast.host.leader import Leader
 from holdfast.host.link.speaker import SessionOver, Speaker, ToldToStop, WentBack
 from holdfast.host.link.wire import SHIPMENTS, Beat, Known, Shipment, read_message
 from holdfast.host.store import StoreError, Trimmed
+from holdfast.host.streams import close
 from holdfast.host.transport import Declined, Request, Transport, TransportError, named
 from holdfast.host.wire import LEADER, read_problem
 
@@ -120,7 +120,7 @@ class Following:
             self._speaker.elsewhere(server)
             return "unreachable"
         finally:
-            await _close(frames)
+            await close(frames)
 
     def _request(self) -> Request:
         state = self._leader.term.durable.state
@@ -220,9 +220,3 @@ class Following:
             self._wants_list = True
             self._outlook.trouble = f"this region refused what was shipped: {answer.message} ({answer.code})"
         raise _Broken(answer.code.value)
-
-
-async def _close(frames: AsyncIterator[bytes]) -> None:
-    """End a stream from this side."""
-    if isinstance(frames, AsyncGenerator):
-        await frames.aclose()

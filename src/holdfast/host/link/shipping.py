@@ -24,12 +24,13 @@ from holdfast.core.region.commands import Ship
 from holdfast.host.errors import ListAgain, NotLeading, NotProven, Unavailable
 from holdfast.host.journal import Journal
 from holdfast.host.ledger import Ledger
-from holdfast.host.link.asking import Asked, find_since, proven, read_asked, refuse
+from holdfast.host.link.asking import Asked, find_since, read_asked, refuse
 from holdfast.host.link.content import changed, everything, interest_of
 from holdfast.host.link.gathered import Gathered
 from holdfast.host.link.parts import in_parts
 from holdfast.host.link.wire import Beat, Known, Message, Shipment, encode_message
 from holdfast.host.store import StoreError
+from holdfast.host.streams import proven
 from holdfast.host.subscription import Subscription
 from holdfast.host.transport import Flow, Framing, Reply, Request
 from holdfast.host.waiting import DeadlinePassed, within

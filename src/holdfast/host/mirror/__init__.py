@@ -7,5 +7,6 @@
 - `wire`      what is sent: `Begin`, `Piece`, `Step`, `Beat`
 - `serving`   the leader's side: one stream for each mirror
 - `loading`   a state on its way
+- `shown`     the state that is shown, compared with the digests in the log
 - `mirror`    the other side: the state, how old it is, and what changed
 """

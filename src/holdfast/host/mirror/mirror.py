@@ -2,16 +2,17 @@
 
     load: a snapshot, then batches, until nothing is missing ──▶ the state ──▶ fold on
     the stream breaks: go on from the token      `gone`, `diverged`, another past: load anew, and the old state is over
+    a digest in the log is another one than of the state here: nothing is shown until it is loaded anew
 
 What is being loaded is not shown before it is whole. A state that was loaded anew takes the place of the old one in one
-turn of the loop, and whoever listens is told so: their changes end.
+turn of the loop, and whoever listens is told so: their changes end. One that was true once is shown until then; one
+that is not what the log says (RULES 16) is not.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
@@ -23,16 +24,18 @@ from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from holdfast.host import collector
 from holdfast.host.clock import Clock
-from holdfast.host.durable import Durable
-from holdfast.host.errors import NotReached, show_token
+from holdfast.host.errors import NotReached, StateDiffers, show_token
 from holdfast.host.journal import Journal
 from holdfast.host.load import FOLD_AT_ONCE
 from holdfast.host.meters import Meters
 from holdfast.host.mirror.loading import Loading
+from holdfast.host.mirror.shown import Shown
 from holdfast.host.mirror.wire import LOG, SINCE, Beat, Begin, Piece, Step, read_message
+from holdfast.host.streams import close
 from holdfast.host.transport import Declined, Request, Transport, TransportError, named
 from holdfast.host.voice import Voice
-from holdfast.host.watch import Hub, Touches
+from holdfast.host.waiting import together
+from holdfast.host.watch import Touches
 from holdfast.host.wire import LEADER, read_problem
 
 #: A stream without a beat for so long is broken.
@@ -56,13 +59,8 @@ class Mirror:
         self._clock = clock
         self._meters = meters
         self._journal = Journal("mirror", actor=voice.actor)
-        self._durable: Durable[RegionState] = Durable(REGION, RegionState())
-        nowhere: Any = None  # a mirror has no log: nobody subscribes here, and touches need none
-        self._hub = Hub(REGION, nowhere, self._durable.token(), meters)
+        self.shown = Shown(clock, meters)
         self._loading: Loading | None = None
-        #: How often a state was loaded.
-        self.times = 0
-        self._loaded = asyncio.Event()
         #: The ledger time as of which nothing is missing, and the latest time that was told or guessed here.
         self._as_of: Instant = 0
         self._latest: Instant = 0
@@ -74,7 +72,7 @@ class Mirror:
     @property
     def state(self) -> RegionState:
         """As far as it was heard of: one object that moves on with the log, until another takes its place."""
-        return self._durable.state
+        return self.shown.durable.state
 
     def now(self) -> Instant:
         """Ledger time there, about: by this machine's even clock since it was last measured; never backwards."""
@@ -89,28 +87,30 @@ class Mirror:
 
     def changes(self, kinds: Iterable[str]) -> Touches:
         """Which objects of these kinds change from now on. Ends when another state takes the place of this one."""
-        return self._hub.touched(kinds)
+        return self.shown.hub.touched(kinds)
 
     async def reach(self, revision: Revision) -> None:
         """Return when the state holds this revision."""
         while True:
             try:
-                await self._durable.reach(seq_of(revision), WAIT_MS)
+                await self.shown.durable.reach(seq_of(revision), WAIT_MS)
             except NotReached as error:
                 self._journal.warning("not-reached", why=error, trouble=self.trouble)
             else:
                 return
 
-    async def loaded(self, times: int) -> None:
-        """Return when a state was loaded so many times: the first, or one that has taken the place of another."""
-        while self.times < times:
-            self._loaded.clear()
-            await self._loaded.wait()
-
     # Following
 
     async def run(self) -> None:
-        """One stream after the other, each from where the last one came to. Raises `UpgradeNeeded`."""
+        """Follow, and compare what is shown with the digests in the log. Raises `UpgradeNeeded`."""
+        while True:
+            try:
+                await together(self._follow(), self.shown.compare())
+            except StateDiffers as error:
+                self._drop(error)
+
+    async def _follow(self) -> None:
+        """One stream after the other, each from where the last one came to."""
         attempt = 0
         while True:
             before, server = self._as_of, self._voice.server
@@ -143,7 +143,7 @@ class Mirror:
             self._voice.elsewhere(server)
             return "unreachable"
         finally:
-            await _close(frames)
+            await close(frames)
 
     def _request(self) -> Request:
         place = self._place()
@@ -172,6 +172,13 @@ class Mirror:
         self.trouble = why
         self._loading = Loading()
 
+    def _drop(self, error: StateDiffers) -> None:
+        """What is shown is not what the log says: nothing is shown any more, and all is loaded anew."""
+        self._meters.count("mirror_differed")
+        self._journal.error("state-differs", why=error)
+        self.trouble, self._loading = str(error), Loading()
+        self.shown.drop()
+
     def _take(self, server: str, frame: bytes) -> None:
         try:
             message = read_message(frame)
@@ -198,7 +205,7 @@ class Mirror:
         state = self._loading.state if self._loading is not None else self.state
         batch = REGION.batches.read(step.raw, state.facts.digest, step.digest)
         if self._loading is None:
-            self._durable.fold(batch, len(step.raw))
+            self.shown.durable.fold(batch, len(step.raw))
         else:
             fold(REGION, state, batch)
         self._heard(step.at, step.at if step.whole else batch.records[-1].at, whole=step.whole)
@@ -216,17 +223,7 @@ class Mirror:
     def _show(self, state: RegionState) -> None:
         """What was loaded is whole: it takes the place of what was there before, which may be another log's."""
         self._loading = None
-        self._durable = Durable(REGION, state)
-        self._durable.listeners.append(self._hub.publish)
-        self._hub.reset(self._durable.token())
+        self.shown.show(state)
         self._as_of = self._latest = 0
-        self.times += 1
-        self._loaded.set()
         collector.freeze()
         self._journal.info("loaded", log=state.facts.log_id, seq=state.facts.seq)
-
-
-async def _close(frames: AsyncIterator[bytes]) -> None:
-    """End a stream from this side."""
-    if isinstance(frames, AsyncGenerator):
-        await frames.aclose()

@@ -16,12 +16,12 @@ from typing import Any
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
 from holdfast.core.ledger.revision import Token
 from holdfast.core.ledger.snapshot import decode_manifest, verify
-from holdfast.host.errors import Gone, NotLeading, NotProven, NotReached, Unavailable, show_token
+from holdfast.host.errors import NotLeading, NotProven, NotReached, Unavailable
 from holdfast.host.journal import Journal
-from holdfast.host.leader import Leader
 from holdfast.host.ledger import Ledger
 from holdfast.host.mirror.wire import Beat, Begin, Message, Piece, Step, encode_message
-from holdfast.host.store import StoreCorrupt, StoreError, Trimmed
+from holdfast.host.store import StoreCorrupt, StoreError
+from holdfast.host.streams import place_of, proven
 from holdfast.host.transport import Flow, Framing
 
 #: A mirror hears at least this often that nothing has changed: its view is never known to be younger than that.
@@ -32,32 +32,10 @@ READ_BYTES = 1 << 20
 
 async def serve_log(ledger: Ledger[Any], since: Token | None, may_go_on: Callable[[], bool]) -> Flow:
     """Answer `GET /v1/log`, for as long as the asker may be told. `Unavailable` or `ListAgain` when it cannot be."""
-    _proven(ledger)
+    proven(ledger)
     if since is not None:
-        await _must_have(ledger, since)
+        await place_of(ledger, since)
     return Flow(_Stream(ledger, since, may_go_on).frames(), Framing.FRAMES)
-
-
-async def _must_have(ledger: Ledger[Any], since: Token) -> None:
-    """`Diverged` unless this place is in the log, `Gone` when what follows it is trimmed."""
-    gone = f"the log no longer reaches back to {show_token(since)}: begin anew"
-    try:
-        await ledger.durable.check(since, ledger.store)
-        floor = (await ledger.store.head()).floor
-    except Trimmed as error:
-        raise Gone(gone) from error
-    except StoreError as error:
-        raise NotReached(f"{show_token(since)} cannot be looked up: {error}") from error
-    if since.seq < floor:
-        raise Gone(gone)  # that it was in this log is remembered for longer than what followed it
-
-
-def _proven(ledger: Ledger[Any]) -> Leader[Any]:
-    """The leader, if this server is one and can show it. `Unavailable` otherwise."""
-    if ledger.leader is None:
-        raise NotLeading(f"{ledger.identity.server} is {ledger.role.value}")
-    ledger.leader.term.must_be_proven()
-    return ledger.leader
 
 
 class _Stream:
@@ -126,12 +104,12 @@ class _Stream:
         try:
             await ledger.durable.reach(told + 1, BEAT_MS)
         except NotReached:
-            leader = _proven(ledger)
+            leader = proven(ledger)
             is_here = ledger.durable.state.facts.seq == told
             return [Beat(leader.term.now(), ledger.durable.token())] if is_here else []
         stored = await ledger.store.read(told + 1, READ_BYTES)
         # No turn of the loop passes from here on: what is whole, and until when, is of one moment.
-        leader, head = _proven(ledger), ledger.durable.state.facts.seq
+        leader, head = proven(ledger), ledger.durable.state.facts.seq
         now = leader.term.now()
         steps: list[Message] = [
             Step(one.raw, one.digest, now, one.seq == head) for one in stored if told < one.seq <= head

@@ -1,0 +1,43 @@
+"""How every list begins that is told from the state of one moment: who may read it, how much of it is told, and one of
+the places that a server has for lists, for as long as it is made."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.api.server.call import Call, Trouble
+from holdfast.api.server.desk import Desk
+from holdfast.api.server.rights import refuse_reading, refuse_tenant
+from holdfast.core.model.shapes import Instant
+
+#: So many are told at once, unless fewer are asked for: the first ones.
+ITEMS_MAX = 1_000
+
+
+class Moment(Struct, frozen=True):
+    """The state that a list is told from, the time there, and how many items are told at most."""
+
+    state: Any
+    now: Instant
+    limit: int
+
+
+@asynccontextmanager
+async def moment(desk: Desk, call: Call, plural: str, tenant: str) -> AsyncIterator[Moment]:
+    """The state, as fresh as the caller asks for, if it may read these, and those of this tenant where one is named."""
+    refused = refuse_reading(call.caller, desk.state.facts.ledger, plural) or refuse_tenant(call.caller, tenant)
+    if refused is not None:
+        raise Trouble(desk.deny(call, refused, tenant))
+    limit = call.count("limit", ITEMS_MAX, ITEMS_MAX)
+    full = desk.lists.take(call.caller.actor)
+    if full is not None:
+        raise Trouble(full)
+    try:
+        view = await desk.view(call)
+        yield Moment(view.state, desk.now(), limit)
+    finally:
+        desk.lists.leave(call.caller.actor)
