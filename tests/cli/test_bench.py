@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.bench import core
-from holdfast.bench.report import Report
+from holdfast.bench.report import Report, p99
 from holdfast.cli.main import app
 
 RUN = CliRunner()
@@ -36,3 +36,10 @@ def test_people_see_a_table_and_progress_stays_off_stdout(small: None) -> None:
     assert "core.memory.per_slot" in done.stdout
     assert "measuring" not in done.stdout
     assert "measuring" in done.stderr
+
+
+def test_of_a_hundred_values_the_second_largest_is_what_99_do_not_exceed() -> None:
+    assert p99([float(number) for number in range(100, 0, -1)]) == 99
+    assert p99([float(number) for number in range(1, 1_001)]) == 990
+    assert p99([3.0, 1.0]) == 3
+    assert p99([7.0]) == 7

@@ -231,6 +231,17 @@ async def test_of_a_large_decision_a_few_requests_and_placements_are_told_and_al
 
 
 @in_a_loop
+async def test_a_slot_in_the_middle_of_a_large_decision_is_found_by_its_own_name(opening: Opening) -> None:
+    async with opening() as kept:
+        parts = [a_part(workload, *[(ordinal, 1 + ordinal % 7) for ordinal in range(100)]) for workload in range(50)]
+        await add(kept, a_decision(5, *parts))
+        (one,) = (await kept.find(Asked(workload="w37", tenant="shop", ordinal=55))).items
+        assert one.placements == ((uid(137), 55, uid(1 + 55 % 7)),)
+        assert ([part.workload for part in one.parts], one.requests, one.placed) == ([uid(37)], 50, 5_000)
+        assert (await kept.find(Asked(workload="w37", tenant="shop", ordinal=100))).items == ()
+
+
+@in_a_loop
 async def test_what_is_older_than_it_is_kept_goes_and_from_when_on_nothing_is_missing_is_told(opening: Opening) -> None:
     async with opening() as kept:
         await add(kept, *[a_decision(seq, a_part(seq, (0, seq))) for seq in range(1, 8)])

@@ -51,14 +51,19 @@ class Acting:
         return await self.platform.accept("tenant/acme", p.PutWorkload(workload))
 
     async def assign(self, workload: int, count: int = 0, ordinals: tuple[int, ...] = ()) -> int:
-        """Assign to the region, wait until it is there, and give its uid."""
+        """Assign to the region, wait until it is there (what follows from it may be there, too), and give its uid."""
         template = template_digest(self.platform.state.workloads[workload].spec.template)
         total = count or len(ordinals)
         shares = (Share(template, total),) if total else ()
         assign = p.Assign(workload, "eu", Purpose.SERVING, Stage.ACTIVE, shares, ordinals)
         revision = await self.platform.accept(ASSIGNMENT, assign)
-        await self.soon(lambda: any(a.revision == revision for a in self.region.state.assignments.values()))
-        return next(a.uid for a in self.region.state.assignments.values() if a.revision == revision)
+
+        def there() -> list[int]:
+            known = self.region.state.assignments.values()
+            return [a.uid for a in known if a.workload == workload and a.revision >= revision]
+
+        await self.soon(there)
+        return there()[0]
 
     async def grant(self, milli: int) -> None:
         ends = self.world.clock.wall() + HOUR

@@ -1,7 +1,14 @@
-"""Benchmarks: one module each, one form of result.
+"""Benchmarks: one form of result, and one module for each thing that is measured.
 
-- `report`  what a benchmark reports, and how it is shown
-- `region`  a region of any size, filled through its own ledger
-- `core`    the pure core: deciding, forking, memory
-- `store`   the embedded store: commits, alone and beside a snapshot
+- `report`     what a benchmark reports, and how it is shown
+- `region`     a region of any size, filled through its own ledger
+- `core`       the pure core: deciding, forking, memory
+- `ledger`     a ledger on SQLite as a server runs it; `restart` starts it again in a new process
+- `store`      the embedded store: commits, alone and beside a snapshot
+- `api`        a server over HTTP; `api_load` is the process at the other end
+- `processes`  `holdfast dev` for a benchmark; `asking` who asks it, and how they hear what came of it
+- `road`       the road from the platform to its regions
+- `schedule`   the scheduler, on `yard`, a region that is running; `openb` reads nodes and shapes of a real cluster,
+               `growth` is what more nodes cost, `million` a million slots, `latency` from a write to `bound`
+- `sim`        the simulator
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 import time
@@ -10,24 +11,26 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from holdfast.wiring.dev_folder import HOST, REGIONS
+from holdfast.wiring.dev_folder import HOST, NODES, REGIONS
 
 LOOK_SECONDS = 0.02
 READY_SECONDS = 30.0
 
 
 @asynccontextmanager
-async def running(folder: Path) -> AsyncIterator[int]:
-    """A platform and its regions on loopback, ready; the first of their ports."""
+async def running(folder: Path, *, nodes: int = 0) -> AsyncIterator[int]:
+    """A platform and its regions on loopback, with so many declared nodes each, ready; the first of their ports."""
     port = _free_ports(len(REGIONS) + 1)
-    command = (sys.executable, "-m", "holdfast.cli.main", "dev", "--no-apply")
+    command = (sys.executable, "-m", "holdfast.cli.main", "dev", "--no-apply", "--declared-nodes", str(nodes))
     process = await asyncio.create_subprocess_exec(
         *command, "--data", str(folder), "--port", str(port),
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "HOLDFAST_CONFIG": str(folder / "config.yaml")},  # people's own contexts stay as they are
     )  # fmt: skip
     try:
         until = time.monotonic() + READY_SECONDS
-        while not all((folder / name / "ready.json").exists() for name in ("platform", *REGIONS)):
+        parts = ("platform", *REGIONS, *((NODES,) if nodes else ()))
+        while not all((folder / name / "ready.json").exists() for name in parts):
             assert process.returncode is None, "holdfast dev ended early"
             assert time.monotonic() < until, "holdfast dev is not ready"
             await asyncio.sleep(LOOK_SECONDS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -57,6 +57,11 @@ def at_most(name: str, value: float, unit: str, baseline: float, most: float) ->
 
 def _ratio(value: float, baseline: float) -> float:
     return round(value / baseline, 4)
+
+
+def p99(values: Sequence[float]) -> float:
+    """Of a hundred values the second largest; of fewer the largest."""
+    return sorted(values)[max(0, -(-99 * len(values) // 100) - 1)]
 
 
 def machine() -> Machine:

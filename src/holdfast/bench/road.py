@@ -11,33 +11,23 @@ import asyncio
 import statistics
 import tempfile
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
-from holdfast.api.carriers.http import HttpTransport
-from holdfast.api.client.access import Access
 from holdfast.api.client.aio import Holdfast
-from holdfast.api.client.problems import Denied
-from holdfast.api.documents.kinds import API_VERSION
-from holdfast.bench.processes import LOOK_SECONDS, running
-from holdfast.bench.report import Report, Result, at_most, machine
+from holdfast.bench.asking import Clients, Document, asking, telling, workload
+from holdfast.bench.processes import LOOK_SECONDS
+from holdfast.bench.report import Report, Result, at_most, machine, p99
 from holdfast.core.ledger.revision import parse
-from holdfast.core.model.secrets import hashed, spoken
-from holdfast.host.clock import SystemClock
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.wiring.dev_folder import REGIONS
 
-TENANT, CLASS = "bench", "normal"
-SECRET = "b" * 43
 WARM_UP, CHANGES = 20, 200
 WORKLOADS = 1_000
 #: Between two changes, so that nothing of the last one is still under way.
 PAUSE_SECONDS = 0.1
-
-Document = dict[str, Any]
+THREE: Document = {"replicas": 3}
 
 
 def run(*, changes: int = CHANGES, workloads: int = WORKLOADS) -> Report:
@@ -47,18 +37,9 @@ def run(*, changes: int = CHANGES, workloads: int = WORKLOADS) -> Report:
 
 
 async def _measure(folder: Path, changes: int, workloads: int) -> list[Result]:
-    async with running(folder) as port:
-        token = (folder / "platform" / "operator.token").read_text(encoding="ascii").strip()
-        transport = HttpTransport(SystemClock())
-        await transport.start()
-        try:
-            clients = [_client(transport, port + number, token) for number in range(len(REGIONS) + 1)]
-            await _set_up(*clients)
-            tenant = _client(transport, port, spoken(TENANT, SECRET))
-            shipped = await _shipped(clients, tenant, changes)
-            applied, first, last = await _applied(clients[0], tenant, workloads)
-        finally:
-            await transport.close()
+    async with asking(folder) as clients:
+        shipped = await _shipped(clients, changes)
+        applied, first, last = await _applied(clients, workloads)
     size, batches = await _logged(folder / "platform", first, last)
     return [
         shipped,
@@ -67,85 +48,26 @@ async def _measure(folder: Path, changes: int, workloads: int) -> list[Result]:
     ]
 
 
-def _client(transport: HttpTransport, port: int, token: str) -> Holdfast:
-    return Holdfast(transport, SystemClock(), Access(servers=(f"http://127.0.0.1:{port}",), token=token))
-
-
-async def _set_up(platform: Holdfast, *regions: Holdfast) -> None:
-    """A tenant with quota for everything that may write as fast as it likes, and regions that know the operator."""
-    expires = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
-    actor = f"tenant/{TENANT}"
-    await platform.batch(
-        [
-            _document("PriorityClass", CLASS, {"priority": 50}),
-            _document("Tenant", TENANT, {"priorityClasses": [CLASS], "submitsPerMinute": 1_000_000}),
-            _document("Quota", TENANT, {"hard": {"cpu": "10000", "memory": "10000Gi"}}),
-            _document("Principal", actor, {"rights": ["read", "write"]}),
-            _document("Token", TENANT, {"principal": actor, "hash": hashed(SECRET), "expires": expires}),
-        ]
-    )
-    for region in regions:
-        while not await _is_known(region):
-            await asyncio.sleep(LOOK_SECONDS)
-
-
-async def _is_known(region: Holdfast) -> bool:
-    """Whether the region has been shipped who asks."""
-    try:
-        return bool(await region.whoami())
-    except Denied:
-        return False
-
-
-async def _shipped(clients: list[Holdfast], tenant: Holdfast, changes: int) -> Result:
+async def _shipped(clients: Clients, changes: int) -> Result:
     """From the change of a spec until the last region tells of it, the slowest of a hundred; baseline: the write."""
-    _, *regions = clients
-    watches = [_Watch(region) for region in regions]
-    tasks = [asyncio.create_task(watch.run()) for watch in watches]
-    for watch in watches:
-        await watch.opened.wait()
     took, wrote = [], []
-    for number in range(1, WARM_UP + changes + 1):
-        document = _workload("shipped", str(number))
-        began = time.monotonic()
-        await tenant.put(document)
-        written = time.monotonic()
-        heard = await asyncio.gather(*(watch.reached(number) for watch in watches))
-        if number > WARM_UP:
-            took.append(max(heard) - began)
-            wrote.append(written - began)
-        await asyncio.sleep(PAUSE_SECONDS)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    return at_most("road.ship_p99", _p99(took) * 1_000, "ms", statistics.median(wrote) * 1_000, 50)
+    async with telling(clients.regions, "assignments", _generation) as watches:
+        for number in range(1, WARM_UP + changes + 1):
+            document = workload("shipped", str(number), THREE)
+            began = time.monotonic()
+            await clients.tenant.put(document)
+            written = time.monotonic()
+            heard = await asyncio.gather(*(watch.told(number) for watch in watches))
+            if number > WARM_UP:
+                took.append(max(heard) - began)
+                wrote.append(written - began)
+            await asyncio.sleep(PAUSE_SECONDS)
+    return at_most("road.ship_p99", p99(took) * 1_000, "ms", statistics.median(wrote) * 1_000, 50)
 
 
-class _Watch:
-    """One region's assignments, as they come."""
-
-    def __init__(self, region: Holdfast) -> None:
-        self._region = region
-        self._generation = 0
-        self._at = 0.0
-        self._came = asyncio.Event()
-        #: Set once everything from now on is told.
-        self.opened = asyncio.Event()
-
-    async def run(self) -> None:
-        async for event in self._region.watch("assignments"):
-            self.opened.set()
-            generation = event.object.get("spec", {}).get("generation", 0)
-            if generation > self._generation:
-                self._generation, self._at = generation, time.monotonic()
-                self._came.set()
-
-    async def reached(self, generation: int) -> float:
-        """When this region told of that generation."""
-        while self._generation < generation:
-            self._came.clear()
-            await self._came.wait()
-        return self._at
+def _generation(assignment: Document) -> int:
+    generation: int = assignment["spec"]["generation"]
+    return generation
 
 
 class _Look(Struct, frozen=True):
@@ -156,13 +78,14 @@ class _Look(Struct, frozen=True):
     cursors: tuple[int, ...]
 
 
-async def _applied(platform: Holdfast, tenant: Holdfast, workloads: int) -> tuple[Result, int, int]:
+async def _applied(clients: Clients, workloads: int) -> tuple[Result, int, int]:
     """From the request with all workloads until every region has acknowledged the last assignment; and the batches
     of the platform's log before and after. The baseline is how long the request itself took."""
+    platform = clients.platform
     first = (await _look(platform)).seq
-    documents = [_workload(f"applied-{number:04}", "1") for number in range(workloads)]
+    documents = [workload(f"applied-{number:04}", "1", THREE) for number in range(workloads)]
     began = time.monotonic()
-    for one in await tenant.batch(documents):
+    for one in await clients.tenant.batch(documents):
         assert one.outcome == "created", one
     written = time.monotonic()
     looks: list[_Look] = []
@@ -206,17 +129,3 @@ async def _logged(folder: Path, first: int, last: int) -> tuple[int, int]:
         return size, batches
     finally:
         await store.close()
-
-
-def _p99(values: list[float]) -> float:
-    return sorted(values)[max(0, -(-99 * len(values) // 100) - 1)]
-
-
-def _document(kind: str, name: str, spec: Document, tenant: str = "") -> Document:
-    metadata = {"name": name, **({"tenant": tenant} if tenant else {})}
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
-
-
-def _workload(name: str, version: str) -> Document:
-    template = {"command": ["serve", name], "environment": {"VERSION": version}, "need": {"cpu": "100m"}}
-    return _document("Workload", name, {"template": template, "replicas": 3, "priorityClass": CLASS}, TENANT)

@@ -1,27 +1,27 @@
 """The scheduler of a region: one request of many slots, many of one, spread over zones, a million slots, many nodes.
 
 Everything durable on SQLite with every commit synced, every gate on, 5,000 nodes whose agents renew their sessions
-meanwhile. Slots wait before the time is taken, but for the million, whose slots are opened within it.
+meanwhile. Slots wait before the time is taken, but for the million, whose slots are opened within it. How long one
+workload takes from its write at the platform is measured between processes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-import time
 from pathlib import Path
 from random import Random
 
 from holdfast.bench.growth import measure_growth
+from holdfast.bench.latency import WORKLOADS, measure_latency
 from holdfast.bench.ledger import RawLoop
+from holdfast.bench.million import measure_million
 from holdfast.bench.openb import machines, shapes
-from holdfast.bench.report import Report, Result, at_least, at_most, machine
+from holdfast.bench.report import Report, Result, at_least, machine
 from holdfast.bench.yard import Yard, running
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import Toleration
 from holdfast.core.model.workload import Spread, Template
-from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.host.scheduling_beside import SchedulerBeside
 
 NODES = 5_000
 #: Each figure is the best of so many rounds: the one that was disturbed least.
@@ -34,14 +34,17 @@ SPREAD = Template(
 )
 
 
-def run(traces: Path, *, nodes: int = NODES, slots: int = 10_000, million: int = 1_000_000) -> Report:
+def run(
+    traces: Path, *, nodes: int = NODES, slots: int = 10_000, million: int = 1_000_000, workloads: int = WORKLOADS
+) -> Report:
     """All figures of the scheduler."""
     real, asked = machines(traces), shapes(traces, REQUIRES, TOLERATES)
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as name:
         folder = Path(name)
         results = asyncio.run(_rates(folder, nodes, slots))
         results.append(asyncio.run(_singles(folder, nodes, slots, real, asked)))
-        results.append(asyncio.run(_million(folder, nodes, million)))
+        results += asyncio.run(measure_million(folder, nodes, million))
+        results.append(asyncio.run(measure_latency(folder / "latency", workloads)))
     results += measure_growth(asked, real)
     return Report(machine(), tuple(results))
 
@@ -76,19 +79,3 @@ async def _best(yard: Yard, raw: RawLoop, name: str, rounds: list[list[tuple[Tem
         rates.append((count / took, count / batches * 50 / sum(plain)))
     rate, baseline = max(rates)
     return at_least(name, rate, "bound/s", baseline, least)
-
-
-async def _million(folder: Path, nodes: int, slots: int) -> Result:
-    """Workloads of a thousand slots, opened and placed within the time."""
-    async with running(folder / "million", nodes) as yard:
-        assert yard.ledger.leader is not None
-        raw = sum(RawLoop(folder / "raw").times(200_000, 100)) / 100
-        start = time.perf_counter()
-        scheduler = asyncio.create_task(SchedulerBeside(yard.ledger, BUILT_IN).run(yard.ledger.leader))
-        for _ in range(slots // 10_000):
-            await yard.open([(PLAIN, 1_000)] * 10)
-        await yard.placed(600, scheduler)
-        took = time.perf_counter() - start
-        scheduler.cancel()
-        await asyncio.wait({scheduler})
-        return at_most("schedule.c1m", took, "s", raw * slots / 1_000, 60)

@@ -1,4 +1,7 @@
-"""A region with a scheduler beside its leader, on SQLite with every commit synced: what scheduling is measured on."""
+"""A region with a scheduler beside its leader, on SQLite with every commit synced: what scheduling is measured on.
+
+Its decisions are read from the log and kept meanwhile, as on every server of a region.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,10 @@ from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.host.clock import SystemClock
+from holdfast.host.decisions import Decisions
 from holdfast.host.ledger import Identity, Ledger, Role
 from holdfast.host.scheduling_beside import SchedulerBeside
+from holdfast.stores.decisions import DecisionsInFile
 from holdfast.stores.sqlite import SqliteStore
 
 #: So many commands are under way at a time while slots are opened.
@@ -31,9 +36,10 @@ WRITERS = 16
 class Yard:
     """A running region. Slots wait until `schedule` is asked to place them."""
 
-    def __init__(self, ledger: Ledger[RegionState], region: BenchRegion) -> None:
+    def __init__(self, ledger: Ledger[RegionState], region: BenchRegion, decisions: Decisions) -> None:
         self.ledger = ledger
         self.region = region
+        self.decisions = decisions
         self._number = 0
 
     @property
@@ -48,10 +54,7 @@ class Yard:
         puts: list[c.Shipped] = [c.TemplateShipped(*one) for one in known.items() if one[0] not in self.state.templates]
         puts += [c.AssignmentShipped(one) for one in assignments]
         for first in range(0, len(puts), 500):
-            cursor = self.state.place.cursor
-            await self._send(
-                "controller/link", c.Ship("platform", 1, cursor, cursor + 1, tuple(puts[first : first + 500]))
-            )
+            await self.ship(*puts[first : first + 500])
         commands = [
             c.OpenSlots(one.uid, one.shares[0].template, tuple(range(first, min(first + 1_000, one.shares[0].count))))
             for one in assignments
@@ -64,6 +67,11 @@ class Yard:
                 await self._send("controller/replica", command)
 
         await asyncio.gather(*(writer() for _ in range(WRITERS)))
+
+    async def ship(self, *puts: c.Shipped) -> None:
+        """One step of the platform."""
+        cursor = self.state.place.cursor
+        await self._send("controller/link", c.Ship("platform", 1, cursor, cursor + 1, puts))
 
     def _assignment(self, template: Template, count: int, known: dict[str, Template]) -> Assignment:
         self._number += 1
@@ -103,7 +111,7 @@ class Yard:
 async def running(folder: Path, nodes: int, machines: Sequence[Machine] = (MACHINE,)) -> AsyncIterator[Yard]:
     """A region of so many nodes that leads itself, with the heartbeats of its agents."""
     clock = SystemClock()
-    store = await SqliteStore.open(folder)
+    store, kept = await SqliteStore.open(folder), DecisionsInFile(folder / "decisions.db")
     try:
         made = await prepared(store, nodes, clock, machines)
         ledger = Ledger(REGION, store, clock, Identity("bench"), keeping=BY_HAND)
@@ -111,12 +119,14 @@ async def running(folder: Path, nodes: int, machines: Sequence[Machine] = (MACHI
         while ledger.role is not Role.LEADING:
             assert not serving.done(), serving.exception()
             await asyncio.sleep(0.01)
-        beating = asyncio.create_task(Load(ledger, made).heartbeats())
+        decisions = Decisions(ledger, kept)
+        beside = [asyncio.create_task(work) for work in (Load(ledger, made).heartbeats(), decisions.run())]
         try:
-            yield Yard(ledger, made)
+            yield Yard(ledger, made, decisions)
         finally:
-            beating.cancel()
-            serving.cancel()
-            await asyncio.wait({serving, beating})
+            for task in (*beside, serving):
+                task.cancel()
+            await asyncio.wait({serving, *beside})
     finally:
+        await kept.close()
         await store.close()

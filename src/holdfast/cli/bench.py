@@ -70,7 +70,7 @@ def schedule(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """The scheduler of a region: many slots, many requests, spread, a million slots, many nodes."""
+    """The scheduler: many slots, many requests, spread, a million slots, many nodes, and from a write to `bound`."""
     from holdfast.bench import schedule as benchmark
     from holdfast.bench.openb import NotThere
 

@@ -7,7 +7,7 @@ two keys part and two runs do not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Generator
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -55,6 +55,17 @@ async def together(*work: Coroutine[Any, Any, None]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def bit_by_bit(work: Generator[None, None, T]) -> T:
+    """What comes of it, with a turn for everybody else between its bits."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            found: T = done.value
+            return found
+        await asyncio.sleep(0)
 
 
 def is_being_cancelled() -> bool:

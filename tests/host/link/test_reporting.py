@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Generator
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from holdfast.core.platform.book import ASSIGNMENT, GRANT, PLATFORM
 from holdfast.core.region import retired
 from holdfast.core.region.seen import at_once
 from holdfast.host.ledger import Role
+from holdfast.host.link import reporting
 from holdfast.host.link.facts import SUMMARY, Name, Told, forgetting
 from holdfast.host.wire import ENVELOPES_MANY
 from holdfast.stores.memory import MemoryStore
@@ -26,6 +28,8 @@ from tests.support.host import until
 from tests.support.link import LinkWorld, linked
 from tests.support.platform import HOUR, a_quota, a_template, a_tenant, a_workload, an_exclusive, cpu
 from tests.support.region import RegionBench
+
+T = TypeVar("T")
 
 
 def sent(act: Acting, *kinds: type) -> list[Any]:
@@ -84,6 +88,47 @@ def test_that_replicas_came_further_reaches_the_platform_at_once_and_why_others_
         await act.soon(lambda: (seen := act.seen(web)) and seen.counts == (Counted(template, 2, 2, 2),), 50)
         assert (seen := act.seen(web)) is not None
         assert (seen.waiting, seen.generation) == ((), 1)
+
+    linked(story)
+
+
+def test_how_something_began_holds_up_nothing_that_comes_of_it() -> None:
+    async def story(world: LinkWorld) -> None:
+        act = await acting(world)
+        await act.grant(5_000)
+        node, web = await act.node("n1"), await act.put(a_workload())
+        await world.clock.sleep(3_000)
+        before = len(sent(act, p.Report))
+        uid = await act.assign(web, 1)
+        await act.open(uid, 0)
+        await world.clock.sleep(5)
+        await act.place(uid, node, 0)
+        await world.clock.sleep(3)
+        (told,) = sent(act, p.Report)[before:]
+        assert [count.bound for seen in told.seen for count in seen.counts] == [1]
+
+    linked(story)
+
+
+def test_no_more_than_half_of_the_time_goes_into_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    async def story(world: LinkWorld) -> None:
+        async def slowly(work: Generator[None, None, T]) -> T:
+            nonlocal looks
+            looks += 1
+            await world.clock.sleep(50)
+            return at_once(work)
+
+        act = await acting(world)
+        web = await act.put(a_workload(replicas=200))
+        uid = await act.assign(web, 200)
+        await world.clock.sleep(2_000)
+        monkeypatch.setattr(reporting, "bit_by_bit", slowly)
+        for ordinal in range(200):
+            await act.open(uid, ordinal)
+            await world.clock.sleep(5)
+        assert 5 <= looks <= 12  # summaries are looked for, too
 
     linked(story)
 

@@ -7,7 +7,9 @@
 One task says everything, in one order. It listens, it looks, it speaks; what changes meanwhile is said next time.
 
 - That replicas came further is told at once; what else changes after 100 ms, with what follows from it. After a report
-  the next look waits 10 ms for each workload that it named: not less than 20 ms, not more than a second.
+  the next look waits 10 ms for each workload that it named: not less than 20 ms, not more than a second. One that had
+  nothing to tell does not hold up the next: mostly it saw how something began that will be told. Whatever changes, no
+  more than half of the time goes into looking.
 - A summary comes at most once a second; offers back are looked for as often.
 - How far the region is: 100 ms after a step, with what was reported of it; now and then without one.
 
@@ -18,9 +20,7 @@ Nothing is said before the platform was heard in this session, and while its log
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
 from contextlib import suppress
-from typing import TypeVar
 
 from holdfast.core.ledger.keys import BREACH
 from holdfast.core.ledger.revision import INDEX_MAX, revision, show_digest
@@ -36,13 +36,13 @@ from holdfast.host.link.facts import Told, Word
 from holdfast.host.link.following import Outlook
 from holdfast.host.link.noticed import CALM_MS, Noticed
 from holdfast.host.link.saying import Saying
-from holdfast.host.waiting import DeadlinePassed, within
+from holdfast.host.waiting import DeadlinePassed, bit_by_bit, within
 from holdfast.host.watch import Hub
 
-T = TypeVar("T")
-
-#: Between two looks: at least, for each workload that was reported, and at most.
+#: Between two looks, when something was told: at least, for each workload that was reported, and at most.
 LOOK_MS, LOOK_EACH_MS, LOOK_MOST_MS = 20, 10, 1_000
+#: When there was nothing to tell: at least.
+LOOK_AGAIN_MS = 2
 #: How many workloads are looked at before what was found is said, and how many without a stop.
 LOOKED_MAX, LOOKED_AT_ONCE = 5_000, 100
 SUMMARY_MS = 1_000
@@ -120,7 +120,7 @@ class Reporting:
                 if words and not await self._saying.say(words, told):
                     await self._clock.sleep(UNHEARD_MS)
                     self._everything()
-            await self._clock.sleep(LOOK_MS)
+            await self._clock.sleep(LOOK_AGAIN_MS)
 
     def _may_speak(self) -> bool:
         """Whether the platform was heard in this session, in the log that this region has a copy of."""
@@ -156,10 +156,10 @@ class Reporting:
         if now >= self._resync_at:
             self._resync_at = now + RESYNC_MS
             self._everything()
-            await _bit_by_bit(facts.forgetting(self._state, self._told.of))
+            await bit_by_bit(facts.forgetting(self._state, self._told.of))
         if now >= self._look_at:
             self._noticed.wake(now)
-            words += await self._look() if self._noticed else []
+            words += await self._look(now) if self._noticed else []
         if now >= self._summary_at:
             self._summary_at = now + SUMMARY_MS
             words += self._offers()
@@ -167,7 +167,7 @@ class Reporting:
                 words += await self._summary()
         return words + self._acknowledgement()
 
-    async def _look(self) -> list[Word]:
+    async def _look(self, began: int) -> list[Word]:
         """Whatever is news of the workloads and accounts that changed."""
         told, position = self._told.of, self._position()
         accounts = dict.fromkeys((*self._noticed.accounts, *self._above))
@@ -179,7 +179,7 @@ class Reporting:
         for number, (workload, since) in enumerate(workloads, 1):
             words += facts.released(self._state, workload, told)
             self._note_crowded(workload)
-            found = await _bit_by_bit(counting(self._state, workload))
+            found = await bit_by_bit(counting(self._state, workload))
             sighting = facts.sighted(self._state, found, told)
             if sighting is not None and not facts.is_progress(sighting, told) and self._is_recent(since):
                 self._noticed.let_rest(workload, since)
@@ -187,8 +187,11 @@ class Reporting:
                 seen.append(sighting)
             if number % LOOKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        self._look_at = self._clock.boot() + min(LOOK_MOST_MS, max(LOOK_MS, LOOK_EACH_MS * len(seen)))
-        return [*words, *facts.reports(self._region, position, seen)]
+        words += facts.reports(self._region, position, seen)
+        rest_ms = min(LOOK_MOST_MS, max(LOOK_MS, LOOK_EACH_MS * len(seen))) if words else LOOK_AGAIN_MS
+        ended = self._clock.boot()
+        self._look_at = ended + max(rest_ms, ended - began)
+        return words
 
     def _is_recent(self, since: int) -> bool:
         return self._clock.boot() < since + CALM_MS
@@ -209,7 +212,7 @@ class Reporting:
     async def _summary(self) -> list[Word]:
         told, position = self._told.of, self._position()
         self._noticed.is_summary_old = False
-        summary = await _bit_by_bit(summarising(self._state, self._pieces))
+        summary = await bit_by_bit(summarising(self._state, self._pieces))
         if told.get(facts.SUMMARY) == summary:
             return []
         return [Word(p.Report(self._region, position, (), summary), ((facts.SUMMARY, summary),))]
@@ -233,14 +236,3 @@ class Reporting:
 
     def _position(self) -> Revision:
         return revision(self._state.facts.seq, INDEX_MAX)
-
-
-async def _bit_by_bit(work: Generator[None, None, T]) -> T:
-    """What comes of it, with a turn for everybody else between its bits."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as done:
-            found: T = done.value
-            return found
-        await asyncio.sleep(0)
