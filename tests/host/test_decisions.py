@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from holdfast.core.ledger.draft import Landed
-from holdfast.host.decisions import AFTER_FAILURE_MS, GATHER_MS, TIDY_EVERY_MS, Decisions, Lasting
+from holdfast.host.decisions import AFTER_FAILURE_MS, GATHER_MOST_MS, GATHER_MS, TIDY_EVERY_MS, Decisions, Lasting
 from holdfast.host.errors import NotReached
 from holdfast.host.kept import Asked, Kept, Page, Place, Reading
 from holdfast.host.store import StoreError
@@ -130,6 +130,30 @@ def test_batches_come_together_while_nobody_asks() -> None:
         await region.server.clock.sleep(GATHER_MS * 4)
         assert sum(writes) == 20
         assert len(writes) < 10
+
+    story_of(story)
+
+
+def test_while_batches_keep_coming_decisions_wait_and_not_for_long() -> None:
+    waits: list[int] = []
+
+    async def story(watched: Any) -> None:
+        region = await watched(MemoryStore(), DecisionsInMemory())
+        deciding = await region.deciding()
+        web = await deciding.workload("web", count=40)
+        await region.server.clock.sleep(5_000)
+        behind, since = region.decisions._up_to, region.server.clock.boot()
+        for ordinal in range(40):
+            before = behind()
+            await deciding.place(web, (ordinal, "n1"))
+            await region.server.clock.sleep(GATHER_MS // 2)
+            now = region.server.clock.boot()
+            if behind() > before:
+                waits.append(now - since)
+                since = now
+        assert waits, "it is told of while more comes"
+        assert max(waits) <= GATHER_MOST_MS + 2 * GATHER_MS
+        assert min(waits[1:]) > 2 * GATHER_MS, "and it waited for more"
 
     story_of(story)
 

@@ -26,6 +26,8 @@ from holdfast.core.model.workload import Spread, Template
 NODES = 5_000
 #: Each figure is the best of so many rounds: the one that was disturbed least.
 ROUNDS = 3
+#: More than so many times as many of such shapes do not fit.
+SINGLE_ROUNDS = 2
 REQUIRES = (("arch", "x86"),)
 TOLERATES = (Toleration("dedicated", "batch"),)
 PLAIN = Template(command=("serve",), need=Resources(100, 128, 10), require=REQUIRES, tolerate=TOLERATES)
@@ -61,7 +63,7 @@ async def _singles(folder: Path, nodes: int, slots: int, real: list, asked: list
     """Workloads of one slot each, of shapes drawn from the list."""
     chance = Random(1)
     async with running(folder / "singles", nodes, real) as yard:
-        rounds = [[(chance.choice(asked), 1) for _ in range(slots)] for _ in range(1)]
+        rounds = [[(chance.choice(asked), 1) for _ in range(slots)] for _ in range(SINGLE_ROUNDS)]
         return await _best(yard, RawLoop(folder / "raw"), "schedule.single10k", rounds, 6_000)
 
 

@@ -29,11 +29,9 @@ from holdfast.host.waiting import DeadlinePassed, within
 
 #: So much of the log is read at once, and so many rows are written at once.
 READ_BYTES, WRITE_ROWS = 4 << 20, 2_000
-#: While nobody asks, batches come together for so long before they are read.
-GATHER_MS = 250
-LOOK_MS = 1_000
-AFTER_FAILURE_MS = 30_000
-TIDY_EVERY_MS = 60_000
+#: While nobody asks, batches come together until none came for so long, or for the longest: deciding goes first.
+GATHER_MS, GATHER_MOST_MS = 250, 2_000
+LOOK_MS, AFTER_FAILURE_MS, TIDY_EVERY_MS = 1_000, 30_000, 60_000
 
 
 class Lasting(Struct, frozen=True):
@@ -128,10 +126,19 @@ class Decisions:
             self.trouble = ""
             self._tell_moved()
             await self._tidy()
-            for event, most_ms in ((self._wake, LOOK_MS), (self._asked, GATHER_MS)):
-                with suppress(DeadlinePassed):
-                    await within(self._clock, most_ms, event.wait())
-                event.clear()
+            with suppress(DeadlinePassed):
+                await within(self._clock, LOOK_MS, self._wake.wait())
+            await self._gather()
+            self._wake.clear()
+            self._asked.clear()
+
+    async def _gather(self) -> None:
+        """Let batches come together, unless somebody waits."""
+        before, until = -1, self._clock.boot() + GATHER_MOST_MS
+        while before != self._heard.seq and self._clock.boot() < until and not self._asked.is_set():
+            before = self._heard.seq
+            with suppress(DeadlinePassed):
+                await within(self._clock, GATHER_MS, self._asked.wait())
 
     def _hear(self, batch: Batch[RegionEvent]) -> None:
         """A batch landed. Which of them have decisions is seen here, so that no other is read."""
