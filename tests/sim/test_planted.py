@@ -165,7 +165,9 @@ PLANTED = {
     "answer before durable": planted(
         answer_before_durable, "leader-restart", "acknowledged-is-durable", "linear", seeds=range(1, 2)
     ),
-    "renewal without proof": planted(renewal_without_proof, "leader-restart", "one-live-process", seeds=range(10, 11)),
+    "renewal without proof": planted(
+        renewal_without_proof, "leader-restart", "one-live-process", seeds=range(173, 174)
+    ),
     "key absent instead of head": planted(
         key_absent_instead_of_head, "leader-restart", "chain", "acknowledged-is-durable", seeds=range(4, 5)
     ),

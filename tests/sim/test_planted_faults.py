@@ -45,13 +45,13 @@ def test_the_end_of_a_session_that_hangs_in_the_store_while_the_network_heals_is
 
 
 def test_an_agent_that_is_killed_and_returns_in_time_finds_its_processes_again() -> None:
-    report = planted(*(Fault(20 * SECOND, "crash", f"eu-n{number}", 5 * SECOND) for number in (1, 2, 3, 4)))
+    report = planted(*(Fault(30 * SECOND, "crash", f"eu-n{number}", 5 * SECOND) for number in (1, 2, 3, 4)))
     assert report.counts["moved.found-again"] >= 1
     assert "moved.fenced" not in report.counts
 
 
 def test_an_agent_that_is_killed_with_its_process_alive_is_fenced_before_another_one_starts() -> None:
-    report = planted(*(Fault(20 * SECOND, "crash", f"eu-n{number}", 60 * SECOND) for number in (1, 2)))
+    report = planted(*(Fault(30 * SECOND, "crash", f"eu-n{number}", 60 * SECOND) for number in (3, 4)))
     assert report.counts["moved.fenced"] >= 1
     assert report.counts["moved.session-ended"] >= 1
 
