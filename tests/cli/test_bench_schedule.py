@@ -36,6 +36,7 @@ def test_the_report_of_the_scheduler_has_the_form_of_every_benchmark_and_nothing
 ) -> None:
     whole = schedule.run
     monkeypatch.setattr(schedule, "run", lambda traces: whole(traces, nodes=60, slots=200, million=2_000, workloads=3))
+    monkeypatch.setattr(schedule, "SINGLE_ROUNDS", 1)
     for module, name, less in ((schedule, "ROUNDS", 1), (growth, "FEW", 20), (growth, "MANY", 40),
                                (growth, "DECISIONS", 20), (million, "AT_ONCE", 1_000), (million, "EACH", 500),
                                (million, "LOOKED_UP", 20), (latency, "WARM_UP", 1), (latency, "NODES", 1)):  # fmt: skip
