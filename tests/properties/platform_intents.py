@@ -264,7 +264,10 @@ def put_workload(p: Program) -> None:
         placement = Placement(primary=primary, regions=pick(p, ((), ("us",)), ()), latency=(near,))
     fields: dict[str, Any] = {
         "tenant": tenant, "replicas": p.chance.randrange(2, 6), "disruption_max": p.chance.randrange(4),
-        "template": replace(a_template(p.chance.choice((500, 1_000))), restarted=p.chance.choice((0, 0, 0, p.at, -1))),
+        "template": replace(
+            a_template(p.chance.choice((500, 1_000))), restarted=p.chance.choice((0, 0, 0, p.at, -1)),
+            grace=p.chance.choice((0, 0, 0, 10_000, 10_001)),
+        ),
         "budget": "reserve" if p.chance.randrange(3) else "",
         "placement": placement or Placement(), "priority_class": "normal" if p.chance.randrange(6) else "critical",
     }  # fmt: skip
@@ -317,6 +320,13 @@ def report(p: Program) -> None:
     p.send(
         "controller/status",
         c.ReportStatus(
-            uid, seen, p.chance.randrange(6), p.chance.randrange(-1 if one_in(p, 9) else 0, 5), 1, conditions
+            uid,
+            seen,
+            p.chance.randrange(6),
+            p.chance.randrange(-1 if one_in(p, 9) else 0, 5),
+            1,
+            conditions,
+            p.chance.choice((0, 0, 2)),
+            p.chance.choice((0, 0, 1)),
         ),
     )

@@ -134,8 +134,10 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
     yield (
         "observed",
         world.observed,
-        {(uid, one.region): (one.position, one.seen) for uid, many in state.observed.items() for one in many},
+        {(uid, one.region): ((one.position, one.at), one.seen) for uid, many in state.observed.items() for one in many},
     )
+    before = {(uid, template): count for uid, rows in state.done_before.items() for template, count in rows}
+    yield "done before", world.done, before
     yield "summaries", world.summaries, {n: (s.position, s.at, s.summary) for n, s in state.summaries.items()}
     yield (
         "overflows",

@@ -7,6 +7,7 @@ them together. A refusal is raised as `Denied`, always before anything is change
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -137,7 +138,10 @@ class World:
     #: By workload and ordinal: the latest end of a lease that the holder was ever told.
     told: dict[tuple[int, int], int] = field(default_factory=dict)
     #: By workload and region: from which position it was said, and what.
-    observed: dict[tuple[int, str], tuple[int, Seen]] = field(default_factory=dict)
+    #: With the position in the region's log, and the time there.
+    observed: dict[tuple[int, str], tuple[tuple[int, int], Seen]] = field(default_factory=dict)
+    #: By workload and template: how many were done by assignments that are gone.
+    done: dict[tuple[int, str], int] = field(default_factory=dict)
     #: By region: from which position it was said, when it was heard, and what.
     summaries: dict[str, tuple[int, int, Summary]] = field(default_factory=dict)
     #: By workload and region.
@@ -191,6 +195,13 @@ def drop_assignment(world: World, uid: int) -> None:
     gone = world.assignments.pop(uid)
     if all(a.region != gone.region for a in world.assigned(gone.workload)):
         world.observed.pop((gone.workload, gone.region), None)
+
+
+def keep_done(world: World, workload: int, done: Iterable[tuple[str, int]]) -> None:
+    """What was done is not forgotten with whoever did it."""
+    for template, count in done:
+        if count:
+            world.done[workload, template] = world.done.get((workload, template), 0) + count
 
 
 def drop_right(world: World, key: tuple[int, int]) -> None:

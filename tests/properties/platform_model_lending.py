@@ -9,9 +9,19 @@ from holdfast.core.model.allotment import Assignment, Purpose, Stage
 from holdfast.core.model.control import Action, Override
 from holdfast.core.model.resources import AMOUNT_MAX, NOTHING, Resources, add, exceeded, greatest, subtract, total
 from holdfast.core.model.topology import RegionHealth
-from holdfast.core.model.workload import Failover, OnDeadline, Workload
+from holdfast.core.model.workload import Failover, OnDeadline, OnDisconnect, Workload
 from holdfast.core.platform import commands as c
-from tests.properties.platform_model import Case, Denied, Lent, World, deny, drop_assignment, drop_right, need
+from tests.properties.platform_model import (
+    Case,
+    Denied,
+    Lent,
+    World,
+    deny,
+    drop_assignment,
+    drop_right,
+    keep_done,
+    need,
+)
 from tests.properties.platform_model_objects import drop_finalizer, is_near, may_hold, need_amount, need_joined
 
 H = RegionHealth
@@ -191,6 +201,7 @@ def proposed(world: World, command: c.Assign, workload: Workload, old: Assignmen
         right_until=old.right_until if old else 0, jurisdictions=spec.placement.jurisdictions, batch=spec.batch,
         returning=tuple(n for n in held if n not in listed) if asks_back else (),
         deadline=meta.created + spec.deadline if spec.deadline else 0, fails_late=spec.on_deadline is OnDeadline.FAIL,
+        stops_cut=spec.on_disconnect is OnDisconnect.STOP,
     )  # fmt: skip
 
 
@@ -266,8 +277,12 @@ def remove_assignment(world: World, command: c.RemoveAssignment, case: Case) -> 
     assignment = found(world, command.assignment)
     need_joined(world, assignment.region, case)
     need(assignment.stage is Stage.ENDED, Code.WRONG_PHASE)
+    templates = [template for template, _ in command.done]
+    need(len(templates) <= 16 and templates == sorted(set(templates)), Code.MALFORMED)
+    need(all(count > 0 for _, count in command.done), Code.MALFORMED)
     uid, region = assignment.workload, assignment.region
     drop_assignment(world, assignment.uid)
+    keep_done(world, uid, command.done)
     for ordinal in (*assignment.ordinals, *assignment.returning):
         drop_right(world, (uid, ordinal))
     if world.workloads[uid].meta.deletion is not None and all(a.region != region for a in world.assigned(uid)):

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import RECORD_BYTES_MAX, encode, template_digest
 from holdfast.core.model.allotment import Stage
+from holdfast.core.model.contradictions import contradictions
 from holdfast.core.model.meta import Condition, Deletion, Finalizer, Meta, Reason, Truth, with_condition
 from holdfast.core.model.resources import NOTHING, Resources, exceeded, ill_formed
 from holdfast.core.model.topology import Region, RegionHealth
-from holdfast.core.model.workload import Workload, WorkloadSpec, WorkloadStatus, contradictions
+from holdfast.core.model.workload import Workload, WorkloadSpec, WorkloadStatus
 from holdfast.core.platform import commands as c
 from tests.properties.platform_model import Case, Standing, World, deny, drop_right, need
 
@@ -289,6 +290,7 @@ def on_time(world: World, workload: Workload, at: int) -> Condition:
     spec, digest = workload.spec, template_digest(workload.spec.template)
     said = [one for (uid, _), (_, one) in world.observed.items() if uid == workload.meta.uid]
     done = sum(count.done for one in said for count in one.counts if count.template == digest)
+    done += world.done.get((workload.meta.uid, digest), 0)
     truth = (Truth.TRUE, Reason.PROGRESSING)
     if not spec.deadline or done >= spec.replicas:
         truth = (Truth.TRUE, Reason.AS_DESIRED)
@@ -304,6 +306,7 @@ def check_workload(world: World, new: Workload, old: Workload | None) -> None:
     spec, tenant = new.spec, world.things.get(("Tenant", new.meta.tenant))
     need(spec.replicas <= 100_000, Code.MALFORMED)
     need(not contradictions(spec), Code.CONTRADICTORY)
+    need(not spec.exclusive or spec.template.grace <= world.settings.grace, Code.CONTRADICTORY)
     need_amount(spec.template.need)
     if tenant is None or ("PriorityClass", spec.priority_class) not in world.things:
         deny(Code.NOT_FOUND)
@@ -334,8 +337,10 @@ def check_workload(world: World, new: Workload, old: Workload | None) -> None:
 
 
 def waiting(workload: Workload) -> int:
-    """Replicas that are wanted and not bound."""
-    return 0 if workload.meta.deletion else max(workload.spec.replicas - workload.status.bound, 0)
+    """Replicas that are wanted, and neither bound nor over."""
+    status = workload.status
+    there = status.bound + status.succeeded + status.failed
+    return 0 if workload.meta.deletion else max(workload.spec.replicas - there, 0)
 
 
 def delete_workload(world: World, command: c.DeleteWorkload, case: Case) -> None:
@@ -375,6 +380,8 @@ def forget(world: World, uid: int) -> None:
         drop_right(world, key)
     for place in [place for place in world.overflows if place[0] == uid]:
         del world.overflows[place]
+    for name in [name for name in world.done if name[0] == uid]:
+        del world.done[name]
 
 
 def drop_finalizer(world: World, uid: int, region: str, revision: int) -> None:
@@ -405,7 +412,8 @@ def report_status(world: World, command: c.ReportStatus, case: Case) -> None:
     workload = world.workloads.get(command.workload)
     if workload is None:
         deny(Code.NOT_FOUND)
-    need(min(command.bound, command.ready, command.serving) >= 0, Code.MALFORMED)
+    counts = (command.bound, command.ready, command.serving, command.succeeded, command.failed)
+    need(min(counts) >= 0, Code.MALFORMED)
     types = [condition.type for condition in command.conditions]
     need(len(set(types)) == len(types) and all(types), Code.MALFORMED)
     seen = command.observed_generation
@@ -416,7 +424,7 @@ def report_status(world: World, command: c.ReportStatus, case: Case) -> None:
         found = with_condition(found, replace(condition, since=case.at))
     status = WorkloadStatus(
         observed_generation=seen, bound=command.bound, ready=command.ready, serving=command.serving,
-        conditions=found,
+        conditions=found, succeeded=command.succeeded, failed=command.failed,
     )  # fmt: skip
     need(status != workload.status, Code.ALREADY)
     world.workloads[command.workload] = replace(workload, status=status)

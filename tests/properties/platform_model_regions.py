@@ -13,7 +13,7 @@ from holdfast.core.model.settings import drifted
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Failover
 from holdfast.core.platform import commands as c
-from tests.properties.platform_model import Case, World, deny, drop_assignment, drop_right, need
+from tests.properties.platform_model import Case, World, deny, drop_assignment, drop_right, keep_done, need
 from tests.properties.platform_model_lending import wanted
 from tests.properties.platform_model_objects import drop_finalizer, is_near, may_hold, need_joined, need_region
 
@@ -174,7 +174,10 @@ def retire_region(world: World, command: c.RetireRegion, case: Case) -> None:
     standing.address = ""
     world.summaries.pop(name, None)
     for assignment in [a for a in world.assignments.values() if a.region == name]:
+        _, said = world.observed.get((assignment.workload, name), (0, None))
         drop_assignment(world, assignment.uid)
+        if (assignment.workload, name) not in world.observed and said is not None:
+            keep_done(world, assignment.workload, [(count.template, count.done) for count in said.counts])
     for key in [key for key, holder in world.rights.items() if holder == name]:
         drop_right(world, key)
     for grant in [key for key in world.grants if key[0] == name]:
@@ -187,7 +190,7 @@ def retire_region(world: World, command: c.RetireRegion, case: Case) -> None:
 # Policies
 
 RANK = [PolicyStage.DRAFT, PolicyStage.CANARY, PolicyStage.ACTIVE]
-BUILT_IN_SCORES = ["packing", "emptiness", "balance", "near", "cost", "evenness"]
+BUILT_IN_SCORES = ["packing", "emptiness", "balance", "near", "cost", "evenness", "warm", "load"]
 
 
 def publish_policy(world: World, command: c.PublishPolicy, case: Case) -> None:

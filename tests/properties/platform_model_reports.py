@@ -16,10 +16,16 @@ def report(world: World, command: c.Report, case: Case) -> None:
     names = [one.workload for one in command.seen]
     need(len(names) <= 1_000 and len(set(names)) == len(names) and command.position >= 0, Code.MALFORMED)
     for one in command.seen:
-        numbers = [n for count in one.counts for n in (count.bound, count.ready, count.serving, count.done)]
+        numbers = [
+            n for count in one.counts for n in (count.bound, count.ready, count.serving, count.done, count.failed)
+        ]
         numbers += [reason.count for reason in one.waiting]
         need(all(n >= 0 for n in numbers) and len(one.counts) <= 16 and len(one.waiting) <= 16, Code.MALFORMED)
         need(all(len(reason.message) <= 512 for reason in one.waiting), Code.MALFORMED)
+        need(len(one.failing) <= 16 and all(failing.count >= 0 for failing in one.failing), Code.MALFORMED)
+        words = [word for failing in one.failing for word in (failing.code, failing.node, failing.detail)]
+        need(all(len(word) <= 512 for word in words), Code.MALFORMED)
+        need(all(len(count.why) <= 512 for count in one.counts), Code.MALFORMED)
     if command.summary is not None:
         need(len(command.summary.nodes) <= 256 and len(command.summary.troubles) <= 64, Code.MALFORMED)
         need(all(len(trouble.message) <= 512 for trouble in command.summary.troubles), Code.MALFORMED)
@@ -27,14 +33,14 @@ def report(world: World, command: c.Report, case: Case) -> None:
         one
         for one in command.seen
         if any(a.region == command.region for a in world.assigned(one.workload))
-        and world.observed.get((one.workload, command.region), (-1, None))[0] < command.position
+        and world.observed.get((one.workload, command.region), ((-1, 0), None))[0] < (command.position, command.at)
     ]
     newer = command.summary is not None and (
         command.region not in world.summaries or world.summaries[command.region][0] < command.position
     )
     need(news or newer, Code.ALREADY)
     for one in news:
-        world.observed[one.workload, command.region] = (command.position, one)
+        world.observed[one.workload, command.region] = ((command.position, command.at), one)
     if newer and command.summary is not None:
         world.summaries[command.region] = (command.position, case.at, command.summary)
 

@@ -12,7 +12,7 @@ from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Purpose, Share, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
 from holdfast.core.model.resources import greatest
-from holdfast.core.model.summary import Counted, Nodes, Seen, Summary
+from holdfast.core.model.summary import Counted, Failing, Nodes, Seen, Summary
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from tests.properties.platform_intents import (
@@ -142,7 +142,9 @@ def move_on(p: Program) -> None:
         p.send(pick(p, PLANNERS, ""), c.EndAssignment(fitting(p, rows, lambda a: a.stage is not Stage.ENDED, NOWHERE)))
     else:
         uid = fitting(p, rows, lambda a: a.stage is Stage.ENDED, NOWHERE)
-        speak(p, rows[uid].region if uid in rows else "eu", c.RemoveAssignment(uid))
+        names = sorted(p.world.named.get(rows[uid].workload, ())) if uid in rows else ["00"]
+        done = tuple((name, p.chance.choice((1, 4, 0 if one_in(p, 9) else 2))) for name in names if one_in(p, 2))
+        speak(p, rows[uid].region if uid in rows else "eu", c.RemoveAssignment(uid, done))
 
 
 def fail_over(p: Program) -> None:
@@ -231,23 +233,27 @@ def tell(p: Program) -> None:
     """Of workloads and of itself, from a position that is new, old, or the same."""
     where = region(p)
     standing = p.world.standing.get(where)
-    known = [position for (_, there), (position, _) in p.world.observed.items() if there == where]
-    position = max(known, default=0) + p.chance.choice((1, 1, 1, 0, -1))
+    known = [place for (_, there), (place, _) in p.world.observed.items() if there == where]
+    before, at = max(known, default=(0, 0))
+    position, at = before + p.chance.choice((1, 1, 1, 0, -1)), at + p.chance.choice((1, 0, -1))
     uids = sorted(
         {*p.chance.sample(sorted(p.world.workloads), min(2, len(p.world.workloads))), *[NOWHERE] * one_in(p, 6)}
     )
     digests = {uid: template_digest(one.spec.template) for uid, one in p.world.workloads.items()}
     done = p.chance.choice((0, 0, 1, 5, -1 if one_in(p, 30) else 0))
+    fails = Failing("exit", p.chance.randrange(-one_in(p, 20), 3), "n1", "exit code 3")
+    failing = (fails,) * (17 if one_in(p, 30) else p.chance.randrange(2))
+    failed, why = p.chance.choice(((0, ""), (0, ""), (2, "exit"), (-1, "") if one_in(p, 30) else (1, "x" * 9)))
+    ready = p.chance.randrange(-one_in(p, 30), 3)
     seen = [
-        Seen(uid, 1, (Counted(digests.get(uid, "00"), 2, p.chance.randrange(-one_in(p, 30), 3), 0, done),))
-        for uid in uids
+        Seen(uid, 1, (Counted(digests.get(uid, "00"), 2, ready, 0, done, failed, why),), (), failing) for uid in uids
     ]
     if seen and one_in(p, 12):
         seen.append(seen[0])
     milli = p.chance.choice((200, 1_000, 8_000, 16_000))
     nodes = Nodes("small", (), (), (), (), 1, cpu(milli), cpu(milli // 2), (cpu(milli),), (cpu(milli // 2),))
     summary = Summary((nodes,) * p.chance.choice((1, 1, 2, 300 if one_in(p, 9) else 1))) if one_in(p, 2) else None
-    speak(p, where, c.Report(where, position if standing else 1, tuple(seen), summary))
+    speak(p, where, c.Report(where, position if standing else 1, tuple(seen), summary, at))
 
 
 def overflow(p: Program) -> None:

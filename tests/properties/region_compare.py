@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from tests.properties.region_judge import Verdict
 from tests.properties.region_model import Model
-from tests.properties.region_model_things import Amounts, amounts
+from tests.properties.region_model_things import Amounts, Over, amounts
 
 
 class Disagreement(AssertionError):
@@ -68,10 +69,16 @@ def differences(model: Model, state: RegionState) -> list[str]:
             model.open_requests(),
             {(r.assignment, r.template): r.open for _, many in state.requests.items() for r in many},
         ),
+        "over": (model.over, set(_ledger_over(state))),
         "breaches": (model.breaches, {key: breach.overshoot for key, breach in state.breaches.items()}),
         "nodes": (
-            {n.uid: (n.said.name, n.session, n.ended, n.health, n.usable) for n in model.nodes.values()},
-            {uid: (n.name, n.session, n.session_ended, n.health, _usable(n)) for uid, n in state.nodes.items()},
+            {uid: (*_said(n.said), n.session, n.ended, n.health, n.usable) for uid, n in model.nodes.items()},
+            {uid: (*_said(n), n.session, n.session_ended, n.health, _usable(n)) for uid, n in state.nodes.items()},
+        ),
+        "reports": (
+            {n.uid: (n.fares[0].cpu, n.fares[0].memory, n.fares[0].present, n.fares[1])
+             for n in model.nodes.values() if n.fares is not None},
+            {uid: (one.cpu, one.memory, one.present, one.at) for uid, one in state.node_reports.items()},
         ),
         "holds": (
             {h.uid: (h.node, h.account, h.ends, h.tenant) for h in model.holds.values()},
@@ -108,7 +115,20 @@ def _told(name: str, mine: Any, theirs: Any) -> str:
 
 def _slot(s: Any) -> tuple[Any, ...]:
     bound = (s.phase, s.node, s.epoch, s.devices, s.ports, s.firm)
-    return (*bound, s.assignment, s.template, s.account, s.ends, s.restarts)
+    attempts = s.given_up if hasattr(s, "given_up") else s.attempts
+    return (*bound, s.assignment, s.template, s.account, s.ends, s.restarts, attempts, s.detail, s.failure)
+
+
+def _ledger_over(state: RegionState) -> Iterator[Over]:
+    for uid, rows in state.finished.items():
+        for row in rows:
+            for runs, done in ((row.done, True), (row.failed, False)):
+                for run in runs:
+                    yield from (Over(uid, ordinal, row.template, done) for ordinal in range(*run))
+
+
+def _said(node: Any) -> tuple[str, str]:
+    return node.name, node.address
 
 
 def _usable(node: Any) -> bool:

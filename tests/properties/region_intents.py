@@ -89,8 +89,22 @@ def register_node(p: Program) -> Envelope[Any] | None:
             ),
             devices=devices,
             zone=p.chance.pick((command.zone, command.zone, "b")),
+            address=p.chance.pick(("", f"{name}.example", "10.0.0.7", "fe80::1")),
         )
     return p.envelope(f"agent/{name}", command)
+
+
+def report_node(p: Program) -> Envelope[Any] | None:
+    """How a node fares that is registered in its agent's session: its load, and at times what lies ready there."""
+    known = [node for _, node in sorted(p.model.nodes.items()) if node.session]
+    if not known:
+        return None
+    node, chance = p.chance.pick(known), p.chance
+    present = node.fares[0].present if node.fares else ()
+    if chance.one_in(2):
+        present = tuple(sorted(chance.some(("model-7", "python-3.11", "web"), 2)))
+    load = [10 * chance.below(11) for _ in range(2)]
+    return p.envelope(f"agent/{node.said.name}", c.ReportNode(node.said.name, load[0], load[1], present))
 
 
 def administer_node(p: Program) -> Envelope[Any] | None:
@@ -129,7 +143,8 @@ def remove_node(p: Program) -> Envelope[Any] | None:
     empty = [
         uid for uid, n in sorted(p.model.nodes.items()) if not n.session and not p.model.on(uid) and uid not in held
     ]
-    return p.envelope(p.chance.pick(OPERATORS), c.RemoveNode(p.chance.pick(empty))) if empty else None
+    actor = p.chance.pick((*OPERATORS, "controller/node-health"))
+    return p.envelope(actor, c.RemoveNode(p.chance.pick(empty))) if empty else None
 
 
 # Wanted ordinals

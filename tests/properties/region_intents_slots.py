@@ -140,9 +140,37 @@ def advance(p: Program) -> Envelope[Any] | None:
 
 
 def done(p: Program, slot: Slot) -> tuple[Phase, str] | None:
-    """Batch work that runs is done half of the time."""
-    batch = slot.phase is Phase.RUNNING and p.model.assignments[slot.assignment].batch
-    return (Phase.SUCCEEDED, "completed") if batch and p.chance.one_in(2) else None
+    """Batch work that runs is done half of the time, else it mostly fails, and is given up soon."""
+    if not p.model.assignments[slot.assignment].batch:
+        return None
+    if slot.phase is Phase.RUNNING and p.chance.one_in(2):
+        return Phase.SUCCEEDED, "completed"
+    if slot.phase is Phase.RUNNING and not p.chance.one_in(4):
+        return Phase.FAILED, "exit"
+    return (Phase.RELEASED, "given-up") if slot.phase is Phase.FAILED and p.chance.one_in(2) else None
+
+
+def doom(p: Program) -> Envelope[Any] | None:
+    """The replica of batch work that was given up most often is brought a step nearer to the next time."""
+    steps = {
+        Phase.BOUND: (Phase.STARTING, "started"),
+        Phase.STARTING: (Phase.FAILED, "exit"),
+        Phase.RUNNING: (Phase.FAILED, "exit"),
+        Phase.FAILED: (Phase.RELEASED, "given-up"),
+    }
+    batch = [s for _, s in sorted(p.model.slots.items()) if p.model.assignments[s.assignment].batch]
+    slots = [s for s in batch if s.phase is Phase.PENDING or (s.phase in steps and speaks(p, s))]
+    if not slots:
+        return None
+    slot = max(slots, key=lambda slot: slot.given_up)
+    if slot.phase is not Phase.PENDING:
+        return moves(p, agent_of(p, slot.node), [(slot, *steps[slot.phase])])
+    actor, nodes = a_scheduler(p), [node for _, node in sorted(p.model.nodes.items()) if node.usable]
+    if actor is None or not nodes:
+        return None
+    placed = a_placement(p, slot.assignment, slot.template, slot.ordinal, p.chance.pick(nodes))
+    command = c.Propose((c.Group(slot.assignment, slot.template, (placed,)),), p.at + 1000)
+    return p.envelope(actor, command, policy=policy_for(p, slot.assignment))
 
 
 def speaks(p: Program, slot: Slot) -> bool:
@@ -154,7 +182,8 @@ def agent_of(p: Program, node: int) -> str:
 
 
 def moves(p: Program, actor: str, many: list[tuple[Slot, Phase, str]]) -> Envelope[Any]:
-    return p.envelope(actor, c.Move(tuple(c.MoveSlot(s.key, s.epoch, target, cause) for s, target, cause in many)))
+    said = p.chance.pick(("", "", "exit code 3"))
+    return p.envelope(actor, c.Move(tuple(c.MoveSlot(s.key, s.epoch, target, why, said) for s, target, why in many)))
 
 
 def any_edge(p: Program) -> Envelope[Any] | None:

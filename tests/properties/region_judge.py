@@ -33,6 +33,7 @@ HANDLERS: dict[type, Callable[[Model, Any, Sender], Code | Parts | None]] = {
     overrides.OpenOverride: senders.open_override,
     overrides.EndOverride: senders.end_override,
     c.RegisterNode: objects.register_node,
+    c.ReportNode: objects.report_node,
     c.AdministerNode: objects.administer_node,
     c.JudgeNode: objects.judge_node,
     c.RemoveNode: objects.remove_node,
@@ -90,6 +91,7 @@ def judge(model: Model, envelope: Envelope[Any], at: int) -> tuple[Verdict, Mode
     if parts and (whole or len(parts) == named(envelope.command)):
         return Verdict(next(iter(parts.values())), parts), model
     after.forget_unused()
+    after.forget_over()
     after.seq += 1
     return Verdict(parts=parts), after
 

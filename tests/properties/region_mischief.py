@@ -161,7 +161,16 @@ def badly_put(p: Program) -> Envelope[Any]:
         replace(node, capacity=replace(node.capacity, cpu=-1)),
         replace(node, capacity=replace(node.capacity, gpu=1)),
         replace(node, name="n9"),
+        replace(node, address="http://n1/"),
         replace(node, capacity=replace(node.capacity, extended=(("b", 1), ("a", 1)))),
+    )
+    reports = (
+        c.ReportNode(name, 15, 0),
+        c.ReportNode(name, 0, 110),
+        c.ReportNode(name, 0, 0, ("b", "a")),
+        c.ReportNode(name, 0, 0, ("",)),
+        c.ReportNode(name, 0, 0, tuple(f"f{number:03}" for number in range(129))),
+        c.ReportNode("n9", 0, 0),
     )
     ends = p.at + 1000
     holds = (
@@ -176,6 +185,7 @@ def badly_put(p: Program) -> Envelope[Any]:
     many: tuple[tuple[str, Any], ...] = (
         (scheduler, c.ReportPending(*chance.pick(requests), revision(p.model.seq + 1), ())),
         (f"agent/{name}", chance.pick(nodes)),
+        (f"agent/{name}", chance.pick(reports)),
         (operator, chance.pick(holds)),
         (operator, c.AdministerNode(uid, cordoned=True)),
         (operator, OpenOverride(Action.AVOID_ZONE, "eu", "a", " ", ends)),
@@ -251,6 +261,7 @@ def wrong_moves(p: Program) -> Envelope[Any] | None:
         wrong = (
             replace(one, epoch=one.epoch + chance.pick((-1, 1))),
             replace(one, target=chance.pick(list(Phase))),
+            replace(one, detail=chance.pick(("x" * 201, "two\nlines"))),
             replace(one, cause=chance.pick([*STOP_CAUSES, "exit", "withdrawn", "bound"])),
             one,
         )
@@ -349,7 +360,8 @@ def few_keys(p: Program) -> Envelope[Any]:
 Wrong = Callable[[Program], Envelope[Any] | None]
 COMMON: tuple[tuple[int, intents.Intent], ...] = (
     (3, slots.propose), (3, slots.advance), (1, intents.open_slots), (1, slots.stop), (1, intents.hold),
-    (1, intents.administer_node), (1, intents.register_node), (1, intents.change_hold), (1, intents.report_pending),
+    (1, intents.administer_node), (1, intents.register_node), (1, intents.report_node),
+    (1, intents.change_hold), (1, intents.report_pending),
     (1, intents.keep_house), (1, slots.expire), (1, intents.override), (1, links.change), (1, intents.end_session),
     (1, intents.close_breach), (1, slots.bind),
 )  # fmt: skip

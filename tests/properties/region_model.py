@@ -21,9 +21,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from holdfast.core.ledger.revision import revision
-from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.control import Override, SchedulerPolicy
 from holdfast.core.model.lifecycle import ON_NODE, Phase
+from holdfast.core.model.placement import Failure
 from holdfast.core.model.settings import DEFAULTS, Settings
 from holdfast.core.model.shapes import SlotKey
 from holdfast.core.model.tenancy import Principal, PriorityClass, Token
@@ -34,6 +35,7 @@ from tests.properties.region_model_things import (
     Hold,
     Key,
     Node,
+    Over,
     Room,
     Session,
     Slot,
@@ -81,6 +83,8 @@ class Model:
     validities: dict[str, int] = field(default_factory=dict)
     examined: dict[tuple[int, str], int] = field(default_factory=dict)
     breaches: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: Batch work that does not come back.
+    over: set[Over] = field(default_factory=set)
 
     @property
     def here(self) -> int:
@@ -103,6 +107,7 @@ class Model:
             uid: Session(s.principal, s.opened, s.since, s.high, dict(s.answered)) for uid, s in self.sessions.items()
         }
         other.leaving = set(self.leaving)
+        other.over = set(self.over)
         return other
 
     # Who is there
@@ -220,7 +225,7 @@ class Model:
     def touch_room(self, node: int) -> None:
         self.nodes[node].room_changed = self.here
 
-    def leave(self, slot: Slot, cause: str) -> None:
+    def leave(self, slot: Slot, cause: str, detail: str = "", at: int = 0) -> None:
         """The slot leaves its node: its ordinal waits again, or is gone, and nobody waits for it any more."""
         if slot.node:
             self.touch_room(slot.node)
@@ -228,13 +233,32 @@ class Model:
         if heir is not None:
             heir.waits = tuple(key for key in heir.waits if key != slot.key)
         del self.slots[slot.key]
-        if slot.following and slot.phase is not Phase.SUCCEEDED and cause != "withdrawn":
+        terms = self.assignments[slot.assignment]
+        spent = cause == "given-up" and terms.batch and slot.given_up == 2 and slot.following == slot.template
+        if slot.phase is Phase.SUCCEEDED or spent:
+            over = Over(slot.assignment, slot.ordinal, slot.template, slot.phase is Phase.SUCCEEDED)
+            self.over |= {over} if self.still_counts(over) else set()
+        elif slot.following and cause != "withdrawn":
             paid, asked = self.need(slot.template), self.need(slot.following)
             enough = all(amount <= paid.get(name, 0) for name, amount in asked.items())
+            same = slot.failure if slot.following == slot.template else None
             self.slots[slot.key] = Slot(
                 *slot.key, slot.assignment, slot.following, slot.following, self.here,
-                cause=cause, account=slot.account if enough else "",
+                cause=cause, account=slot.account if enough else "", detail=detail,
+                failure=Failure(cause, detail, at) if cause == "declined" else same,
+                given_up=slot.given_up + (cause == "given-up") if slot.following == slot.template else 0,
             )  # fmt: skip
+
+    def still_counts(self, over: Over) -> bool:
+        """What is over counts while its assignment asks for that template, and once that has ended until it is gone."""
+        terms = self.assignments.get(over.assignment)
+        if terms is None:
+            return False
+        asked = terms.batch and over.template in [share.template for share in terms.shares]
+        return terms.stage is Stage.ENDED or asked
+
+    def forget_over(self) -> None:
+        self.over = {over for over in self.over if self.still_counts(over)}
 
     def drop_hold(self, uid: int) -> None:
         self.touch_room(self.holds.pop(uid).node)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.lifecycle import Phase
@@ -18,6 +20,7 @@ NAMED_MAX = 1_000
 LABELS_MAX = 64
 DEVICES_MAX = 64
 NODE_NAME_MAX = 253
+PRESENT_MAX = 128
 REASONS_MAX = 256
 ORDINAL_MAX = 2**31
 AMOUNT_MAX = 2**40
@@ -66,8 +69,32 @@ def _badly_registered(command: c.RegisterNode) -> bool:
         or command.capacity.gpu != sum(device.milli for device in command.devices)
         or not (1 <= first <= last <= 65535 or first == last == 0)
         or len(command.labels) > LABELS_MAX
+        or len(command.address) > NODE_NAME_MAX
+        or not all(letter.isascii() and (letter.isalnum() or letter in ".:%_-") for letter in command.address)
         or badly_put(command.capacity)
     )
+
+
+def report_node(model: Model, command: c.ReportNode, sender: Sender) -> Code | None:
+    if sender.actor != f"agent/{command.name}":
+        return Code.NOT_OWNER
+    loads = (command.cpu, command.memory)
+    short = len(command.present) <= PRESENT_MAX and all(1 <= len(name) <= 200 for name in command.present)
+    in_order = all(one < other for one, other in pairwise(command.present))
+    if not all(0 <= load <= 100 and load % 10 == 0 for load in loads) or not short or not in_order:
+        return Code.MALFORMED
+    node = next((node for node in model.nodes.values() if node.said.name == command.name), None)
+    if node is None:
+        return Code.NOT_FOUND
+    if node.session != sender.envelope.session:
+        return Code.NOT_OWNER
+    known, told = node.fares or (c.ReportNode(command.name, 0, 0), 0)
+    if command == known:
+        return Code.ALREADY
+    if command.present == known.present and sender.at - told < 60_000:
+        return Code.TOO_EARLY
+    node.fares = command, sender.at
+    return None
 
 
 def administer_node(model: Model, command: c.AdministerNode, sender: Sender) -> Code | None:
@@ -138,6 +165,8 @@ def open_slots(model: Model, command: c.OpenSlots, sender: Sender) -> Code | Non
         return Code.NOT_ASSIGNED
     if assignment.exclusive and not set(command.ordinals) <= set(assignment.ordinals):
         return Code.NOT_ASSIGNED
+    if any(over.assignment == assignment.uid and over.ordinal in command.ordinals for over in model.over):
+        return Code.ALREADY
     keys = [(assignment.workload, ordinal) for ordinal in command.ordinals]
     known = [model.slots[key] for key in keys if key in model.slots]
     if any(slot.assignment != assignment.uid or slot.phase is Phase.PENDING for slot in known):

@@ -246,6 +246,7 @@ def _take(
     slot.node, slot.devices, slot.ports = placement.node, placement.devices, placement.ports
     slot.waits, slot.firm = placement.after, _firm(model, assignment)
     slot.phase, slot.cause = (Phase.BOUND, "bound") if bind else (Phase.RESERVED, "placed")
+    slot.detail = ""
     if hold is not None:
         del model.holds[hold.uid]
     code: Code | None = None
@@ -280,4 +281,5 @@ def _unpaid(model: Model, assignment: Assignment, at: int) -> Code:
 
 
 def terminate(model: Model, slot: Slot, cause: str, following: str) -> None:
-    slot.phase, slot.cause, slot.following, slot.changed = Phase.TERMINATING, cause, following, model.here
+    slot.phase, slot.cause, slot.detail = Phase.TERMINATING, cause, ""
+    slot.following, slot.changed = following, model.here

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.lifecycle import EDGE_BY_KEY, STOP_CAUSES, STOPPABLE, Kind, Phase
+from holdfast.core.model.placement import Failure
 from holdfast.core.model.shapes import SlotKey
 from holdfast.core.region import commands as c
 from tests.properties.region_model import Model
@@ -45,7 +46,7 @@ def bind(model: Model, command: c.Bind, sender: Sender) -> Code | Parts:
         if slot is None or code is not None:
             lost[0, index] = code or Code.NOT_FOUND
         else:
-            slot.phase, slot.cause, slot.ends = Phase.BOUND, "bound", 0
+            slot.phase, slot.cause, slot.detail, slot.ends = Phase.BOUND, "bound", "", 0
             slot.changed = slot.reported = model.here
     return lost
 
@@ -124,9 +125,11 @@ def move(model: Model, command: c.Move, sender: Sender) -> Code | Parts:
     for one in met.values():
         slot = model.slots[one.slot]
         if one.target is Phase.RELEASED:
-            model.leave(slot, one.cause)
+            model.leave(slot, one.cause, one.detail, sender.at)
         else:
-            slot.phase, slot.cause = one.target, one.cause
+            slot.phase, slot.cause, slot.detail = one.target, one.cause, one.detail
+            if one.target is Phase.FAILED and sender.kind == "agent":
+                slot.failure = Failure(one.cause, one.detail, sender.at)
             slot.restarts += one.cause == "restarted"
             slot.changed = model.here
             slot.reported = model.here if sender.kind == "agent" else slot.reported
@@ -142,6 +145,8 @@ def _refuse_move(model: Model, one: c.MoveSlot, sender: Sender) -> Code | None:
     by_others = (Phase.RESERVED, Phase.BOUND, Phase.TERMINATING, Phase.PENDING)
     if edge is None or one.target in by_others or not slot.node:
         return Code.WRONG_PHASE
+    if len(one.detail) > 200 or any(not letter.isprintable() for letter in one.detail):
+        return Code.MALFORMED
     if slot.epoch != one.epoch:
         return Code.STALE
     if edge.owner not in (sender.actor, sender.kind):
@@ -174,7 +179,8 @@ def _refuse_agent(model: Model, slot: Slot, node: Node, one: c.MoveSlot, sender:
         return Code.FENCE
     if one.cause == "restarted" and not has_right(model, assignment, sender.at):
         return Code.NOT_ASSIGNED
-    if one.cause == "restarted" and slot.restarts >= model.templates[slot.template].restarts_max:
+    template = model.templates[slot.template]
+    if one.cause == "restarted" and (template.restart == "never" or slot.restarts >= template.restarts_max):
         return Code.CONTRADICTORY
     return Code.CONTRADICTORY if one.cause == "completed" and not assignment.batch else None
 

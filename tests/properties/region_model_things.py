@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.placement import HoldPurpose
+from holdfast.core.model.placement import Failure, HoldPurpose
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.shapes import SlotKey
 from holdfast.core.model.topology import NodeHealth
-from holdfast.core.region.commands import AdministerNode, RegisterNode
+from holdfast.core.region.commands import AdministerNode, RegisterNode, ReportNode
 
 #: An amount of each resource; what is not named is zero.
 Amounts = dict[str, int]
@@ -66,15 +66,28 @@ class Slot:
     restarts: int = 0
     waits: tuple[SlotKey, ...] = ()
     firm: bool = True
+    detail: str = ""
+    failure: Failure | None = None
+    given_up: int = 0
 
     @property
     def key(self) -> SlotKey:
         return self.workload, self.ordinal
 
 
+@dataclass(frozen=True)
+class Over:
+    """An ordinal of batch work that does not come back: of which assignment and template, and whether it is done."""
+
+    assignment: int
+    ordinal: int
+    template: str
+    done: bool
+
+
 @dataclass
 class Node:
-    """A machine: what its agent said, what an operator said, and whether it lives."""
+    """A machine: what its agent said, what an operator said, and whether it lives. `fares` is what was told when."""
 
     uid: int
     said: RegisterNode
@@ -84,6 +97,7 @@ class Node:
     session: int = 0
     ended: int = 0
     room_changed: int = 0
+    fares: tuple[ReportNode, int] | None = None
 
     @property
     def usable(self) -> bool:

@@ -55,6 +55,8 @@ class Tally:
     edges: Counter[tuple[Phase, Phase, str]] = field(default_factory=Counter)
     #: What became of full lists that came in more than one part, or took away more than one record holds.
     lists: Counter[str] = field(default_factory=Counter)
+    #: What became of batch work.
+    over: Counter[str] = field(default_factory=Counter)
     programs: int = 0
 
     def count(self, command: Any, verdict: Verdict, before: Model, after: Model) -> None:
@@ -65,6 +67,7 @@ class Tally:
             self.accepted[name] += 1
             self.part_codes.update(verdict.parts.values())
             self.edges.update(edges_taken(command, verdict, before, after))
+            self.over.update("done" if one.done else "failed" for one in after.over - before.over)
             if isinstance(command, c.Ship) and command.full:
                 self.lists.update(becoming_of_lists(before, after))
         else:

@@ -30,13 +30,14 @@ from tests.properties.region_world import (
 )
 
 GOOD: tuple[tuple[int, intents.Intent], ...] = (
-    (50, slots.propose), (70, slots.advance), (10, slots.any_edge), (10, slots.mourn), (14, intents.open_slots),
-    (12, slots.stop), (4, intents.withdraw_slots), (8, slots.bind), (3, slots.unreserve), (4, slots.expire),
+    (50, slots.propose), (70, slots.advance), (10, slots.any_edge), (10, slots.mourn), (20, slots.doom),
+    (14, intents.open_slots), (12, slots.stop), (4, intents.withdraw_slots), (8, slots.bind),
+    (3, slots.unreserve), (4, slots.expire),
     (10, intents.hold), (5, intents.change_hold), (3, intents.report_pending), (8, intents.adopt_slots),
     (6, intents.forget_assignment), (4, intents.close_breach), (4, intents.override), (3, intents.keep_house),
     (10, intents.open_session), (3, intents.end_session), (12, intents.register_node), (5, intents.administer_node),
-    (2, intents.judge_node), (2, intents.remove_node), (11, links.change), (4, links.renewal), (2, links.gone),
-    (4, links.full_list), (4, links.other_accounts), (1, intents.stand_down),
+    (4, intents.report_node), (2, intents.judge_node), (2, intents.remove_node), (11, links.change),
+    (4, links.renewal), (2, links.gone), (4, links.full_list), (4, links.other_accounts), (1, intents.stand_down),
 )  # fmt: skip
 #: How many intents are thought of, and how often each, before one is sent that the model refuses.
 INTENTS, TRIES = 3, 3

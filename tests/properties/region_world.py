@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
+from holdfast.core.model.process import Restart
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.tenancy import Principal, PriorityClass, Right
 from holdfast.core.model.topology import Device, Toleration
@@ -58,11 +59,21 @@ _PORTS = (30_000, 30_002)
 NODES: dict[str, RegisterNode] = {
     node.name: node
     for node in (
-        RegisterNode("n1", "general", "a", Resources(4000, 8192, 100), ports=_PORTS, labels=(("disk", "ssd"),)),
+        RegisterNode(
+            "n1",
+            "general",
+            "a",
+            Resources(4000, 8192, 100),
+            ports=_PORTS,
+            labels=(("disk", "ssd"),),
+            address="10.0.0.1",
+        ),
         RegisterNode("n2", "gpu", "a", Resources(4000, 8192, 100, 2000), (Device("h100"), Device("l4")), _PORTS),
-        RegisterNode("n3", "general", "b", Resources(4000, 8192, 100, 0, (("fpga", 2),)), ports=_PORTS),
+        RegisterNode(
+            "n3", "general", "b", Resources(4000, 8192, 100, 0, (("fpga", 2),)), ports=_PORTS, address="n3.example"
+        ),
         RegisterNode("n4", "gpu", "b", Resources(6000, 6144, 100, 1000), (Device("h100"),), _PORTS, (("disk", "ssd"),)),
-        RegisterNode("n5", "general", "c", Resources(3000, 4096, 60), ports=_PORTS),
+        RegisterNode("n5", "general", "c", Resources(3000, 4096, 60), ports=_PORTS, address="fd00::5"),
     )
 }
 
@@ -76,7 +87,8 @@ TEMPLATES: dict[str, Template] = {
     "chat-1": a_template(500, 512, disk=5, near=(Near("chat", "zone", required=True),)),
     "chat-2": a_template(500, 512, disk=5, near=(Near("db", "pool"), Near("chat", "node", required=True))),
     "batch-1": a_template(1000, 1024, disk=10, restarts_max=1),
-    "scrap-1": a_template(1500, 1024, disk=10),
+    "scrap-1": a_template(1500, 1024, disk=10, restart=Restart.NEVER),
+    "batch-2": a_template(500, 512, disk=5, restarts_max=0),
     "scrap-gpu": a_template(500, 512, disk=5, gpus=1, gpu_milli=400),
     "crit-1": a_template(2000, 2048, disk=20, spread=(Spread("zone"),)),
     "crit-2": a_template(2500, 1024, disk=20, spread=(Spread("zone"),)),
@@ -115,7 +127,7 @@ KINDS: dict[int, Kind] = {
     for kind in (
         Kind(1, "acme", "normal", ("web-1", "web-2", "web-0"), accounts=(_ACME, _ACME + _SPARE, _SPARE), count=4),
         Kind(2, "acme", "normal", ("db-1", "db-2"), exclusive=True, accounts=(_ACME,)),
-        Kind(3, "beta", "best-effort", ("batch-1",), batch=True, accounts=(_BETA,)),
+        Kind(3, "beta", "best-effort", ("batch-1", "batch-2"), batch=True, accounts=(_BETA,)),
         Kind(4, "beta", "best-effort", ("scrap-1", "scrap-gpu"), accounts=(_BETA,), count=4),
         Kind(5, "acme", "critical", ("crit-1", "crit-2"), accounts=(_ACME,)),
         Kind(

@@ -24,7 +24,7 @@ from holdfast.core.region.keys import NODE, WORKLOAD
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.look import Sight
 from holdfast.core.scheduling.scheduler import Attempt, Scheduler
-from holdfast.core.scheduling.window import SAMPLE
+from holdfast.core.scheduling.window import ALL
 from tests.properties.scheduler_world import World
 from tests.support.scheduling import Follower
 
@@ -46,7 +46,7 @@ def small(seed: int) -> list[Attempt]:
 
 def large() -> list[Attempt]:
     """A few workloads in a region of which one pass does not look at every node."""
-    region = BenchRegion(5 * SAMPLE)
+    region = BenchRegion(2 * ALL)
     for _ in range(3):
         region.open_workload()
     scheduler = Scheduler(BUILT_IN)

@@ -31,6 +31,7 @@ from tests.support.region import LINK, REPLICA, ROOT, RegionBench, a_template, a
 
 TENANTS = ("acme", "beta")
 ZONES = ("a", "b", "c")
+THINGS = ("model-7", "python-3.11", "web")
 DEDICATED = Taint("dedicated", "batch")
 
 
@@ -98,6 +99,15 @@ class World:
             ),
         )
 
+    def report(self) -> None:
+        """The agent of a node says how it fares."""
+        names = [node.name for _, node in self.bench.state.nodes.items() if node.session]
+        if names:
+            name, chance = self.chance.choice(names), self.chance
+            cpu, memory = (chance.randrange(0, 101, 10) for _ in range(2))
+            present = tuple(sorted(chance.sample(THINGS, chance.randint(0, 2))))
+            self.bench.send(f"agent/{name}", c.ReportNode(name, cpu, memory, present))
+
     def a_template(self) -> Template:
         chance = self.chance
         gpus = chance.choice([0, 0, 0, 1, 2])
@@ -117,6 +127,7 @@ class World:
             require=(("disk", "ssd"),) if chance.random() < 0.2 else (),
             tolerate=(Toleration("dedicated"),) if chance.random() < 0.3 else (),
             extended=(("fpga", 1),) if chance.random() < 0.1 else (),
+            uses=tuple(sorted(chance.sample(THINGS, chance.choice([0, 0, 1, 2])))),
             **rules,
         )
 
@@ -161,7 +172,7 @@ class World:
             self.add_node, self.add_workload, self.add_workload, self.end_one, self.end_one, self.end_one,
             self.lose_one, self.lose_one, self.withdraw, self.reopen, self.change_node, self.change_node,
             self.some_grant, self.policy, self.override, self.hold, self.drop_hold, self.reassign, self.register_again,
-            self.forget,
+            self.forget, self.report,
         )  # fmt: skip
         self.bench.at += self.chance.choice([0, 10, 500])
         self.chance.choice(events)()

@@ -87,6 +87,11 @@ def test_lists_in_parts_go_on_end_and_are_given_up_across_crashes(tally: Tally) 
     assert min(tally.lists.values()) >= 20
 
 
+def test_batch_work_is_done_and_fails_for_good(tally: Tally) -> None:
+    assert tally.over["done"] >= 10
+    assert tally.over["failed"] >= 2
+
+
 def test_most_edges_of_the_table_are_taken_and_no_others(tally: Tally) -> None:
     assert set(tally.edges) <= set(EDGE_BY_KEY)
     assert len(tally.edges) >= EDGES_TAKEN_LEAST
@@ -103,5 +108,10 @@ def tables(tally: Tally) -> str:
     lines += [f"{'all':<20}{sums[0]:>9}{sums[1]:>9}{sums[2]:>9}", "", f"{'code':<22}{'commands':>9}{'parts':>9}"]
     codes = sorted({*tally.codes, *tally.part_codes})
     lines += [f"{code:<22}{tally.codes[code]:>9}{tally.part_codes[code]:>9}" for code in codes]
-    lines += ["", f"{len(tally.edges)} of {len(EDGE_BY_KEY)} edges were taken", f"lists: {dict(tally.lists)}"]
+    lines += [
+        "",
+        f"{len(tally.edges)} of {len(EDGE_BY_KEY)} edges were taken",
+        f"lists: {dict(tally.lists)}",
+        f"batch: {dict(tally.over)}",
+    ]
     return "\n".join(lines)

@@ -79,7 +79,7 @@ class Story:
         state = self.bench.state
         position = revision(state.facts.seq, INDEX_MAX)
         seen = [facts.sighted(state, seen_of(state, workload), self._told) for workload in self.workloads]
-        words = list(facts.reports("eu", position, [one for one in seen if one is not None]))
+        words = list(facts.reports("eu", position, state.facts.at, [one for one in seen if one is not None]))
         summary = summary_of(state)
         if with_summary and self._told.get(facts.SUMMARY) != summary:
             words.append(facts.Word(Report("eu", position, (), summary), ((facts.SUMMARY, summary),)))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.core.model.contradictions import contradictions
 from holdfast.core.model.lifecycle import EDGES, ON_NODE, PHASES, STOP_CAUSES, STOPPABLE, Kind, Phase
 from holdfast.core.model.meta import Condition, Reason, Truth, with_condition
 from holdfast.core.model.resources import Resources
@@ -20,7 +21,6 @@ from holdfast.core.model.workload import (
     Spread,
     Template,
     WorkloadSpec,
-    contradictions,
 )
 
 

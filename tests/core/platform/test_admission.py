@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.meta import Meta
+from holdfast.core.model.process import HttpProbe, Probe
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.workload import Failover, OnDisconnect, Placement
 from holdfast.core.platform import commands as c
@@ -40,6 +41,24 @@ def test_scaling_is_a_new_generation_and_no_new_template() -> None:
     bench.put(a_workload(replicas=5))
     assert bench.state.workloads[uid].meta.generation == 2
     assert len(bench.state.templates) == 1
+
+
+def test_scaling_what_is_watched_over_makes_no_new_template_either() -> None:
+    bench = a_world()
+    watched = replace(a_template(), ports=1, readiness=Probe(http=HttpProbe(path="/health")), secrets=(("A", "env:A"),))
+    bench.put(a_workload(template=watched))
+    bench.put(a_workload(template=watched, replicas=5))
+    assert len(bench.state.templates) == 1
+
+
+def test_exclusive_work_takes_no_longer_to_stop_than_its_fence_allows() -> None:
+    bench = a_world()
+    most = bench.state.facts.settings.grace
+    bench.put(a_workload(template=replace(a_template(), grace=10 * most)))
+    bench.put(an_exclusive(template=replace(a_template(), grace=most)))
+    late = an_exclusive("lock", template=replace(a_template(), grace=most + 1))
+    refused = bench.refuse(Code.CONTRADICTORY, ACME, c.PutWorkload(late))
+    assert (refused.facts["grace"], refused.facts["most"]) == (most + 1, most)
 
 
 def test_equal_templates_are_stored_once_whoever_wrote_them() -> None:

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.house import Configure
-from holdfast.core.model.summary import Counted, Observation, Seen, Summary, Waiting
+from holdfast.core.model.summary import Counted, Failing, Observation, Seen, Summary, Waiting
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT
-from tests.support.platform import ACME, ROOT, PlatformBench, a_workload, a_world, an_exclusive
+from tests.support.platform import ACME, ROOT, T0, PlatformBench, a_workload, a_world, an_exclusive
 
 
 def seen(uid: int, serving: int = 1) -> Seen:
@@ -70,6 +70,19 @@ def test_an_old_report_is_no_news() -> None:
     bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 6, (seen(web, 0),)))
 
 
+def test_what_is_said_later_from_the_same_place_is_news_in_whatever_order_it_comes() -> None:
+    """That a replica takes long is said though nothing happened in its region."""
+    bench, web = serving_in_eu()
+    slow = Seen(web, 1, (Counted("00", 2, 0, 0),), (), (Failing("probe-not-passed", 2, "n1"),))
+    late, early = c.Report("eu", 7, (slow,), at=T0 + 5_000), c.Report("eu", 7, (seen(web),), at=T0)
+    bench.accept("region/eu", early)
+    bench.accept("region/eu", late)
+    bench.refuse(Code.ALREADY, "region/eu", early)
+    assert bench.state.observed[web] == (Observation("eu", 7, slow, T0 + 5_000),)
+    bench.accept("region/eu", c.Report("eu", 8, (seen(web),), at=T0))
+    assert bench.state.observed[web] == (Observation("eu", 8, seen(web), T0),)
+
+
 def test_of_what_it_has_no_assignment_of_a_region_has_nothing_to_say() -> None:
     bench, web = serving_in_eu()
     bench.refuse(Code.ALREADY, "region/us", c.Report("us", 7, (seen(web),)))
@@ -118,6 +131,9 @@ def test_only_the_joined_region_speaks_for_itself() -> None:
         (Seen(1, 1, (Counted("00", -1, 0, 0),)),),
         (Seen(1, 1, (), (Waiting("capacity", -1, 0),)),),
         (Seen(1, 1, (), (Waiting("capacity", 1, 0, "x" * 600),)),),
+        (Seen(1, 1, failing=(Failing("exit", -1),)),),
+        (Seen(1, 1, failing=(Failing("exit", 1, "n1", "x" * 600),)),),
+        (Seen(1, 1, failing=(Failing("exit", 1),) * 17),),
         (Seen(1, 1), Seen(1, 2)),
     ],
 )

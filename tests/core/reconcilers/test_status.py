@@ -11,13 +11,14 @@ from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.reconciler import NOTHING, Outcome
 from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.meta import Condition, Reason, Truth
-from holdfast.core.model.summary import Counted, Nodes, Seen, Summary, Waiting
+from holdfast.core.model.summary import Counted, Failing, Nodes, Seen, Summary, Waiting
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, PLATFORM, STATUS
 from holdfast.core.platform.keys import KEYS
 from holdfast.core.reconcilers.status import LOOK_AGAIN_MS, PATIENCE_MS, PLACED_SOON_MS, Statuses
-from holdfast.core.reconcilers.status_conditions import MESSAGE_MAX, conditions_of, reason_of
+from holdfast.core.reconcilers.status_conditions import conditions_of
+from holdfast.core.reconcilers.status_reasons import MESSAGE_MAX, reason_of
 from holdfast.core.reconcilers.status_sums import Progress, WaitingIn
 from tests.support.platform import ACME, DIGEST, T0, PlatformBench, a_template, a_workload, a_world, an_exclusive, cpu
 
@@ -36,7 +37,7 @@ class Story:
         digest = template_digest(self.bench.state.workloads[self.web].spec.template)
         generation = fields.pop("generation", max(a.generation for a in self.bench.assignments(self.web)))
         counts = (Counted(digest, bound, ready, serving),) if bound else ()
-        seen = Seen(self.web, generation, counts, fields.pop("waiting", ()))
+        seen = Seen(self.web, generation, counts, fields.pop("waiting", ()), fields.pop("failing", ()))
         self.bench.accept(f"region/{region}", c.Report(region, self.position, (seen,)))
 
     def tells(self, region: str, milli: int) -> None:
@@ -340,6 +341,15 @@ def test_recovery_that_stands_by_is_not_counted_as_assigned() -> None:
         ("stale", Reason.STALE_VIEW),
         ("not-yet-examined", Reason.NOT_YET_EXAMINED),
         ("crashed", Reason.CRASHED),
+        ("exit", Reason.CRASHED),
+        ("gone", Reason.CRASHED),
+        ("cannot-start", Reason.CANNOT_START),
+        ("declined", Reason.CANNOT_START),
+        ("over-limit", Reason.OVER_LIMIT),
+        ("probe-failed", Reason.PROBE_FAILED),
+        ("probe-not-passed", Reason.PROBE_NOT_PASSED),
+        ("starting-slowly", Reason.STARTING_SLOWLY),
+        ("session-ended", Reason.SESSION_ENDED),
         ("something-new", Reason.PROGRESSING),
     ],
 )
@@ -432,6 +442,75 @@ def test_work_that_completes_is_not_there_to_be_available() -> None:
     story = serving(batch=True)
     story.report()
     assert "Available" not in story.conditions()
+
+
+# Healthy
+
+
+EXIT = Failing("exit", 1, "n1", "exit code 3")
+
+
+def test_what_fails_is_told_with_region_node_and_detail_and_that_it_is_over_too() -> None:
+    story = serving()
+    story.report()
+    assert "Healthy" not in story.conditions()
+    story.says("eu", 3, 2, 2, failing=(EXIT,))
+    story.report()
+    assert story.says_of("Healthy") == (Truth.FALSE, Reason.CRASHED, "eu: 1 on n1: exit code 3")
+    assert story.says_of("Available")[0] is Truth.TRUE
+    story.says("eu", 3, 3, 3)
+    story.report()
+    assert story.says_of("Healthy") == (Truth.TRUE, Reason.AS_DESIRED, "")
+
+
+def test_what_serves_too_few_for_its_failures_says_so() -> None:
+    story = serving()
+    story.says("eu", 3, 0, 0, failing=(replace(EXIT, count=3), Failing("probe-not-passed", 1, "n2")))
+    story.report()
+    told = "0 of 3 serve; eu: 3, one on n1: exit code 3"
+    assert story.says_of("Available") == (Truth.FALSE, Reason.CRASHED, told)
+    assert story.says_of("Placed")[0] is Truth.TRUE
+
+
+def test_the_gravest_failure_is_told_and_one_without_words_by_its_code() -> None:
+    story = Story()
+    story.bench.assign(story.web, "eu", 2)
+    story.bench.assign(story.web, "us", 1)
+    story.says("eu", 2, failing=(replace(EXIT, count=2),))
+    story.says("us", 1, failing=(Failing("cannot-start", 1, "m1"),))
+    story.report()
+    assert story.says_of("Healthy") == (Truth.FALSE, Reason.CANNOT_START, "us: 1 on m1: cannot-start")
+
+
+def test_what_was_given_up_and_is_about_to_be_placed_anew_still_fails() -> None:
+    story = serving()
+    story.says("eu", 0, waiting=(Waiting("not-yet-examined", 3, T0),), failing=(replace(EXIT, count=3, node=""),))
+    story.report()
+    assert story.says_of("Available") == (Truth.FALSE, Reason.CRASHED, "0 of 3 serve; eu: 3: exit code 3")
+    assert story.says_of("Placed")[1] is Reason.NOT_YET_EXAMINED
+
+
+def test_replicas_whose_agent_is_silent_have_no_node_for_that_reason() -> None:
+    story = serving()
+    story.says("eu", 2, 2, 2, failing=(Failing("session-ended", 1, "n1"),))
+    story.report()
+    told = "2 of 3 have a node; eu: 1 on n1: session-ended"
+    assert story.says_of("Placed") == (Truth.FALSE, Reason.SESSION_ENDED, told)
+
+
+def test_what_fails_is_not_why_others_have_no_node() -> None:
+    story = serving()
+    story.says("eu", 2, 1, 1, failing=(EXIT,))
+    story.report()
+    assert story.says_of("Placed") == (Truth.FALSE, Reason.PROGRESSING, "2 of 3 have a node")
+    assert story.says_of("Available") == (Truth.FALSE, Reason.CRASHED, "1 of 3 serve; eu: 1 on n1: exit code 3")
+
+
+def test_batch_work_that_fails_says_so() -> None:
+    story = serving(batch=True)
+    story.says("eu", 3, failing=(EXIT,))
+    story.report()
+    assert story.says_of("Healthy")[1] is Reason.CRASHED
 
 
 # Regions that nobody hears

@@ -12,7 +12,7 @@ from holdfast.core.ledger.invariants import check
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import HoldPurpose, standing, with_key, without_key
 from holdfast.core.model.resources import NOTHING, Resources
-from holdfast.core.model.topology import Effect, Taint
+from holdfast.core.model.topology import Effect, NodeReport, Taint
 from holdfast.core.model.workload import Spread
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
@@ -23,6 +23,8 @@ from tests.support.region import REPLICA, SCHEDULER, RegionBench, a_template, an
 #: Slots of the scene: two share a node and its device, one waits for room, one yields to another, one has an identity.
 FIRST, SECOND, WAITING = (1, 0), (1, 1), (1, 2)
 VICTIM, HEIR, IDENTITY = (2, 0), (3, 0), (4, 0)
+#: A batch of which the first is done.
+BATCH = 600
 
 
 @cache
@@ -52,6 +54,11 @@ def _scene() -> RegionBench:
     bench.a_node("n3", cpu=2000, zone="b")
     bench.place(bench.a_workload(a_template(cpu=1500), 1, uid=500, workload=5), c.Placement(0, node(bench.state, "n3")))
     bench.a_node("n3", cpu=1000, zone="b")
+    batch = bench.a_workload(a_template(cpu=10), 2, uid=BATCH, workload=6, batch=True)
+    bench.place(batch, c.Placement(0, first), c.Placement(1, first))
+    bench.walk(Phase.RUNNING, 0, 6)
+    bench.move("agent/n1", Phase.SUCCEEDED, "completed", 0, 6)
+    bench.move("agent/n1", Phase.RELEASED, "collected", 0, 6)
     return bench
 
 
@@ -162,12 +169,40 @@ def lose_a_node(state: RegionState) -> None:
     state.nodes.drop(node(state, "n3"))
 
 
+def report_of_a_node_that_is_gone(state: RegionState) -> None:
+    state.node_reports.put(7, NodeReport(10, 20))
+
+
 def lose_an_heir(state: RegionState) -> None:
     change(state, "slots", HEIR, after=())
 
 
 def hold_while_waiting(state: RegionState) -> None:
     change(state, "slots", WAITING, ports=(30_005,))
+
+
+def begin_what_is_done_anew(state: RegionState) -> None:
+    slot = state.slots[6, 1]
+    state.slots.put((6, 0), replace(slot, ordinal=0))
+
+
+def have_done_what_runs(state: RegionState) -> None:
+    (row,) = state.finished[BATCH]
+    state.finished.put(BATCH, (replace(row, done=((0, 2),)),))
+
+
+def have_done_it_and_failed(state: RegionState) -> None:
+    (row,) = state.finished[BATCH]
+    state.finished.put(BATCH, (replace(row, failed=row.done),))
+
+
+def have_done_what_nobody_asks_for(state: RegionState) -> None:
+    (row,) = state.finished[BATCH]
+    state.finished.put(BATCH, (replace(row, template="another"),))
+
+
+def keep_what_a_service_has_done(state: RegionState) -> None:
+    change(state, "assignments", BATCH, batch=False)
 
 
 def rest_in_released(state: RegionState) -> None:
@@ -262,9 +297,15 @@ PLANTS: list[tuple[str, Wrong]] = [
     ("region.references", lose_an_assignment),
     ("region.references", lose_a_template),
     ("region.references", lose_a_node),
+    ("region.references", report_of_a_node_that_is_gone),
     ("region.references", lose_an_heir),
     ("region.pending", hold_while_waiting),
     ("region.pending", rest_in_released),
+    ("region.finished", begin_what_is_done_anew),
+    ("region.finished", have_done_what_runs),
+    ("region.finished", have_done_it_and_failed),
+    ("region.finished", have_done_what_nobody_asks_for),
+    ("region.finished", keep_what_a_service_has_done),
     ("region.lists", forget_what_a_list_named),
     ("region.lists", keep_names_of_no_list),
     *(("region.counts", miscount(table)) for table in COUNTS),
@@ -316,5 +357,5 @@ def test_a_new_jurisdiction_is_looked_at_in_every_assignment() -> None:
 def test_the_scene_has_what_the_plants_need() -> None:
     state = a_scene()
     assert state.slots[VICTIM].heir == HEIR
-    assert standing(state.rooms[node(state, "n1")]) == [FIRST, SECOND, IDENTITY]
+    assert standing(state.rooms[node(state, "n1")]) == [FIRST, SECOND, IDENTITY, (6, 1)]
     assert [key for key, _ in state.breaches.items()] == [("region.capacity", f"node/{node(state, 'n3')}/cpu")]

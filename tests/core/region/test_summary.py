@@ -255,4 +255,4 @@ def test_a_workload_with_many_replicas_is_counted_in_bits(monkeypatch: pytest.Mo
     monkeypatch.setattr(seen_module, "BIT", 10)
     bench = a_bench()
     bench.a_workload(count=95)
-    assert bits(counting(bench.state, 1)) == 9
+    assert bits(counting(bench.state, 1, bench.at)) == 9

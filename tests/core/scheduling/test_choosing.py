@@ -141,6 +141,7 @@ def test_members_are_apart_on_nodes_and_in_zones_at_once() -> None:
 
 def test_few_slots_look_at_a_part_of_many_rows_and_at_all_before_they_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window, "SAMPLE", 8)
+    monkeypatch.setattr(window, "ALL", 2 * 8)
     bench = some_nodes(40)
     choice, _ = chosen(bench, a_template(cpu=1000), 1)
     assert (len(choice.rows), choice.examined) == (1, 8)
@@ -158,6 +159,7 @@ def test_few_slots_look_at_a_part_of_many_rows_and_at_all_before_they_give_up(mo
 
 def test_a_sample_that_was_not_enough_leaves_no_trace_in_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window, "SAMPLE", 4)
+    monkeypatch.setattr(window, "ALL", 2 * 4)
     bench = some_nodes(40, cpu=1000)
     for number in range(40):
         uid = bench.state.node_names[f"n{number}"]

@@ -126,6 +126,7 @@ def test_a_preference_counts_what_its_weight_says() -> None:
 
 def test_what_was_chosen_in_a_sample_is_forgotten_when_all_rows_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window, "SAMPLE", 2)
+    monkeypatch.setattr(window, "ALL", 2 * 2)
     bench = a_region(nodes=40, zones=1)
     alone = bench.a_node("alone", zone="b")
     is_late = table_of(bench).rows[alone] >= 20  # the sample, of 12 rows, begins with the first or ends with the last

@@ -9,7 +9,9 @@
 - `tenancy`     Tenant, Quota, PriorityClass, Principal, Token
 - `secrets`     tokens as people hold them, and the hash that is stored
 - `topology`    Region, NodePool, Node
+- `process`     how a process is run and watched over: drivers, restarts, probes
 - `workload`    Template, Workload and its rules
+- `contradictions`  what a workload's spec cannot mean
 - `allotment`   Assignment, Grant, RecoveryBudget, Right: what the platform gives to a region
 - `control`     SchedulerPolicy, Override: how people steer
 - `lifecycle`   the slot's edge table

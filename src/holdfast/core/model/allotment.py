@@ -43,7 +43,8 @@ class Assignment(Row, frozen=True):
     leased, 0 where it is not; in a region's copy by the region's time, told in the term `right_term` of its log.
     `disruption` is the region's share of the disruption budget. `accounts` are the accounts that pay, in the order in
     which they are asked. `deadline` is until when its work is to be done, 0: it has none; in a region's copy by the
-    region's time. `fails_late`: what is not done by then is given up, and not placed any more.
+    region's time. `fails_late`: what is not done by then is given up, and not placed any more. `stops_cut`: a replica
+    whose node is cut off ends there.
     """
 
     uid: Revision
@@ -68,6 +69,7 @@ class Assignment(Row, frozen=True):
     right_term: int = 0
     deadline: Instant = 0
     fails_late: bool = False
+    stops_cut: bool = False
 
 
 class Offer(Row, frozen=True):

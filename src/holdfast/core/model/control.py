@@ -25,7 +25,7 @@ class Strategy(StrEnum):
 
 
 #: The scores that come with Holdfast, in the order of their names. Those of plugins have a slash in theirs.
-SCORES = ("balance", "cost", "emptiness", "evenness", "near", "packing")
+SCORES = ("balance", "cost", "emptiness", "evenness", "load", "near", "packing", "warm")
 
 
 class PolicyDocument(Document, frozen=True):

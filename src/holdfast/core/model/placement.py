@@ -7,7 +7,16 @@ from enum import StrEnum
 
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.runs import Runs
 from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
+
+
+class Failure(Row, frozen=True):
+    """What an agent said last of why a slot failed, or was declined, and when."""
+
+    cause: str
+    detail: str
+    at: Instant
 
 
 class Slot(Row, frozen=True):
@@ -16,9 +25,11 @@ class Slot(Row, frozen=True):
     `template` is what it runs now, `next_template` what its ordinal becomes once it is released: empty means that it
     is not wanted any more. `epoch` is the revision of its present binding. `after` names the slots whose room it
     waits for, `heir` the slot that waits for this one. `account` is what it is charged to; empty means uncharged.
-    `by`, `since`, `cause` and `evidence` tell who made the last move, when, why, and on which revision of its view.
-    `firm` work stays; work that is not may be reclaimed. `reported` is the revision of the binding, or of its agent's
-    last word.
+    `by`, `since`, `cause` and `evidence` tell who made the last move, when, why, and on which revision of its view;
+    `detail` is what the mover said besides. `failure` is how it failed last, under this epoch or an earlier one of the
+    same template. `firm` work stays; work that is not may be reclaimed. `reported` is the revision of the binding, or
+    of its agent's last word. `attempts` counts how often its ordinal was placed under this template and given up by an
+    agent.
     """
 
     workload: Revision
@@ -43,6 +54,21 @@ class Slot(Row, frozen=True):
     heir: SlotKey | None = None
     firm: bool = True
     reported: Revision = 0
+    detail: str = ""
+    failure: Failure | None = None
+    attempts: int = 0
+
+
+class Finished(Row, frozen=True):
+    """Which ordinals of batch work are over for good, of one template: done, or failed too often.
+
+    `why` is the cause for which the last of those has failed.
+    """
+
+    template: str
+    done: Runs = ()
+    failed: Runs = ()
+    why: str = ""
 
 
 class PendingReason(Row, frozen=True):

@@ -6,6 +6,9 @@ total may lie in pieces that hold nothing: of each pool and label set also which
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from holdfast.core.model.allotment import Assignment, Purpose
 from holdfast.core.model.meta import Labels
 from holdfast.core.model.resources import Resources, total
 from holdfast.core.model.shapes import Instant, Revision, Row
@@ -15,7 +18,10 @@ from holdfast.core.model.topology import Taint
 class Counted(Row, frozen=True):
     """How far the replicas of one template are: given to an agent, ready, serving. Each counts those after it, too.
 
-    `done` are those of batch work that have succeeded; no other count has them.
+    One that failed and is to be started again where it is has an agent, too.
+
+    `done` are those of batch work that have succeeded, `failed` those that are given up, the last of them for `why`; no
+    other count has them.
     """
 
     template: str
@@ -23,6 +29,8 @@ class Counted(Row, frozen=True):
     ready: int
     serving: int
     done: int = 0
+    failed: int = 0
+    why: str = ""
 
 
 class Waiting(Row, frozen=True):
@@ -34,8 +42,17 @@ class Waiting(Row, frozen=True):
     message: str = ""
 
 
+class Failing(Row, frozen=True):
+    """What is wrong with replicas: the code of it, with how many; of one of them its node, and what its agent said."""
+
+    code: str
+    count: int
+    node: str = ""
+    detail: str = ""
+
+
 class Seen(Row, frozen=True):
-    """What a region says of a workload: the generation it acts on, how far it is, and what keeps it.
+    """What a region says of a workload: the generation it acts on, how far it is, what keeps it, and what fails.
 
     Nothing counted and nothing waiting: nothing of it is there.
     """
@@ -44,14 +61,31 @@ class Seen(Row, frozen=True):
     generation: int
     counts: tuple[Counted, ...] = ()
     waiting: tuple[Waiting, ...] = ()
+    failing: tuple[Failing, ...] = ()
+
+
+def over_in(seen: Seen | None, template: str) -> int:
+    """How many of a template do not run any more in a region, by its last word: done, or failed for good."""
+    counts = seen.counts if seen is not None else ()
+    return sum(count.done + count.failed for count in counts if count.template == template)
 
 
 class Observation(Row, frozen=True):
-    """What a region said last of a workload, as of a position in its own log."""
+    """What a region said last of a workload, as of a position in its own log, and then of a time there."""
 
     region: str
     position: Revision
     seen: Seen
+    at: Instant = 0
+
+
+def still_asked(observed: Iterable[Observation], assignment: Assignment) -> dict[str, int]:
+    """By template: how many replicas an assignment asks for that are not over, as far as its region has told."""
+    counts = {share.template: share.count for share in assignment.shares}
+    if not assignment.batch or assignment.purpose is not Purpose.SERVING:
+        return counts
+    seen = next((one.seen for one in observed if one.region == assignment.region), None)
+    return {template: max(0, count - over_in(seen, template)) for template, count in counts.items()}
 
 
 class Nodes(Row, frozen=True):

@@ -116,7 +116,7 @@ class Node(Row, frozen=True):
 
     `session` is the epoch of the agent's present life, 0 when there is none; `session_ended` is the ledger time at
     which the last one ended, from which fences are counted. `ports` are the first and the last that it hands out; 0 to
-    0: none.
+    0: none. `address` is the host name or IP under which its ports are reached; empty: they are not.
     """
 
     name: str
@@ -137,6 +137,28 @@ class Node(Row, frozen=True):
     health: NodeHealth = READY
     session: Revision = 0
     session_ended: Instant = 0
+    address: str = ""
+
+
+#: Of what lies ready on a node: how many names, and how long each may be.
+PRESENT_MAX, PRESENT_NAME_MAX = 128, 200
+#: Load is told in steps of so many percent: what changes less is not worth a record.
+LOAD_STEP = 10
+
+
+class NodeReport(Row, frozen=True):
+    """How a node fares, as its agent said at `at`: by this nodes are ranked and never kept out.
+
+    `cpu` and `memory` are what is used of each, in percent. `present` names what lies ready there, sorted.
+    """
+
+    cpu: int = 0
+    memory: int = 0
+    present: tuple[str, ...] = ()
+    at: Instant = 0
+
+
+NO_REPORT = NodeReport()
 
 
 def usable(node: Node) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from holdfast.core.model.meta import Condition, Labels, Meta
+from holdfast.core.model.process import Driver, Probe, Restart
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.shapes import Document, Duration, Instant
 from holdfast.core.model.topology import Taint, Toleration
@@ -46,14 +47,23 @@ class Near(Document, frozen=True):
 
 
 class Template(Document, frozen=True):
-    """What runs, and what a node must offer to run it.
+    """What runs, how it is watched over, and what a node must offer to run it.
 
+    `secrets` are variables whose values lie on the node, in a file (`file:/path`) or in its agent's environment
+    (`env:NAME`): what is written here says where. `user`, `folder` and `pids` are the node's own where none is named.
+    `grace` is how long it may take to stop, 0: as long as its region says; exclusive work never takes longer, for its
+    fence is counted by that. `uses` names what it wants to find on a node: where that lies ready, it starts sooner.
     `restarted` is when its people last asked for a restart: another template, so a rollout.
     """
 
     command: tuple[str, ...] = ()
     environment: Labels = ()
+    secrets: Labels = ()
+    driver: Driver = Driver.PROCESS
+    user: str = ""
+    folder: str = ""
     need: Resources = NOTHING
+    pids: int = 0
     gpus: int = 0
     gpu_milli: int = 1000
     gpu_models: tuple[str, ...] = ()
@@ -63,6 +73,12 @@ class Template(Document, frozen=True):
     spread: tuple[Spread, ...] = ()
     apart: tuple[Apart, ...] = ()
     near: tuple[Near, ...] = ()
+    uses: tuple[str, ...] = ()
+    startup: Probe | None = None
+    readiness: Probe | None = None
+    liveness: Probe | None = None
+    grace: Duration = 0
+    restart: Restart = Restart.ALWAYS
     restarts_max: int = 3
     restarted: Instant = 0
 
@@ -138,13 +154,16 @@ class WorkloadSpec(Document, frozen=True):
 
 
 class WorkloadStatus(Document, frozen=True):
-    """Progress as regions report it, summed per region: bound, ready, serving."""
+    """Progress as regions report it, summed per region: bound, ready, serving; of batch work how many have succeeded,
+    and how many have failed for good."""
 
     observed_generation: int = 0
     bound: int = 0
     ready: int = 0
     serving: int = 0
     conditions: tuple[Condition, ...] = ()
+    succeeded: int = 0
+    failed: int = 0
 
 
 class Workload(Document, frozen=True, tag="Workload"):
@@ -160,66 +179,11 @@ def tolerates(template: Template, taint: Taint) -> bool:
     return any(t.key == taint.key and t.value in ("", taint.value) for t in template.tolerate)
 
 
+def restarts_allowed(template: Template) -> int:
+    """How often its agent may start it again where it stands."""
+    return 0 if template.restart is Restart.NEVER else template.restarts_max
+
+
 def is_counted(template: Template) -> bool:
     """Whether its replicas are counted over domains, for its own rules or for those of its groups."""
     return bool(template.spread or template.apart or template.near)
-
-
-def contradictions(spec: WorkloadSpec) -> list[str]:
-    """Settings that cannot all be meant; empty when the spec makes sense."""
-    found = []
-    if spec.replicas < 0 or spec.disruption_max < 0 or spec.recovery.min_serving < 0 or spec.deadline < 0:
-        found.append("counts and deadlines cannot be negative")
-    if spec.exclusive and spec.failover is Failover.ADDITIVE:
-        found.append("exclusive work cannot fail over additively: two would run; use acknowledged or leased")
-    if not spec.exclusive and spec.failover is not Failover.ADDITIVE:
-        found.append("only exclusive work has rights to move; other work fails over additively")
-    if spec.failover is Failover.LEASED and spec.on_disconnect is OnDisconnect.KEEP:
-        found.append("leased work must stop on disconnect: its right moves when the lease has lapsed")
-    if spec.batch and spec.exclusive:
-        found.append("batch work completes and is not an identity to keep; make it a service or not exclusive")
-    if spec.deadline and not spec.batch:
-        found.append("only batch work is ever done: a service can meet no deadline")
-    if spec.on_deadline is OnDeadline.FAIL and not spec.deadline:
-        found.append("onDeadline is fail, and there is no deadline")
-    found += _unplaceable(spec.placement)
-    template = spec.template
-    if template.restarted < 0:
-        found.append("restarted is an instant and cannot be negative")
-    if template.gpus < 0 or template.ports < 0 or not 0 < template.gpu_milli <= 1000:
-        found.append("gpus and ports cannot be negative, and gpuMilli is between 1 and 1000")
-    if template.gpus > 1 and template.gpu_milli != 1000:
-        found.append("a share of a GPU is a share of one device: several devices are taken whole")
-    if template.need.gpu != template.gpus * template.gpu_milli:
-        found.append("need.gpu must be gpus times gpuMilli")
-    if any(rule.max_skew < 1 or rule.key not in ("zone", "pool") for rule in template.spread):
-        found.append("spread is over zone or pool, with a maxSkew of at least 1")
-    if any(rule.most < 1 or rule.key not in ("node", "zone", "pool") or not rule.group for rule in template.apart):
-        found.append("apart needs a group, node, zone or pool as its key, and a most of at least 1")
-    if any(rule.key not in ("node", "zone", "pool") or not rule.group for rule in template.near):
-        found.append("near needs a group, and node, zone or pool as its key")
-    alone = {(rule.group, rule.key) for rule in template.apart if rule.most == 1}
-    for near in template.near:
-        if (near.group, near.key) in alone:
-            found.append(
-                f"near {near.group} and alone of it in each {near.key}: apart, with a most of 1, keeps it away"
-            )
-    return found
-
-
-def _unplaceable(placement: Placement) -> list[str]:
-    found = []
-    if placement.primary and placement.weights:
-        found.append("a primary region takes everything: it has no use for weights")
-    if placement.primary and placement.regions and placement.primary not in placement.regions:
-        found.append(f"the primary region {placement.primary} is not among the regions it may be in")
-    if any(rule.limit < 0 or rule.target < 0 or not rule.client for rule in placement.latency):
-        found.append("a latency rule names its client, and a limit or target that is not negative")
-    if any(not rule.limit and not rule.target for rule in placement.latency):
-        found.append("a latency rule has a limit, a target, or both")
-    if any(0 < rule.limit < rule.target for rule in placement.latency):
-        found.append("a latency target above its limit is met by whoever is allowed")
-    clients = [rule.client for rule in placement.latency]
-    if len(set(clients)) != len(clients):
-        found.append("each client has one latency rule")
-    return found

@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.registry import Case
+from holdfast.core.model.contradictions import contradictions
 from holdfast.core.model.meta import with_condition
 from holdfast.core.model.topology import Region, RegionHealth
-from holdfast.core.model.workload import Workload, WorkloadSpec, contradictions
+from holdfast.core.model.workload import Workload, WorkloadSpec
 from holdfast.core.platform.breaches import is_near, may_hold, recount_workload
 from holdfast.core.platform.checks import contradictory, in_use, malformed, refuse_amount, refuse_unknown
 from holdfast.core.platform.commands import PutWorkload
@@ -101,7 +102,16 @@ def check_shape(state: PlatformState, new: Workload, stored: Workload | None) ->
     found = contradictions(spec)
     if found:
         return contradictory("; ".join(found), contradictions=found)
-    return refuse_amount("need", spec.template.need)
+    return _refuse_grace(state, spec) or refuse_amount("need", spec.template.need)
+
+
+def _refuse_grace(state: PlatformState, spec: WorkloadSpec) -> Refused | None:
+    """By the fence time an identity must have ended, and that is counted with the grace of the settings (RULES 4)."""
+    grace, most = spec.template.grace, state.facts.settings.grace
+    if not spec.exclusive or grace <= most:
+        return None
+    message = f"grace of {grace} ms is longer than the {most} ms by which exclusive work is fenced: two could run"
+    return contradictory(message, grace=grace, most=most)
 
 
 def check_tenant(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:

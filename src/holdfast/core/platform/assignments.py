@@ -14,7 +14,7 @@ from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import Region, RegionHealth
-from holdfast.core.model.workload import OnDeadline, Workload
+from holdfast.core.model.workload import OnDeadline, OnDisconnect, Workload
 from holdfast.core.platform.accounts import paying
 from holdfast.core.platform.admission import COUNT_MAX
 from holdfast.core.platform.breaches import disruption_shared, is_near, may_hold, recount_workload
@@ -121,6 +121,7 @@ def _proposed(
         returning=_returning(state, command) if spec.exclusive else (),
         deadline=due_of(workload),
         fails_late=spec.on_deadline is OnDeadline.FAIL,
+        stops_cut=spec.on_disconnect is OnDisconnect.STOP,
     )
 
 

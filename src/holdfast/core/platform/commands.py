@@ -73,6 +73,8 @@ class ReportStatus(Row, frozen=True, tag="report-status"):
     ready: int
     serving: int
     conditions: tuple[Condition, ...] = ()
+    succeeded: int = 0
+    failed: int = 0
 
 
 # Assignments
@@ -105,10 +107,12 @@ class EndAssignment(Row, frozen=True, tag="end-assignment"):
 class RemoveAssignment(Row, frozen=True, tag="remove-assignment"):
     """The region has released an ended assignment and every identity in it.
 
-    With its last assignment of a workload that is being deleted, the region's finalizer is released, too.
+    With its last assignment of a workload that is being deleted, the region's finalizer is released, too. `done`: how
+    many of each template it had done, of batch work.
     """
 
     assignment: Revision
+    done: tuple[tuple[str, int], ...] = ()
 
 
 class OfferBack(Row, frozen=True, tag="offer-back"):
@@ -207,12 +211,16 @@ class Acknowledge(Row, frozen=True, tag="acknowledge"):
 
 
 class Report(Row, frozen=True, tag="report"):
-    """What a region says of workloads and of itself, as of a position in its own log. The latest position counts."""
+    """What a region says of workloads and of itself, as of a position in its own log. The latest position counts.
+
+    Of workloads the latest time there, `at`, counts besides: how long a replica takes is told, too.
+    """
 
     region: str
     position: Revision
     seen: tuple[Seen, ...] = ()
     summary: Summary | None = None
+    at: Instant = 0
 
 
 class JudgeRegion(Row, frozen=True, tag="judge-region"):

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.workload import OnDeadline, Workload
+from holdfast.core.platform.completed import completed
 from holdfast.core.platform.fitting import Verdict, fits
 from holdfast.core.platform.state import PlatformState
 
@@ -76,7 +76,7 @@ def _is_for_good(workload: Workload, said: Condition) -> bool:
 def _judged(state: PlatformState, workload: Workload, now: Instant) -> Verdict:
     if not workload.spec.deadline:
         return Verdict(Truth.TRUE, Reason.AS_DESIRED, "it has no deadline any more")
-    done, wanted = _done(state, workload), workload.spec.replicas
+    done, wanted = completed(state, workload).done, workload.spec.replicas
     if done >= wanted:
         return Verdict(Truth.TRUE, Reason.AS_DESIRED)
     if now >= due_of(workload, now):
@@ -84,10 +84,3 @@ def _judged(state: PlatformState, workload: Workload, now: Instant) -> Verdict:
     if fits(state, workload).status is Truth.FALSE:
         return Verdict(Truth.FALSE, Reason.NEVER_FITS, "its deadline cannot be met: no node could hold it")
     return Verdict(Truth.TRUE, Reason.PROGRESSING)
-
-
-def _done(state: PlatformState, workload: Workload) -> int:
-    """How many of its template are done, as far as regions have told: what a lost one has done stays done."""
-    digest = template_digest(workload.spec.template)
-    counts = [count for one in state.observed.get(workload.meta.uid) or () for count in one.seen.counts]
-    return sum(count.done for count in counts if count.template == digest)

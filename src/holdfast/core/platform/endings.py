@@ -11,7 +11,7 @@ the workload, its rights and its templates. Its name is free from the first mome
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -37,6 +37,9 @@ from holdfast.core.platform.objects import already, refuse_other_uid, refuse_sta
 from holdfast.core.platform.senders import outside_placement, outside_tenant
 from holdfast.core.platform.state import PlatformState, assignments_of, name_key
 from holdfast.core.platform.templates import forgotten
+
+#: How many of each template were done.
+Done = tuple[tuple[str, int], ...]
 
 
 def delete_workload(state: PlatformState, command: DeleteWorkload, case: Case) -> Accepted | Refused:
@@ -83,9 +86,10 @@ def ended(assignment: Assignment) -> Assignment:
     return replace(assignment, stage=Stage.ENDED, shares=(), disruption=0)
 
 
-def removed(assignments: Sequence[Assignment]) -> AssignmentsRemoved:
-    """Assignments of which no region has anything left."""
-    return AssignmentsRemoved(tuple(AssignmentOf(a.uid, a.workload, a.tenant, a.region) for a in assignments))
+def removed(assignments: Sequence[Assignment], done: Mapping[Revision, Done]) -> AssignmentsRemoved:
+    """Assignments of which no region has anything left, and what each of them had done."""
+    rows = [AssignmentOf(a.uid, a.workload, a.tenant, a.region, done.get(a.uid, ())) for a in assignments]
+    return AssignmentsRemoved(tuple(rows))
 
 
 def finalizer_of(region: str, deadline: Instant) -> Finalizer:

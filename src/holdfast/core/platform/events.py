@@ -13,7 +13,7 @@ from holdfast.core.model.allotment import Assignment, Grant, RightHeld
 from holdfast.core.model.control import PolicyDocument, PolicyStage
 from holdfast.core.model.meta import Finalizer
 from holdfast.core.model.placement import Breach
-from holdfast.core.model.shapes import Revision, Row
+from holdfast.core.model.shapes import Instant, Revision, Row
 from holdfast.core.model.summary import Overflow, Seen, Summary
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Template, Workload, WorkloadStatus
@@ -88,12 +88,13 @@ class AssignmentStored(Row, frozen=True, tag="assignment-stored"):
 
 
 class AssignmentOf(Row, frozen=True):
-    """An assignment that is no more: of what it was, whose, and where."""
+    """An assignment that is no more: of what it was, whose, and where; and how many of each template it had done."""
 
     assignment: Revision
     workload: Revision
     tenant: str
     region: str
+    done: tuple[tuple[str, int], ...] = ()
 
 
 class AssignmentsRemoved(Row, frozen=True, tag="assignments-removed"):
@@ -165,6 +166,7 @@ class RegionReported(Row, frozen=True, tag="region-reported"):
     position: Revision
     seen: tuple[Seen, ...]
     summary: Summary | None
+    at: Instant = 0
 
 
 class RegionJudged(Row, frozen=True, tag="region-judged"):

@@ -8,6 +8,7 @@ Size: one function for each event.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from msgspec.structs import replace
@@ -100,6 +101,7 @@ def workloads_removed(state: PlatformState, event: e.WorkloadsRemoved, stamp: St
         _unindex_workload(state, one.workload)
         state.workloads.drop(one.workload)
         state.overflows.drop(one.workload)
+        state.done_before.drop(one.workload)
 
 
 def _unindex_workload(state: PlatformState, uid: Revision) -> None:
@@ -160,6 +162,9 @@ def assignments_removed(state: PlatformState, event: e.AssignmentsRemoved, stamp
         _unindex_assignment(state, one.assignment)
         state.assignments.drop(one.assignment)
         forget_word(state, one.workload, one.region)
+        if one.done:
+            done = Counter(dict(state.done_before.get(one.workload) or ())) + Counter(dict(one.done))
+            state.done_before.put(one.workload, tuple(sorted(done.items())))
 
 
 def _unindex_assignment(state: PlatformState, uid: Revision) -> None:

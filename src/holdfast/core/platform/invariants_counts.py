@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.core.ledger.invariants import Nearby, miscounts, present
 from holdfast.core.ledger.state import KEY
 from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.workload import Workload
 from holdfast.core.platform.invariants_escrow import named
 from holdfast.core.platform.state import PlatformState, charge_key, name_key
 
@@ -55,7 +56,7 @@ def changed_counts(near: Nearby[PlatformState]) -> Counts:
             found["workload_counts", meta.tenant] += sign
             if meta.deletion is None:
                 found["workload_names", name_key(meta.tenant, meta.name), uid] += sign
-                found["pending_of", meta.tenant] += sign * max(workload.spec.replicas - workload.status.bound, 0)
+                found["pending_of", meta.tenant] += sign * _waiting(workload)
             for digest in state.templates_of.get(uid) or ():
                 found["template_uses", digest, meta.tenant] += sign
         for uid, assignment in present(state, "assignments", near.keys("assignments")):
@@ -72,15 +73,25 @@ def changed_counts(near: Nearby[PlatformState]) -> Counts:
     return found
 
 
+def _waiting(workload: Workload) -> int:
+    """How many replicas are wanted of which nothing came yet."""
+    status = workload.status
+    return max(workload.spec.replicas - status.bound - status.succeeded - status.failed, 0)
+
+
 def _asked(state: PlatformState, assignment: Assignment) -> Iterator[tuple[str, int]]:
     """What an assignment asks of the first account that pays for it: replicas, and what they need."""
     if assignment.stage is not Stage.ACTIVE or not assignment.accounts:
         return
+    said = [one.seen for one in state.observed.get(assignment.workload) or () if one.region == assignment.region]
+    told = [count for seen in said for count in seen.counts if assignment.batch and assignment.purpose == "serving"]
     for share in assignment.shares:
         template = state.templates.get(share.template)
         if template is not None:
-            yield "replicas", share.count
-            yield from ((resource, amount * share.count) for resource, amount in named(template.need).items())
+            over = sum(count.done + count.failed for count in told if count.template == share.template)
+            asked = max(0, share.count - over)
+            yield "replicas", asked
+            yield from ((resource, amount * asked) for resource, amount in named(template.need).items())
 
 
 def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:

@@ -76,7 +76,9 @@ class Nearby(Near[PlatformState]):
         self.draw("workloads", (uid for uid, row in rows if any(f.owner == owner for f in row.meta.finalizers)))
 
     def _draw_workloads(self) -> None:
-        uids = dict.fromkeys((*self.keys("workloads"), *self.keys("templates_of"), *self.keys("observed")))
+        uids = dict.fromkeys(
+            (*self.keys("workloads"), *self.keys("templates_of"), *self.keys("observed"), *self.keys("done_before"))
+        )
         uids.update((workload, None) for workload, _ in self.keys("rights"))
         for state in (self.before, self.state):
             uids.update((row.workload, None) for _, row in present(state, "assignments", self.keys("assignments")))
@@ -90,6 +92,7 @@ class Nearby(Near[PlatformState]):
         self.draw("templates_of", uids)
         self.draw("observed", uids)
         self.draw("overflows", uids)
+        self.draw("done_before", uids)
         for uid in uids:
             self.draw("assignments", self.before.assignments_of.get(uid) or ())
         for uid, _, new in self.change.rows("workloads"):

@@ -71,6 +71,10 @@ def observed(at: Places) -> Found:
         names = [one.region for one in overflows]
         if uid not in state.workloads or names != sorted({*names}) or any(one.workload != uid for one in overflows):
             yield f"something of workload {uid} was offered back by {names}"
+    for uid, done in at.rows("done_before"):
+        templates = [template for template, _ in done]
+        if uid not in state.workloads or templates != sorted({*templates}) or not all(count > 0 for _, count in done):
+            yield f"of workload {uid} there was done before: {done}"
     for name, rebalance in at.rows("rebalances"):
         if name != rebalance.region or rebalance.moved <= 0:
             yield f"region {name} has offered back {rebalance.moved}"

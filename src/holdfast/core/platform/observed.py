@@ -5,19 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.summary import Observation, Rebalance, Summarised
 from holdfast.core.platform import events as e
-from holdfast.core.platform.state import PlatformState, assignments_of
+from holdfast.core.platform.state import PlatformState, assignments_of, index_demand
 
 
 def region_reported(state: PlatformState, event: e.RegionReported, stamp: Stamp) -> None:
     for seen in event.seen:
+        mine = _assigned(state, seen.workload, event.region)
+        for assignment in mine:
+            index_demand(state, assignment, -1)
         others = [one for one in state.observed.get(seen.workload) or () if one.region != event.region]
-        mine = Observation(event.region, event.position, seen)
-        state.observed.put(seen.workload, tuple(sorted((*others, mine), key=lambda one: one.region)))
+        said = Observation(event.region, event.position, seen, event.at)
+        state.observed.put(seen.workload, tuple(sorted((*others, said), key=lambda one: one.region)))
+        for assignment in mine:
+            index_demand(state, assignment, 1)
     if event.summary is not None:
         state.summaries.put(event.region, Summarised(event.region, event.position, stamp.at, event.summary))
+
+
+def _assigned(state: PlatformState, workload: Revision, region: str) -> list[Assignment]:
+    """The assignments whose demand depends on what the region says of a workload: those of batch work."""
+    return [one for one in assignments_of(state, workload) if one.region == region and one.batch]
 
 
 def offered_back(state: PlatformState, event: e.OfferedBack, stamp: Stamp) -> None:

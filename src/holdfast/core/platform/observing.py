@@ -2,7 +2,8 @@
 
 The one idea: whoever knows more wins. A report is as of a position in the region's own log, which only grows; of each
 workload, and of the region as a whole, what was said from the furthest position stands, in whatever order and however
-often reports arrive. It is a hint for controllers and people: nothing is authorised by it.
+often reports arrive. Of a workload more may be said from one position, at a later time there: that it takes too long.
+It is a hint for controllers and people: nothing is authorised by it.
 
     Report ──▶ observed[workload] · summaries[region]         OfferBack ──▶ overflows[workload, region], until it ends
 """
@@ -40,7 +41,7 @@ def report(state: PlatformState, command: Report, case: Case) -> Accepted | Refu
     summary = None if is_old else command.summary
     if not news and summary is None:
         return already(f"Region/{command.region}", known.position if known is not None else 0)
-    return Accepted((RegionReported(command.region, command.position, news, summary),))
+    return Accepted((RegionReported(command.region, command.position, news, summary, command.at),))
 
 
 def observation(state: PlatformState, workload: Revision, region: str) -> Observation | None:
@@ -53,7 +54,7 @@ def _is_news(state: PlatformState, command: Report, seen: Seen) -> bool:
     if not any(assignment.region == command.region for assignment in assignments_of(state, seen.workload)):
         return False
     known = observation(state, seen.workload, command.region)
-    return known is None or known.position < command.position
+    return known is None or (known.position, known.at) < (command.position, command.at)
 
 
 def _refuse_seen(command: Report) -> Refused | None:
@@ -63,12 +64,27 @@ def _refuse_seen(command: Report) -> Refused | None:
     if command.position < 0:
         return malformed("a position in a log is not negative", position=command.position)
     for one in command.seen:
-        counts = [n for count in one.counts for n in (count.bound, count.ready, count.serving, count.done)]
+        counts = [
+            n for count in one.counts for n in (count.bound, count.ready, count.serving, count.done, count.failed)
+        ]
         waiting = [reason.count for reason in one.waiting]
         if len(one.counts) > COUNTS_MAX or len(waiting) > COUNTS_MAX or min((0, *counts, *waiting)) < 0:
             return malformed(f"up to {COUNTS_MAX} counts and reasons, none negative", workload=one.workload)
-        if any(len(reason.message) > MESSAGE_MAX for reason in one.waiting):
+        reasons = [*(reason.message for reason in one.waiting), *(count.why for count in one.counts)]
+        if any(len(reason) > MESSAGE_MAX for reason in reasons):
             return malformed(f"a reason has at most {MESSAGE_MAX} characters", workload=one.workload)
+        refused = _refuse_failing(one)
+        if refused is not None:
+            return refused
+    return None
+
+
+def _refuse_failing(seen: Seen) -> Refused | None:
+    many = seen.failing
+    if len(many) > COUNTS_MAX or any(one.count < 0 for one in many):
+        return malformed(f"up to {COUNTS_MAX} kinds of failures, none negative", workload=seen.workload)
+    if any(max(len(one.code), len(one.node), len(one.detail)) > MESSAGE_MAX for one in many):
+        return malformed(f"of a failure at most {MESSAGE_MAX} characters are told", workload=seen.workload)
     return None
 
 

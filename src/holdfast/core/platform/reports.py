@@ -35,6 +35,8 @@ def report_status(state: PlatformState, command: ReportStatus, case: Case) -> Ac
         ready=command.ready,
         serving=command.serving,
         conditions=_conditions(workload, command, case),
+        succeeded=command.succeeded,
+        failed=command.failed,
     )
     if reported == workload.status:
         return already(f"Workload/{workload.meta.name}", workload.meta.revision)
@@ -44,7 +46,7 @@ def report_status(state: PlatformState, command: ReportStatus, case: Case) -> Ac
 
 
 def _refuse_counts(command: ReportStatus) -> Refused | None:
-    if min(command.bound, command.ready, command.serving) < 0:
+    if min(command.bound, command.ready, command.serving, command.succeeded, command.failed) < 0:
         return malformed("counts cannot be negative", workload=command.workload)
     types = [condition.type for condition in command.conditions]
     if len(set(types)) != len(types) or not all(types):

@@ -17,7 +17,7 @@ from holdfast.core.model.workload import Workload
 from holdfast.core.platform.breaches import recount_workload
 from holdfast.core.platform.checks import refuse_unknown
 from holdfast.core.platform.commands import RetireRegion
-from holdfast.core.platform.endings import removal, removed
+from holdfast.core.platform.endings import Done, removal, removed
 from holdfast.core.platform.escrow import charged_to
 from holdfast.core.platform.events import (
     FinalizersReleased,
@@ -79,12 +79,25 @@ def _release_assignments(
     if not assignments:
         return ()
     gone = {assignment.uid for assignment in assignments}
-    events: list[object] = [removed(assignments)]
+    events: list[object] = [removed(assignments, _done_by(state, assignments))]
     ending = {workload.meta.uid for workload in workloads}
     for uid in sorted({assignment.workload for assignment in assignments} - ending):
         left = [assignment for assignment in assignments_of(state, uid) if assignment.uid not in gone]
         events.extend(recount_workload(state, state.workloads[uid], left, case))
     return tuple(events)
+
+
+def _done_by(state: PlatformState, assignments: list[Assignment]) -> dict[Revision, Done]:
+    """By assignment: what the region said last that it had done. It says so of a workload, by whichever assignment."""
+    found: dict[Revision, Done] = {}
+    told: set[Revision] = set()
+    for one in assignments:
+        said = [seen for seen in state.observed.get(one.workload) or () if seen.region == one.region]
+        if one.workload not in told and said:
+            told.add(one.workload)
+            counts = [(count.template, count.done) for count in said[0].seen.counts if count.done]
+            found[one.uid] = tuple(sorted(counts))
+    return found
 
 
 def _release_rights(state: PlatformState, command: RetireRegion, workloads: list[Workload]) -> tuple[object, ...]:

@@ -18,11 +18,13 @@ from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform.accounts import paying
 from holdfast.core.platform.assignments import assignment_in, refuse_ending, refuse_without_loss, replacing
 from holdfast.core.platform.breaches import disruption_shared
+from holdfast.core.platform.checks import malformed
 from holdfast.core.platform.commands import Activate, Adopt, EndAssignment, RemoveAssignment
 from holdfast.core.platform.endings import ended, release_finalizer, removed
 from holdfast.core.platform.events import RightsReleased
 from holdfast.core.platform.identities import lease_until, refuse_uncovered
 from holdfast.core.platform.objects import already
+from holdfast.core.platform.observing import COUNTS_MAX
 from holdfast.core.platform.senders import refuse_unjoined
 from holdfast.core.platform.state import PlatformState, assignments_of
 
@@ -60,17 +62,29 @@ def end_assignment(state: PlatformState, command: EndAssignment, case: Case) -> 
 
 
 def remove_assignment(state: PlatformState, command: RemoveAssignment, case: Case) -> Accepted | Refused:
-    """The region's word that nothing of it is left frees the identities in it, too: evidence (a) of RULES 6."""
+    """The region's word that nothing of it is left frees the identities in it, too: evidence (a) of RULES 6.
+
+    What of batch work it had done it says with that word: nobody does it again.
+    """
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
         return not_found("assignment", command.assignment)
     refused = refuse_unjoined(state, assignment.region, case) or _refuse_stage(assignment, Stage.ENDED)
+    refused = refused or _refuse_done(command)
     if refused is not None:
         return refused
     held = sorted((*assignment.ordinals, *assignment.returning))
     rights = tuple(state.rights[(assignment.workload, ordinal)] for ordinal in held)
     released = (RightsReleased(rights, "released by its region"),) if rights else ()
-    return Accepted((removed([assignment]), *released, *release_finalizer(state, assignment, case)))
+    gone = removed([assignment], {assignment.uid: command.done})
+    return Accepted((gone, *released, *release_finalizer(state, assignment, case)))
+
+
+def _refuse_done(command: RemoveAssignment) -> Refused | None:
+    names = [template for template, _ in command.done]
+    if len(names) > COUNTS_MAX or names != sorted({*names}) or not all(count > 0 for _, count in command.done):
+        return malformed(f"up to {COUNTS_MAX} templates in order, and of each how many", templates=len(names))
+    return None
 
 
 def adopt(state: PlatformState, command: Adopt, case: Case) -> Accepted | Refused:

@@ -15,7 +15,7 @@ from holdfast.core.model.control import SchedulerPolicy, Validity
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.resources import NOTHING, Resources, add, times
 from holdfast.core.model.shapes import Revision, SlotKey
-from holdfast.core.model.summary import Observation, Overflow, Rebalance, Summarised
+from holdfast.core.model.summary import Observation, Overflow, Rebalance, Summarised, still_asked
 from holdfast.core.model.tenancy import PriorityClass, Quota, Tenant, Token
 from holdfast.core.model.topology import NodePool, Region
 from holdfast.core.model.workload import Template, Workload
@@ -59,6 +59,7 @@ class PlatformState(LedgerState):
         TableSpec("grants", str, Grant),
         TableSpec("rights", tuple[int, int], RightHeld, MANY),
         TableSpec("observed", int, tuple[Observation, ...], MANY),
+        TableSpec("done_before", int, tuple[tuple[str, int], ...]),
         TableSpec("summaries", str, Summarised),
         TableSpec("overflows", int, tuple[Overflow, ...]),
         TableSpec("rebalances", str, Rebalance),
@@ -97,6 +98,8 @@ class PlatformState(LedgerState):
     rights: Table[SlotKey, RightHeld]
     #: By workload: what each region said of it last, by region. Only of regions that have an assignment of it.
     observed: Table[Revision, tuple[Observation, ...]]
+    #: By workload: how many of each template were done by assignments that are gone.
+    done_before: Table[Revision, tuple[tuple[str, int], ...]]
     #: By region.
     summaries: Table[str, Summarised]
     #: By workload: what regions could not place, by region, also once their assignments are gone.
@@ -112,7 +115,7 @@ class PlatformState(LedgerState):
     workload_names: Table[str, Revision]
     #: By tenant: how many workloads it has, those being deleted included.
     workload_counts: Table[str, int]
-    #: By tenant: how many replicas it wants that are not bound, over its workloads that are not being deleted.
+    #: By tenant: how many replicas it wants that are neither bound nor over; of what is being deleted, none.
     pending_of: Table[str, int]
     template_uses: Table[str, Uses]
     #: By workload: its assignments, oldest first.
@@ -121,7 +124,8 @@ class PlatformState(LedgerState):
     rights_of: Table[Revision, tuple[int, ...]]
     #: By charge key: the sum of what is offered.
     offered_of: Table[str, Resources]
-    #: By `region|account`: what active assignments there ask of the account that is the first to pay for them.
+    #: By `region|account`: what active assignments there ask of the account that is the first to pay for them. What is
+    #: known to be over asks for nothing.
     demand_of: Table[str, Demand]
 
     def rebuild(self) -> None:
@@ -155,8 +159,10 @@ def index_workload(state: PlatformState, uid: Revision, workload: Workload) -> N
 
 
 def pending(workload: Workload) -> int:
-    """How many replicas of a workload are wanted and not bound."""
-    return max(0, workload.spec.replicas - workload.status.bound) if workload.meta.deletion is None else 0
+    """How many replicas of a workload are wanted, and neither bound nor over."""
+    status = workload.status
+    there = status.bound + status.succeeded + status.failed
+    return max(0, workload.spec.replicas - there) if workload.meta.deletion is None else 0
 
 
 def index_pending(state: PlatformState, tenant: str, change: int) -> None:
@@ -182,11 +188,12 @@ def index_demand(state: PlatformState, assignment: Assignment, sign: int) -> Non
     key = grant_key(assignment.region, assignment.accounts[0])
     old = state.demand_of.get(key) or Demand()
     count, amount = old.count, old.amount
-    for share in assignment.shares:
-        template = state.templates.get(share.template)
+    observed = state.observed.get(assignment.workload) or ()
+    for digest, asked in still_asked(observed, assignment).items():
+        template = state.templates.get(digest)
         if template is not None:
-            count += sign * share.count
-            amount = add(amount, times(template.need, sign * share.count))
+            count += sign * asked
+            amount = add(amount, times(template.need, sign * asked))
     if count:
         state.demand_of.put(key, Demand(count, amount))
     else:

@@ -4,6 +4,7 @@
 
 The parts: `sites` (what is known of each region), `splitting` (how many where), `exclusive` (which identity where) and
 `disruption` (who may disrupt how many). Here they become commands. What failover runs is its own and is not counted.
+Batch work that is done is not done again: it stays where it was done, and only the rest is split.
 Work that was to fail at its deadline and has missed it is ended everywhere: what waits is withdrawn, what runs stopped.
 """
 
@@ -22,6 +23,7 @@ from holdfast.core.model.shapes import Instant
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.accounts import paying
 from holdfast.core.platform.commands import Assign, EndAssignment
+from holdfast.core.platform.completed import completed
 from holdfast.core.platform.deadlines import is_given_up
 from holdfast.core.platform.identities import lease_is_half_over
 from holdfast.core.platform.state import PlatformState, assignments_of
@@ -78,7 +80,8 @@ class Assignments:
             sites, wishes = _ordinary(state, workload, mine, now)
             grants = []
         digest = template_digest(workload.spec.template)
-        shares = shared([holder(wish.site, wish.count, digest) for wish in wishes], workload.spec.disruption_max)
+        holders = [holder(wish.site, wish.count + wish.site.over, digest) for wish in wishes]
+        shares = shared(holders, workload.spec.disruption_max)
         if shares.waits:
             sites.again.append(now + ACKNOWLEDGED_MS)
         # A right that is granted now would be asked back by an assignment that does not list it yet.
@@ -93,17 +96,21 @@ class Assignments:
 def _ordinary(
     state: PlatformState, workload: Workload, mine: Sequence[Assignment], now: Instant
 ) -> tuple[Sites, list[Wish]]:
-    """How many of each region, towards the split that is due and no faster than replicas get ready."""
+    """How many of each region, towards the split that is due and no faster than replicas get ready.
+
+    What is over for good is not split: a region that is allowed to keep it keeps it, beside what it is yet to do.
+    """
     spec = workload.spec
     sites = sites_of(state, workload, mine, (), now)
-    aims = aimed(state, workload, sites, spec.replicas, now)
+    replicas = max(0, spec.replicas - completed(state, workload).over)
+    aims = aimed(state, workload, sites, replicas, now)
     moving = [site for site in sites.all if not site.left and not site.is_ended]
     targets = {site.name: aims.get(site.name, 0) for site in moving}
     late = min(spec.disruption_max, unpaid(moving, targets))
-    counts = stepped([site.place for site in moving], [targets[site.name] for site in moving], spec.replicas, late)
+    counts = stepped([site.place for site in moving], [targets[site.name] for site in moving], replicas, late)
     wishes = [Wish(site, count) for site, count in zip(moving, counts, strict=True)]
     # A lost region that others do without goes on as it was if it comes back; not with what nobody wants at all.
-    wishes += [Wish(site, min(site.place.have, spec.replicas)) for site in sites.all if site.left and not site.is_ended]
+    wishes += [Wish(site, min(site.place.have, replicas)) for site in sites.all if site.left and not site.is_ended]
     return sites, wishes
 
 
@@ -129,7 +136,7 @@ def _commands(
     found: list[Any] = []
     for wish in wishes:
         old, name = wish.site.old, wish.site.name
-        if not wish.count and not wish.stays:
+        if not wish.count and not wish.stays and not (wish.site.over and wish.site.allowed):
             if old is not None:
                 found.append(EndAssignment(old.uid))
             continue
@@ -149,7 +156,7 @@ def _commands(
 
 def _shares(wish: Wish, digest: str) -> tuple[Share, ...]:
     """So many of the newest template. Where nothing new may go, so many of what was assigned, the first ones first."""
-    site, count = wish.site, wish.count
+    site, count = wish.site, wish.count + wish.site.over
     if site.old is None or (site.is_healthy and site.allowed):
         return (Share(digest, count),) if count else ()
     kept = []

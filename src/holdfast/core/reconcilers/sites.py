@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
 from holdfast.core.model.shapes import Instant
-from holdfast.core.model.summary import Seen
+from holdfast.core.model.summary import Seen, over_in
 from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.model.workload import Workload, WorkloadSpec
 from holdfast.core.platform.breaches import RESIDENCY, may_hold
@@ -26,7 +27,8 @@ OVER_GRANT = Code.OVER_GRANT.value
 
 class Site(Struct):
     """One region. `old` is its assignment; `allowed`: rules let it hold the workload; `counts`: what it has is part of
-    what is wanted; `left`: it is lost, and others do without it."""
+    what is wanted; `left`: it is lost, and others do without it. `over`: so many of what it was assigned are over for
+    good; they stay where they are, and its place is of the others alone."""
 
     region: Region
     old: Assignment | None
@@ -35,6 +37,7 @@ class Site(Struct):
     allowed: bool
     counts: bool
     left: bool
+    over: int = 0
 
     @property
     def name(self) -> str:
@@ -75,7 +78,7 @@ def sites_of(
     spec, uid = workload.spec, workload.meta.uid
     serving = {one.region: one for one in mine if one.purpose is Purpose.SERVING}
     seen = {one.region: one.seen for one in state.observed.get(uid) or ()}
-    weights = dict(spec.placement.weights)
+    weights, digest = dict(spec.placement.weights), template_digest(spec.template) if spec.batch else ""
     known = state.regions.items()
     first = turns(uid, len(known))
     found = Sites([], [])
@@ -83,7 +86,7 @@ def sites_of(
         old, allowed = serving.get(name), allows(spec, region)
         if allowed or old is not None or name in holders:
             weight = weights.get(name, 0) if weights else 1
-            site = _site(spec, region, old, seen.get(name), allowed=allowed, weight=weight)
+            site = _site(spec, region, old, seen.get(name), digest, allowed=allowed, weight=weight)
             site.place.turn = (index - first) % len(known)
             found.all.append(site)
             _strain(state, uid, site, found.again, now)
@@ -92,22 +95,31 @@ def sites_of(
 
 
 def _site(
-    spec: WorkloadSpec, region: Region, old: Assignment | None, seen: Seen | None, *, allowed: bool, weight: int
+    spec: WorkloadSpec,
+    region: Region,
+    old: Assignment | None,
+    seen: Seen | None,
+    digest: str,
+    *,
+    allowed: bool,
+    weight: int,
 ) -> Site:
     health, is_active = region.status.health, old is not None and old.stage is Stage.ACTIVE
     is_lost = health is RegionHealth.LOST
     belongs = allowed and weight > 0
     left = belongs and is_lost and not spec.exclusive and not spec.recovery.budget
+    have = sum(share.count for share in old.shares) if old is not None and is_active else 0
+    over = min(have, over_in(seen, digest)) if digest else 0
     place = Place(
         name=region.meta.name,
-        have=sum(share.count for share in old.shares) if old is not None and is_active else 0,
+        have=have - over,
         ready=sum(one.ready for one in seen.counts) if seen is not None and (belongs or not is_lost) else 0,
         weight=weight if belongs else 0,
         rank=_rank(spec, region) if spec.placement.latency else 0,
         takes=belongs and health is RegionHealth.HEALTHY and (old is None or is_active),
         shaky=health is RegionHealth.SUSPECT,
     )
-    return Site(region, old, place, seen, allowed, belongs and not left, left)
+    return Site(region, old, place, seen, allowed, belongs and not left, left, over)
 
 
 def _rank(spec: WorkloadSpec, region: Region) -> int:
@@ -123,7 +135,7 @@ def _strain(state: PlatformState, uid: int, site: Site, again: list[Instant], no
     if overflow is not None and now < overflow.until:
         place = site.place
         place.strained = True
-        place.cap = overflow.most
+        place.cap = max(0, overflow.most - site.over)
         again.append(overflow.until)
 
 
@@ -151,11 +163,13 @@ def aimed(state: PlatformState, workload: Workload, sites: Sites, replicas: int,
     if not counting:
         return {}
     waiting = any(site.place.have > bound(site.seen) for site in counting)
-    if not waiting and is_settled(places, replicas, primary):
+    stays = workload.spec.batch  # to move what runs is to begin it anew
+    if not waiting and is_settled(places, replicas, primary, stays=stays):
         return {place.name: place.have for place in places}
     if _look_for_room(state, workload, counting):
         sites.again.append(now + state.facts.settings.rebalance_window)
-    return {place.name: count for place, count in zip(places, target(places, replicas, primary), strict=True)}
+    counts = target(places, replicas, primary, stays=stays)
+    return {place.name: count for place, count in zip(places, counts, strict=True)}
 
 
 def _look_for_room(state: PlatformState, workload: Workload, sites: Sequence[Site]) -> bool:

@@ -101,8 +101,9 @@ def portions(places: Sequence[Place], count: int) -> list[int]:
     return parts
 
 
-def target(places: Sequence[Place], replicas: int, primary: str = "") -> list[int]:
-    """What each is to have, given what it has. Where nobody takes more, it may be less than is wanted in all."""
+def target(places: Sequence[Place], replicas: int, primary: str = "", *, stays: bool = False) -> list[int]:
+    """What each is to have, given what it has. Where nobody takes more, it may be less than is wanted in all. `stays`:
+    what is somewhere is not moved for the sake of balance alone."""
     goal = ideal(places, replicas, primary)
     counts = [place.have for place in places]
     missing = replicas - sum(counts)
@@ -112,14 +113,14 @@ def target(places: Sequence[Place], replicas: int, primary: str = "") -> list[in
         last = sorted(range(len(places)), key=lambda index: (-places[index].rank, -places[index].turn))
         taken = shaved([have - due for have, due in zip(counts, goal, strict=True)], last, -missing)
         counts = [have - less for have, less in zip(counts, taken, strict=True)]
-    return _corrected(places, counts, goal, strict=bool(primary))
+    return _corrected(places, counts, goal, strict=bool(primary), stays=stays)
 
 
-def is_settled(places: Sequence[Place], replicas: int, primary: str = "") -> bool:
+def is_settled(places: Sequence[Place], replicas: int, primary: str = "", *, stays: bool = False) -> bool:
     """Whether there is nothing to change, whatever room there may be."""
     counts = [place.have for place in places]
     goal = counts if sum(counts) != replicas else ideal(places, replicas, primary)
-    return sum(counts) == replicas and _corrected(places, counts, goal, strict=bool(primary)) == counts
+    return sum(counts) == replicas and _corrected(places, counts, goal, strict=bool(primary), stays=stays) == counts
 
 
 def _more(places: Sequence[Place], counts: list[int], goal: list[int], missing: int) -> list[int]:
@@ -143,12 +144,13 @@ def _more(places: Sequence[Place], counts: list[int], goal: list[int], missing: 
     return counts
 
 
-def _corrected(places: Sequence[Place], counts: list[int], goal: list[int], *, strict: bool) -> list[int]:
+def _corrected(places: Sequence[Place], counts: list[int], goal: list[int], *, strict: bool, stays: bool) -> list[int]:
     """Nearer to the ideal, where that is worth a move: a region has none, is off by two, or has more than it takes.
 
-    With a primary, any difference is. While a region that has some is silent only what cannot stay is moved.
+    With a primary, any difference is. While a region that has some is silent, and of what is to stay where it is, only
+    what cannot stay is moved.
     """
-    calm = not any(place.shaky and place.have for place in places)
+    calm = not stays and not any(place.shaky and place.have for place in places)
     gives, gets, worth = [0] * len(places), [0] * len(places), strict
     for index, place in enumerate(places):
         over = counts[index] - goal[index]

@@ -74,6 +74,8 @@ def report(state: PlatformState, workload: Workload, progress: Progress, now: In
         progress.ready,
         progress.serving,
         conditions_of(state, workload, progress, now),
+        progress.completed.done,
+        progress.completed.failed,
     )
 
 
@@ -85,8 +87,9 @@ def _quiet_until(state: PlatformState, workload: Workload) -> Instant:
     observed = state.observed.get(workload.meta.uid)
     if observed is None:
         return conditions[FITS].since + PATIENCE_MS
-    stands = any(count.bound or count.done for one in observed for count in one.seen.counts)
-    return 0 if stands else conditions[FITS].since + PLACED_SOON_MS
+    stands = any(count.bound or count.done or count.failed for one in observed for count in one.seen.counts)
+    fails = any(one.seen.failing for one in observed)
+    return 0 if stands or fails else conditions[FITS].since + PLACED_SOON_MS
 
 
 def _may_fit_later(wanted: ReportStatus) -> bool:
@@ -95,8 +98,9 @@ def _may_fit_later(wanted: ReportStatus) -> bool:
 
 def _differs(known: WorkloadStatus, wanted: ReportStatus) -> bool:
     """Whether the report says anything new. Since when a condition holds is the ledger's to say."""
-    counts = (known.observed_generation, known.bound, known.ready, known.serving)
-    if counts != (wanted.observed_generation, wanted.bound, wanted.ready, wanted.serving):
+    counts = (known.observed_generation, known.bound, known.ready, known.serving, known.succeeded, known.failed)
+    said = (wanted.observed_generation, wanted.bound, wanted.ready, wanted.serving, wanted.succeeded, wanted.failed)
+    if counts != said:
         return True
     stored = {one.type: _timeless(one) for one in known.conditions}
     return any(stored.get(one.type) != one for one in wanted.conditions)

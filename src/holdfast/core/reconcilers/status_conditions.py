@@ -1,21 +1,24 @@
-"""A workload's conditions, from where it stands: `Assigned`, `Placed`, `Available`, `Fits`, `OnTime`, `Updated`.
+"""A workload's conditions, from where it stands: of all of them, of services, and of batch work.
 
     Fits       some node could hold it                        platform/fitting
     OnTime     its deadline was met, or may be                platform/deadlines
     Assigned   regions are given as many as are wanted        this platform
     Placed     as many have a node                            what waits, and why, from the regions
-    Available  as many serve as must                          and the regions that are lost
+    Available  as many serve as must; of a service            and the regions that are lost
+    Complete   all are done; of batch work                    what of it is over, from the regions
+    Failed     some have failed for good, and why; of batch   the same
+    Healthy    no replica fails, or takes too long            what their agents said, from the regions
     Updated    none runs an older template                    where some do, and what the change waits for
 
-`Updated` is said of a workload that was changed since it was created: of all others there is no older template. Each
-of them says the gravest reason that it knows, in few words: every change of them is a record of the log.
+`Updated` is said of a workload that was changed since it was created: of all others there is no older template. That
+something has `Failed` is said once something has, and `Healthy` of one that was once not. Each of them says the gravest
+reason that it knows, in few words: every change of them is a record of the log.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger.answers import NO_ROOM, Code
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import RegionHealth
@@ -23,28 +26,22 @@ from holdfast.core.model.workload import Workload
 from holdfast.core.platform.deadlines import is_given_up, is_told, on_time_condition
 from holdfast.core.platform.fitting import Verdict, fits, fits_condition, places
 from holdfast.core.platform.state import PlatformState
-from holdfast.core.reconcilers.status_sums import Progress, WaitingIn
+from holdfast.core.reconcilers.status_reasons import (
+    by_region,
+    fails,
+    false,
+    gravity,
+    named,
+    reason_held,
+    reason_of,
+    said,
+    short,
+    true,
+)
+from holdfast.core.reconcilers.status_sums import Progress
 
-ASSIGNED, PLACED, AVAILABLE, UPDATED = "Assigned", "Placed", "Available", "Updated"
-#: So much of what a region says is repeated, and so many regions are named of those where some wait.
-MESSAGE_MAX = 160
-REGIONS_MAX = 3
-
-#: What a reason from below is called here. A code that is a reason itself stays what it is.
-REASONS: dict[str, Reason] = {
-    **dict.fromkeys((Code.OVER_GRANT.value, Code.GRANT_ENDED.value), Reason.WAITING_FOR_QUOTA),
-    **{code.value: Reason.WAITING_FOR_ROOM for code in NO_ROOM},
-    Code.PAUSED.value: Reason.OVERRIDDEN,
-    Code.POLICY.value: Reason.STALE_VIEW,
-    Code.STALE.value: Reason.STALE_VIEW,
-    **{reason.value: reason for reason in Reason},
-}
-#: The gravest first: what waits for a person, for others, for the next look.
-GRAVITY = (
-    Reason.NEVER_FITS, Reason.DEADLINE_MISSED, Reason.CANNOT_START, Reason.CRASHED, Reason.PROBE_FAILED,
-    Reason.WAITING_FOR_QUOTA, Reason.WAITING_FOR_ROOM, Reason.PLUGIN_FAILED, Reason.OVERRIDDEN, Reason.SESSION_ENDED,
-    Reason.STALE_VIEW, Reason.NOT_YET_EXAMINED, Reason.PROGRESSING,
-)  # fmt: skip
+ASSIGNED, PLACED, AVAILABLE, HEALTHY, UPDATED = "Assigned", "Placed", "Available", "Healthy", "Updated"
+COMPLETE, FAILED = "Complete", "Failed"
 #: Reasons that are over with the next look: a change of template does not wait for them.
 _PASSING = (Reason.STALE_VIEW, Reason.NOT_YET_EXAMINED, Reason.PROGRESSING)
 
@@ -56,18 +53,23 @@ def conditions_of(state: PlatformState, workload: Workload, progress: Progress, 
     assigned = _assigned(state, workload, progress)
     placed = _placed(workload, progress, assigned)
     found = [_condition(ASSIGNED, assigned, progress), _condition(PLACED, placed, progress)]
-    if not workload.spec.batch:  # what completes is not there to be available
+    if workload.spec.batch:  # what completes is not there to be available
+        found.append(_condition(COMPLETE, _complete(workload, progress), progress))
+        if progress.completed.failed or _was_said(workload, FAILED):
+            found.append(_condition(FAILED, _failed(progress), progress))
+    else:
         found.append(_condition(AVAILABLE, _available(workload, progress, placed), progress))
-    if progress.generation > 1 or progress.older or any(one.type == UPDATED for one in workload.status.conditions):
+    if progress.failing or _was_said(workload, HEALTHY):
+        found.append(_condition(HEALTHY, _healthy(progress), progress))
+    if progress.generation > 1 or progress.older or _was_said(workload, UPDATED):
         found.append(_condition(UPDATED, _updated(state, workload, progress), progress))
     if is_told(workload):
         found.append(replace(on_time_condition(state, workload, now), since=0))
     return tuple(sorted([*found, fits_condition(state, workload, 0)], key=lambda one: one.type))
 
 
-def reason_of(code: str) -> Reason:
-    """What the code of a reason from below is called here."""
-    return REASONS.get(code, Reason.PROGRESSING)
+def _was_said(workload: Workload, type: str) -> bool:
+    return any(one.type == type for one in workload.status.conditions)
 
 
 def _condition(type: str, fit: Verdict, progress: Progress) -> Condition:
@@ -80,52 +82,47 @@ def _condition(type: str, fit: Verdict, progress: Progress) -> Condition:
     )
 
 
-def _true(message: str = "") -> Verdict:
-    return Verdict(Truth.TRUE, Reason.AS_DESIRED, message)
-
-
-def _false(reason: Reason, message: str) -> Verdict:
-    return Verdict(Truth.FALSE, reason, message)
-
-
 def _assigned(state: PlatformState, workload: Workload, progress: Progress) -> Verdict:
-    """Whether regions are given as many as are wanted."""
-    wanted, assigned = workload.spec.replicas, progress.assigned
+    """Whether regions are given as many as are wanted. What is over for good cannot be taken back."""
+    wanted, assigned = max(workload.spec.replicas, progress.completed.over), progress.assigned
     if assigned == wanted:
-        return _true()
+        return true()
     if is_given_up(workload):
-        return _false(Reason.DEADLINE_MISSED, f"{assigned} of {wanted} are assigned: it was to fail at its deadline")
+        return false(Reason.DEADLINE_MISSED, f"{assigned} of {wanted} are assigned: it was to fail at its deadline")
     if assigned > wanted:
-        return _false(Reason.PROGRESSING, f"{assigned} are assigned, {wanted} wanted")
+        return false(Reason.PROGRESSING, f"{assigned} are assigned, {wanted} wanted")
     share = f"{assigned} of {wanted} are assigned"
     allowed = places(state, workload)
     healths = [(name, state.regions[name].status.health) for name in allowed]
     ill = [f"{name} is {health}" for name, health in healths if health is not RegionHealth.HEALTHY]
     if len(ill) == len(allowed):
-        return _false(Reason.WAITING_FOR_REGION, _short(f"{share}: {', '.join(ill) or 'no region has joined'}"))
+        return false(Reason.WAITING_FOR_REGION, short(f"{share}: {', '.join(ill) or 'no region has joined'}"))
     fit = fits(state, workload)
     if fit.status is Truth.FALSE:
-        return _false(fit.reason, _short(f"{share}: {fit.message}"))
+        return false(fit.reason, short(f"{share}: {fit.message}"))
     full = [one.region for one in state.overflows.get(workload.meta.uid) or () if one.until > state.facts.at]
     if full:
-        return _false(Reason.WAITING_FOR_ROOM, _short(f"{share}: no room for more in {', '.join(full)}"))
-    return _false(Reason.WAITING_FOR_REGION, _short("; ".join([share, *ill])))
+        return false(Reason.WAITING_FOR_ROOM, short(f"{share}: no room for more in {', '.join(full)}"))
+    return false(Reason.WAITING_FOR_REGION, short("; ".join([share, *ill])))
 
 
 def _placed(workload: Workload, progress: Progress, assigned: Verdict) -> Verdict:
     """Whether as many have a node as are wanted; where they wait, the reasons from below, the gravest first."""
-    wanted = workload.spec.replicas
+    wanted = workload.spec.replicas - progress.completed.over
     if progress.alive >= wanted:
-        return _true()
+        return true()
     share = f"{progress.alive} of {wanted} have a node"
     if progress.waiting:
-        first, *others = _by_region(progress.waiting)
-        return _false(_reason(first), "; ".join(filter(None, (_short(_said(first)), _short(_named(others))))))
+        first, *others = by_region(progress.waiting)
+        return false(reason_held(first), "; ".join(filter(None, (short(said(first)), short(named(others))))))
     if progress.lost:
-        return _false(Reason.LOST, _short(f"{share}; {_without(progress)}"))
+        return false(Reason.LOST, short(f"{share}; {_without(progress)}"))
+    silent = [one for one in progress.failing if reason_of(one.failing.code) is Reason.SESSION_ENDED]
+    if silent:
+        return fails(silent, share)
     if assigned.status is not Truth.TRUE and assigned.reason is not Reason.PROGRESSING:
         return assigned
-    return _false(Reason.PROGRESSING, share)
+    return false(Reason.PROGRESSING, share)
 
 
 def _available(workload: Workload, progress: Progress, placed: Verdict) -> Verdict:
@@ -134,75 +131,67 @@ def _available(workload: Workload, progress: Progress, placed: Verdict) -> Verdi
     least = max(wanted - workload.spec.disruption_max, min(wanted, 1))
     without = _without(progress)
     if progress.serving >= least:
-        return _true(_short(without))
+        return true(short(without))
     share = "; ".join(filter(None, (f"{progress.serving} of {wanted} serve", without)))
     if progress.lost:
-        return _false(Reason.LOST, _short(share))
+        return false(Reason.LOST, short(share))
+    if progress.failing and (placed.status is Truth.TRUE or placed.reason in _PASSING):
+        return fails(progress.failing, share)
     if placed.status is Truth.FALSE:
-        return _false(placed.reason, _short(share))
-    return _false(Reason.PROGRESSING, _short(share))
+        return false(placed.reason, short(share))
+    return false(Reason.PROGRESSING, short(share))
+
+
+def _healthy(progress: Progress) -> Verdict:
+    """Whether no replica fails or takes too long; where some do, what is gravest."""
+    return fails(progress.failing) if progress.failing else true()
+
+
+def _complete(workload: Workload, progress: Progress) -> Verdict:
+    """Whether all are done. Where all that are not have failed for good, it never will be."""
+    done, failed, why = progress.completed
+    wanted = workload.spec.replicas
+    share = f"{done} of {wanted} are done"
+    if done >= wanted:
+        return true(share)
+    if done + failed >= wanted:
+        return false(reason_of(why), f"{share}, {failed} have failed for good")
+    return false(Reason.PROGRESSING, share)
+
+
+def _failed(progress: Progress) -> Verdict:
+    """Whether some have failed for good, and for what the last of them."""
+    _, failed, why = progress.completed
+    if not failed:
+        return false(Reason.AS_DESIRED, "none has failed for good")
+    return Verdict(Truth.TRUE, reason_of(why), f"{failed} have failed for good, the last for: {why}")
 
 
 def _updated(state: PlatformState, workload: Workload, progress: Progress) -> Verdict:
     """Whether none runs an older template; where some do, what the change waits for."""
     without = _without(progress)
     if not progress.older:
-        return _true(_short(without))
+        return true(short(without))
     where = ", ".join(f"{count} in {region}" for region, count in progress.older)
     share = "; ".join(filter(None, (f"of {progress.alive}, an older template is run by {where}", without)))
     if workload.spec.exclusive and not workload.spec.disruption_max:
-        return _false(Reason.MAY_NOT_DISRUPT, _short(f"disruptionMax is 0; {share}"))
+        return false(Reason.MAY_NOT_DISRUPT, short(f"disruptionMax is 0; {share}"))
     regions = [region for region, _ in progress.older]
-    waiting = [one for one in progress.waiting if one.region in regions and _reason(one) not in _PASSING]
+    waiting = [one for one in progress.waiting if one.region in regions and reason_held(one) not in _PASSING]
     if waiting:
-        held = min(waiting, key=_gravity)
-        return _false(_reason(held), _short(f"{share}; {_said(held)}"))
+        held = min(waiting, key=gravity)
+        return false(reason_held(held), short(f"{share}; {said(held)}"))
     ill = [f"{name} is {state.regions[name].status.health}" for name in regions if not _is_healthy(state, name)]
     if len(ill) == len(regions):
-        return _false(Reason.WAITING_FOR_REGION, _short("; ".join((share, *ill))))
-    return _false(Reason.PROGRESSING, _short(share))
+        return false(Reason.WAITING_FOR_REGION, short("; ".join((share, *ill))))
+    return false(Reason.PROGRESSING, short(share))
 
 
 def _is_healthy(state: PlatformState, region: str) -> bool:
     return state.regions[region].status.health is RegionHealth.HEALTHY
 
 
-def _reason(held: WaitingIn) -> Reason:
-    return reason_of(held.waiting.code)
-
-
-def _said(held: WaitingIn) -> str:
-    """How many wait where, and why, in the words of the region."""
-    said = f": {held.waiting.message}" if held.waiting.message else ""
-    return f"{held.region}: {held.waiting.count} wait{said}"
-
-
-def _by_region(waiting: tuple[WaitingIn, ...]) -> list[WaitingIn]:
-    """The gravest reason of each region where some wait, the gravest first."""
-    found: dict[str, WaitingIn] = {}
-    for held in sorted(waiting, key=_gravity):
-        found.setdefault(held.region, held)
-    return list(found.values())
-
-
-def _named(others: list[WaitingIn]) -> str:
-    """Where else some wait, and by which code: in their own words those would change far more often."""
-    named = [f"{held.region}: {held.waiting.count} wait: {held.waiting.code}" for held in others[: REGIONS_MAX - 1]]
-    more = len(others) - len(named)
-    return "; ".join([*named, f"and {more} more"] if more else named)
-
-
-def _gravity(held: WaitingIn) -> tuple[int, int, str, str]:
-    reason = _reason(held)
-    place = GRAVITY.index(reason) if reason in GRAVITY else len(GRAVITY)
-    return place, -held.waiting.count, held.region, held.waiting.code
-
-
 def _without(progress: Progress) -> str:
     """Which regions are not counted, since nobody hears them."""
     lost = [f"{region} is lost, {bound} there are not counted" for region, bound in progress.lost]
     return "; ".join(lost)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MESSAGE_MAX else f"{text[: MESSAGE_MAX - 3]}..."

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
 from holdfast.core.model.shapes import Revision
-from holdfast.core.model.summary import Observation, Seen, Waiting
+from holdfast.core.model.summary import Failing, Observation, Seen, Waiting
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Workload
+from holdfast.core.platform.completed import NOTHING_OVER, Completed, completed, done_before
 from holdfast.core.platform.state import PlatformState, assignments_of
 
 #: What such a region said last is old: nobody knows what of it still runs.
@@ -23,12 +24,20 @@ class WaitingIn(NamedTuple):
     waiting: Waiting
 
 
+class FailingIn(NamedTuple):
+    """What fails in a region, and how."""
+
+    region: str
+    failing: Failing
+
+
 class Progress(NamedTuple):
     """How far a workload is.
 
     `bound` counts everywhere, `alive` what of it is not in lost regions; `ready` and `serving` only count there. `lost`
     are the regions that are lost and hold some of it, with how many were bound there. `older`: how many of those alive
-    run another template than is wanted now, by region.
+    run another template than is wanted now, by region. `completed` is what of batch work is over; what was done by
+    assignments that are gone counts as assigned.
     """
 
     generation: int
@@ -40,6 +49,8 @@ class Progress(NamedTuple):
     lost: tuple[tuple[str, int], ...]
     waiting: tuple[WaitingIn, ...]
     older: tuple[tuple[str, int], ...]
+    failing: tuple[FailingIn, ...] = ()
+    completed: Completed = NOTHING_OVER
 
 
 def progress_of(state: PlatformState, workload: Workload) -> Progress:
@@ -53,7 +64,7 @@ def progress_of(state: PlatformState, workload: Workload) -> Progress:
     lost += [(region, 0) for region in unheard if _health(state, region) in SILENT]
     return Progress(
         generation=_generation(state, workload, assignments, observed),
-        assigned=sum(_count(one) for one in assignments if one.purpose is Purpose.SERVING),
+        assigned=sum(_count(one) for one in assignments if one.purpose is Purpose.SERVING) + _before(state, workload),
         bound=sum(_bound(one.seen) for one in observed),
         alive=sum(_bound(one.seen) for one in there),
         ready=sum(count.ready for one in there for count in one.seen.counts),
@@ -61,6 +72,8 @@ def progress_of(state: PlatformState, workload: Workload) -> Progress:
         lost=tuple(sorted(lost)),
         waiting=tuple(WaitingIn(one.region, waiting) for one in there for waiting in one.seen.waiting if waiting.count),
         older=_older(workload, there),
+        failing=tuple(FailingIn(one.region, failing) for one in there for failing in one.seen.failing),
+        completed=completed(state, workload),
     )
 
 
@@ -76,6 +89,10 @@ def _held_by(assignments: list[Assignment]) -> list[str]:
 def _count(assignment: Assignment) -> int:
     """How many replicas are to run by it."""
     return sum(share.count for share in assignment.shares) if assignment.stage is Stage.ACTIVE else 0
+
+
+def _before(state: PlatformState, workload: Workload) -> int:
+    return done_before(state, workload) if workload.spec.batch else 0
 
 
 def _bound(seen: Seen) -> int:

@@ -8,22 +8,26 @@
       3. what is too much of one template takes up another that lacks slots
       4. what still lacks gets new ordinals, the smallest that are free; whoever was not chosen goes
 
+Of batch work, ordinals that are done or have failed for good count as there, and are not opened again.
+
 So scaling touches only what comes or goes: whatever stays keeps its ordinal, its template and its process. To keep the
 lowest ordinals instead, whatever they do, would stop one that serves for one that waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 from msgspec import Struct
 
 from holdfast.core.model.allotment import ACTIVE, RECOVERY, Assignment
 from holdfast.core.model.lifecycle import PENDING, STOPPABLE, Phase
-from holdfast.core.model.placement import Slot
+from holdfast.core.model.placement import Finished, Slot
+from holdfast.core.model.runs import size
 from holdfast.core.model.shapes import Instant
 from holdfast.core.reconcilers.assigned import has_lapsed, slots_of
+from holdfast.core.region.releasing import is_finished
 from holdfast.core.region.state import RegionState
 
 #: Ordinals of recovery are apart from those of serving, which another assignment of the same workload may hold here.
@@ -53,7 +57,7 @@ def plan(state: RegionState, assignment: Assignment, now: Instant) -> Plan:
     slots = slots_of(state, assignment)
     if assignment.stage is not ACTIVE or has_lapsed(state, assignment, now):
         return Plan(surplus=tuple(slots))
-    choice = _Choice(assignment, slots)
+    choice = _Choice(assignment, slots, state.finished.get(assignment.uid) or ())
     choice.keep()
     choice.keep_surge()
     choice.even_out()
@@ -85,14 +89,16 @@ def _may_stay(slot: Slot) -> bool:
 class _Choice:
     """Slots being chosen, one step after the other."""
 
-    def __init__(self, assignment: Assignment, slots: list[Slot]) -> None:
+    def __init__(self, assignment: Assignment, slots: list[Slot], finished: Sequence[Finished]) -> None:
         mine = [slot for slot in slots if _may_stay(slot)]
         if assignment.exclusive:
             listed = {*assignment.ordinals}
             mine = [slot for slot in mine if slot.ordinal in listed]
         self.templates: dict[int, str] = {}
         #: By template: how many slots it lacks, and how many that stay run something else and have no surge yet.
-        self._lacks = {share.template: share.count for share in assignment.shares if share.count}
+        over = {row.template: size(row.done) + size(row.failed) for row in finished}
+        shares = [share for share in assignment.shares if share.count]
+        self._lacks = {share.template: max(0, share.count - over.get(share.template, 0)) for share in shares}
         self._old = dict.fromkeys(self._lacks, 0)
         # Also where nothing may be disrupted: what is opened beside the others disrupts none of them.
         self._surge = 0 if assignment.exclusive else max(1, assignment.disruption)
@@ -176,12 +182,13 @@ def _free_ordinals(state: RegionState, assignment: Assignment) -> Iterator[int]:
     """Ordinals to open, in the order in which they are taken.
 
     Of an exclusive one those it has the right to, and at last those that are ending here: no other will do. Else the
-    smallest without a slot, also of another assignment.
+    smallest without a slot, also of another assignment, that are not over for good.
     """
     workload, uid = assignment.workload, assignment.uid
     if not assignment.exclusive:
         first = RECOVERY_ORDINALS if assignment.purpose is RECOVERY else 0
-        yield from (ordinal for ordinal in count(first) if (workload, ordinal) not in state.slots)
+        free = (ordinal for ordinal in count(first) if (workload, ordinal) not in state.slots)
+        yield from (ordinal for ordinal in free if not is_finished(state, uid, ordinal))
         return
     known = [(ordinal, state.slots.get((workload, ordinal))) for ordinal in assignment.ordinals]
     yield from (ordinal for ordinal, slot in known if slot is None)

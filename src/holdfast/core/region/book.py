@@ -42,9 +42,10 @@ _STOPPERS = (
 
 _OWN: tuple[Rule[Any], ...] = (
     Rule(c.RegisterNode, nodes.register_node, ("agent",), Lane.REPORTS, "a node can take work", "RemoveNode once drained; what a smaller node breaks is opened as a breach for repair"),
+    Rule(c.ReportNode, nodes.report_node, ("agent",), Lane.REPORTS, "a node ranks better or worse for new work", "the next report"),
     Rule(c.AdministerNode, nodes.administer_node, ("person",), Lane.OPERATORS, "a node takes other work, or none", "AdministerNode with what was before; what it breaks is a breach for repair"),
     Rule(c.JudgeNode, nodes.judge_node, ("controller/node-health",), Lane.REPORTS, "a node takes no work, or takes it again", "JudgeNode once its agent speaks again"),
-    Rule(c.RemoveNode, nodes.remove_node, ("person",), Lane.OPERATORS, "a node is gone", "RegisterNode, under a new uid"),
+    Rule(c.RemoveNode, nodes.remove_node, ("person", "controller/node-health"), Lane.OPERATORS, "a node is gone", "RegisterNode, under a new uid"),
     Rule(c.OpenSlots, slots.open_slots, ("controller/replica",), Lane.RECONCILERS, "ordinals wait to be placed", "WithdrawSlots"),
     Rule(c.WithdrawSlots, slots.withdraw_slots, ("controller/replica",), Lane.RECONCILERS, "ordinals are wanted no more", "OpenSlots"),
     Rule(c.ForgetAssignment, slots.forget_assignment, ("controller/link",), Lane.RECONCILERS, "an ended assignment is gone here", "Ship, when the platform assigns again"),

@@ -20,6 +20,8 @@ from holdfast.core.model.workload import Template
 
 #: How many placements, moves, stops or slots one command may name (RULES 11).
 NAMED_MAX = 1_000
+#: How many characters a move may say besides its cause.
+DETAIL_MAX = 200
 
 
 # Nodes
@@ -35,6 +37,16 @@ class RegisterNode(Row, frozen=True, tag="register-node"):
     devices: tuple[Device, ...] = ()
     ports: tuple[int, int] = (0, 0)
     labels: Labels = ()
+    address: str = ""
+
+
+class ReportNode(Row, frozen=True, tag="report-node"):
+    """An agent says how its node fares: what is used of processor and memory, in percent, and what lies ready there."""
+
+    name: str
+    cpu: int
+    memory: int
+    present: tuple[str, ...] = ()
 
 
 class AdministerNode(Row, frozen=True, tag="administer-node"):
@@ -141,12 +153,13 @@ class Expire(Row, frozen=True, tag="expire"):
 
 
 class MoveSlot(Row, frozen=True):
-    """One edge of one slot under one binding epoch."""
+    """One edge of one slot under one binding epoch. `detail`: what there is to say besides: `exit code 3`."""
 
     slot: SlotKey
     epoch: Revision
     target: Phase
     cause: str
+    detail: str = ""
 
 
 class Move(Row, frozen=True, tag="move"):
@@ -307,7 +320,7 @@ class StandDown(Row, frozen=True, tag="stand-down"):
 
 RegionCommand = (
     HouseCommand | OpenOverride | EndOverride
-    | RegisterNode | AdministerNode | JudgeNode | RemoveNode
+    | RegisterNode | ReportNode | AdministerNode | JudgeNode | RemoveNode
     | OpenSlots | WithdrawSlots | ForgetAssignment | AdoptSlots
     | Propose | Bind | Unreserve | Expire | Move | Stop | ReportPending
     | Hold | ExtendHold | DropHold | CloseBreach | Ship | StandDown

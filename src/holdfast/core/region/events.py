@@ -1,4 +1,7 @@
-"""What can become true in a region. The meaning of an event never changes; a new meaning is a new event."""
+"""What can become true in a region. The meaning of an event never changes; a new meaning is a new event.
+
+Size: one list of everything that can become true, in one place.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,18 @@ class NodeStored(Row, frozen=True, tag="node-stored"):
     node: Node
 
 
+class NodeReported(Row, frozen=True, tag="node-reported"):
+    """How a node fares, whole."""
+
+    node: Revision
+    cpu: int
+    memory: int
+    present: tuple[str, ...]
+
+
 class NodeRemoved(Row, frozen=True, tag="node-removed"):
+    """A node is gone, and with it what was said of how it fares."""
+
     node: Revision
 
 
@@ -71,6 +85,7 @@ class Moved(Row, frozen=True):
     node: Revision
     phase: Phase
     cause: str
+    detail: str = ""
 
 
 class SlotsMoved(Row, frozen=True, tag="slots-moved"):
@@ -103,10 +118,22 @@ class Released(Row, frozen=True):
     cause: str
     next_template: str
     account: str
+    detail: str = ""
 
 
 class SlotsReleased(Row, frozen=True, tag="slots-released"):
     releases: tuple[Released, ...]
+
+
+class OrdinalsFinished(Row, frozen=True, tag="ordinals-finished"):
+    """Ordinals of batch work are over for good and do not come back: done, or failed too often, at last for `why`."""
+
+    assignment: Revision
+    workload: Revision
+    template: str
+    done: tuple[int, ...]
+    failed: tuple[int, ...]
+    why: str
 
 
 class SlotsAdopted(Row, frozen=True, tag="slots-adopted"):
@@ -236,8 +263,9 @@ class ShippedGone(Row, frozen=True, tag="shipped-gone"):
 
 RegionEvent = (
     HouseEvent | OverrideOpened | OverrideEnded
-    | NodeStored | NodeRemoved | SlotsOpened | SlotsRetargeted | SlotsPlaced | SlotsBound | SlotsMoved | SlotsStopping
-    | SlotsReleased | SlotsAdopted | AssignmentForgotten | PendingReported | HoldStored | HoldEnded
+    | NodeStored | NodeReported | NodeRemoved
+    | SlotsOpened | SlotsRetargeted | SlotsPlaced | SlotsBound | SlotsMoved | SlotsStopping | SlotsReleased
+    | OrdinalsFinished | SlotsAdopted | AssignmentForgotten | PendingReported | HoldStored | HoldEnded
     | BreachOpened | BreachClosed | CursorMoved | ListTaken | ListSwept | PlaceStored | TemplateStored | TemplateLeaving
     | AssignmentStored | AllowanceStored
     | ClassStored | PrincipalStored | TokenStored | PoolStored | PolicyStored | ValidityStored | OverrideStored

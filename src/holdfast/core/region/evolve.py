@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from holdfast.core.ledger import house, overrides
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.model.lifecycle import BOUND, PENDING, Phase
-from holdfast.core.model.placement import Slot
+from holdfast.core.model.placement import Failure, Finished, Slot
+from holdfast.core.model.runs import joined
+from holdfast.core.model.topology import NodeReport
 from holdfast.core.region import events as e
 from holdfast.core.region.index import (
     count_open,
@@ -34,11 +36,16 @@ def node_stored(state: RegionState, event: e.NodeStored, stamp: Stamp) -> None:
     put_node(state, node, before)
 
 
+def node_reported(state: RegionState, event: e.NodeReported, stamp: Stamp) -> None:
+    state.node_reports.put(event.node, NodeReport(event.cpu, event.memory, event.present, stamp.at))
+
+
 def node_removed(state: RegionState, event: e.NodeRemoved, stamp: Stamp) -> None:
     node = state.nodes[event.node]
     put_node(state, None, node)
     state.nodes.drop(node.uid)
     state.rooms.drop(node.uid)
+    state.node_reports.drop(node.uid)
     state.node_names.drop(node.name)
 
 
@@ -68,19 +75,23 @@ def slots_bound(state: RegionState, event: e.SlotsBound, stamp: Stamp) -> None:
         old = state.slots[one.slot]
         new = replace(
             old, phase=BOUND, epoch=stamp.revision, reported=stamp.revision, ends=0, revision=stamp.revision,
-            since=stamp.at, by=stamp.actor, cause="bound",
+            since=stamp.at, by=stamp.actor, cause="bound", detail="",
         )  # fmt: skip
         replace_slot(state, old, new, stamp.revision, stamp.at)
 
 
 def slots_moved(state: RegionState, event: e.SlotsMoved, stamp: Stamp) -> None:
+    by_agent = stamp.actor.startswith("agent/")
     for move in event.moves:
         old = state.slots[move.slot]
+        failed = by_agent and move.phase is Phase.FAILED
         new = replace(
-            old, phase=move.phase, cause=move.cause, revision=stamp.revision, since=stamp.at, by=stamp.actor,
+            old, phase=move.phase, cause=move.cause, detail=move.detail, revision=stamp.revision, since=stamp.at,
+            by=stamp.actor,
             restarts=old.restarts + (move.cause == "restarted"),
             after=() if move.phase is Phase.STARTING else old.after,
-            reported=stamp.revision if stamp.actor.startswith("agent/") else old.reported,
+            reported=stamp.revision if by_agent else old.reported,
+            failure=Failure(move.cause, move.detail, stamp.at) if failed else old.failure,
         )  # fmt: skip
         replace_slot(state, old, new, stamp.revision, stamp.at)
 
@@ -89,7 +100,7 @@ def slots_stopping(state: RegionState, event: e.SlotsStopping, stamp: Stamp) -> 
     for stop in event.stops:
         old = state.slots[stop.slot]
         new = replace(
-            old, phase=Phase.TERMINATING, cause=event.cause, next_template=stop.next_template,
+            old, phase=Phase.TERMINATING, cause=event.cause, detail="", next_template=stop.next_template,
             revision=stamp.revision, since=stamp.at, by=stamp.actor,
         )  # fmt: skip
         replace_slot(state, old, new, stamp.revision, stamp.at)
@@ -101,11 +112,24 @@ def slots_released(state: RegionState, event: e.SlotsReleased, stamp: Stamp) -> 
         new = None
         if release.next_template:
             template = release.next_template
+            failure = old.failure if template == old.template else None
+            if release.cause == "declined":
+                failure = Failure(release.cause, release.detail, stamp.at)
             new = Slot(
                 old.workload, old.ordinal, old.assignment, template, template, PENDING, stamp.revision, stamp.at,
-                stamp.actor, release.cause, account=release.account,
+                stamp.actor, release.cause, account=release.account, detail=release.detail, failure=failure,
+                attempts=old.attempts + (release.cause == "given-up") if template == old.template else 0,
             )  # fmt: skip
         replace_slot(state, old, new, stamp.revision, stamp.at)
+
+
+def ordinals_finished(state: RegionState, event: e.OrdinalsFinished, stamp: Stamp) -> None:
+    rows = {row.template: row for row in state.finished.get(event.assignment) or ()}
+    before = rows.get(event.template) or Finished(event.template)
+    rows[event.template] = Finished(
+        event.template, joined(before.done, event.done), joined(before.failed, event.failed), event.why or before.why
+    )
+    state.finished.put(event.assignment, tuple(rows[template] for template in sorted(rows)))
 
 
 def slots_adopted(state: RegionState, event: e.SlotsAdopted, stamp: Stamp) -> None:
@@ -118,6 +142,7 @@ def assignment_forgotten(state: RegionState, event: e.AssignmentForgotten, stamp
     assignment = state.assignments[event.assignment]
     unindex_assignment(state, assignment)
     state.assignments.drop(event.assignment)
+    state.finished.drop(event.assignment)
     for share in assignment.shares:
         count_template(state, share.template, -1)
 
@@ -153,6 +178,7 @@ APPLY: dict[type, Any] = {
     **overrides.APPLY,
     **APPLY_SHIPPED,
     e.NodeStored: node_stored,
+    e.NodeReported: node_reported,
     e.NodeRemoved: node_removed,
     e.SlotsOpened: slots_opened,
     e.SlotsRetargeted: slots_retargeted,
@@ -161,6 +187,7 @@ APPLY: dict[type, Any] = {
     e.SlotsMoved: slots_moved,
     e.SlotsStopping: slots_stopping,
     e.SlotsReleased: slots_released,
+    e.OrdinalsFinished: ordinals_finished,
     e.SlotsAdopted: slots_adopted,
     e.AssignmentForgotten: assignment_forgotten,
     e.PendingReported: pending_reported,

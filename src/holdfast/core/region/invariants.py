@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator
 
 from holdfast.core.ledger.invariants import Class, Invariant, Kind
 from holdfast.core.ledger.revision import revision
+from holdfast.core.model.allotment import Stage
 from holdfast.core.model.lifecycle import ON_NODE, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Slot, Use, standing
 from holdfast.core.model.resources import NOTHING, exceeded
+from holdfast.core.model.runs import is_well_formed
 from holdfast.core.model.topology import Effect
 from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY, RIGHT, capacity_overshoots
 from holdfast.core.region.invariants_places import Everywhere, Nearby, Places, amounts
+from holdfast.core.region.releasing import is_finished
 from holdfast.core.region.rooms import recount
 from holdfast.core.region.state import RegionState
 
@@ -105,6 +108,9 @@ def references_hold(at: Places) -> Iterator[str]:
     for uid, hold in at.holds():
         if hold.node not in state.nodes:
             yield f"hold {uid} is on a node that is gone"
+    for uid, _ in at.node_reports():
+        if uid not in state.nodes:
+            yield f"a node is reported of that is gone: {uid}"
 
 
 def pending_holds_nothing(at: Places) -> Iterator[str]:
@@ -114,6 +120,21 @@ def pending_holds_nothing(at: Places) -> Iterator[str]:
             yield f"slot {key} waits and yet holds something"
         if slot.phase is Phase.RELEASED:
             yield f"slot {key} rests in released"
+
+
+def finished_stays(at: Places) -> Iterator[str]:
+    for key, slot in at.slots():
+        if is_finished(at.state, slot.assignment, slot.ordinal):
+            yield f"slot {key} is {slot.phase}, and over for good"
+    for uid, rows in at.finished():
+        assignment = at.state.assignments[uid]
+        asked = [share.template for share in assignment.shares if assignment.batch]
+        if assignment.stage is not Stage.ENDED and not all(row.template in asked for row in rows):
+            yield f"assignment {uid} has finished what it does not ask for"
+        runs = [runs for row in rows for runs in (row.done, row.failed)]
+        numbers = [number for one in runs for run in one for number in range(*run)]
+        if not numbers or len(set(numbers)) != len(numbers) or not all(map(is_well_formed, runs)):
+            yield f"assignment {uid} has finished {runs}"
 
 
 def lists_kept(at: Places) -> Iterator[str]:
@@ -193,8 +214,9 @@ INVARIANTS: tuple[Invariant[RegionState], ...] = (
     _promise("region.grants", "No account is charged more than this region settled on.", ALWAYS, Class.ESCROW, within_grants),
     _promise("region.rooms", "What is taken of a node is the sum of what stands there.", ALWAYS, Class.LEDGER, rooms_conserved),
     _promise("region.epochs", "Uids and epochs are revisions of this log and only grow.", ALWAYS, Class.LEDGER, epochs_grow),
-    _promise("region.references", "What a slot or hold refers to exists.", ALWAYS, Class.LEDGER, references_hold),
+    _promise("region.references", "What a slot, hold or report refers to exists.", ALWAYS, Class.LEDGER, references_hold),
     _promise("region.pending", "What waits holds nothing but its charge, and nothing rests in released.", ALWAYS, Class.LEDGER, pending_holds_nothing),
+    _promise("region.finished", "What is done, or has failed for good, has no slot, and is kept while it is asked for.", ALWAYS, Class.LEDGER, finished_stays),
     _promise("region.lists", "What each part of a full list has named is known until the list ends, and no longer.", ALWAYS, Class.LEDGER, lists_kept),
     _promise("region.counts", "Every count and index is what its rows add up to.", ALWAYS, Class.MERGEABLE, counts_agree),
     _promise(CAPACITY, "What stands on a node is no more than the node has.", AT_COMMIT, Class.LEDGER, within_capacity),

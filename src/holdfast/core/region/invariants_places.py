@@ -18,13 +18,14 @@ from functools import cached_property
 from holdfast.core.ledger.invariants import Change, present
 from holdfast.core.ledger.invariants import Nearby as Near
 from holdfast.core.model.lifecycle import ON_NODE, PHASES
-from holdfast.core.model.placement import EMPTY_ROOM, Reservation, Room, Slot, Use, standing
+from holdfast.core.model.placement import EMPTY_ROOM, Finished, Reservation, Room, Slot, Use, standing
 from holdfast.core.model.resources import NOTHING, Resources, add, times
 from holdfast.core.model.shapes import Revision, SlotKey
-from holdfast.core.model.topology import Node
+from holdfast.core.model.topology import Node, NodeReport
 from holdfast.core.region.breaches import RIGHT
 from holdfast.core.region.index import in_phase
 from holdfast.core.region.invariants_counts import Counts, changed_counts, miscounted_anywhere, miscounted_near
+from holdfast.core.region.releasing import is_finished
 from holdfast.core.region.state import RegionState
 
 Slots = Iterator[tuple[SlotKey, Slot]]
@@ -59,11 +60,18 @@ class Everywhere:
     def nodes(self) -> Iterator[tuple[Revision, Node]]:
         return self.state.nodes.unordered()
 
+    def node_reports(self) -> Iterator[tuple[Revision, NodeReport]]:
+        return self.state.node_reports.unordered()
+
     def rooms(self) -> Iterator[tuple[Revision, Room]]:
         return self.state.rooms.unordered()
 
     def holds(self) -> Iterator[tuple[Revision, Reservation]]:
         return self.state.holds.unordered()
+
+    def finished(self) -> Iterator[tuple[Revision, tuple[Finished, ...]]]:
+        """What is over for good, by assignment."""
+        return self.state.finished.unordered()
 
     def uses(self) -> Iterator[tuple[str, Use]]:
         return self.state.uses.unordered()
@@ -114,6 +122,8 @@ class Nearby(Near[RegionState]):
                 room = before.rooms.get(uid) or EMPTY_ROOM
                 self.draw("slots", standing(room))
                 self.draw("holds", room.holds)
+        for uid, _, _ in change.rows("finished"):
+            self.draw("slots", (key for key in self._slots_of(uid) if is_finished(self.state, uid, key[1])))
         lost = [digest for digest, old, _ in change.rows("templates") if old is not None and self._used(digest)]
         if lost:
             rows = self.state.slots.items()
@@ -150,6 +160,7 @@ class Nearby(Near[RegionState]):
                 uids.update((uid, None) for _, uid in present(self.before, "node_names", (name,)))
         self.draw("nodes", uids)
         self.draw("rooms", uids)
+        self.draw("node_reports", uids)
 
     def _breached(self, kind: str, invariant: str = "") -> list[Revision]:
         """The nodes or assignments whose breaches were opened, changed or closed."""
@@ -182,11 +193,17 @@ class Nearby(Near[RegionState]):
     def nodes(self) -> Iterator[tuple[Revision, Node]]:
         return self.rows("nodes")
 
+    def node_reports(self) -> Iterator[tuple[Revision, NodeReport]]:
+        return self.rows("node_reports")
+
     def rooms(self) -> Iterator[tuple[Revision, Room]]:
         return self.rows("rooms")
 
     def holds(self) -> Iterator[tuple[Revision, Reservation]]:
         return self.rows("holds")
+
+    def finished(self) -> Iterator[tuple[Revision, tuple[Finished, ...]]]:
+        return present(self.state, "finished", dict.fromkeys((*self.keys("finished"), *self.keys("assignments"))))
 
     def uses(self) -> Iterator[tuple[str, Use]]:
         return self.rows("uses")

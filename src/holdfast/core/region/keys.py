@@ -15,12 +15,14 @@ from holdfast.core.model.shapes import Revision
 from holdfast.core.region import events as e
 
 NODE, WORKLOAD, ASSIGNMENT, HOLD, TEMPLATE, GRANT = "node", "workload", "assignment", "hold", "template", "grant"
+NODE_REPORT = "node-report"
 PRIORITY_CLASS, TOKEN, NODE_POOL, POLICY, VALIDITY = "priority-class", "token", "node-pool", "policy", "validity"
 PLATFORM_OVERRIDE, REGION, CURSOR = "platform-override", "region", "cursor"
 
 KINDS: dict[str, str] = {
     **keys.KINDS,
     NODE: "A node by uid: itself, its room, every slot and hold on it, its breaches.",
+    NODE_REPORT: "How a node fares, by its uid: its load, and what lies ready there. It wakes nobody who waits.",
     WORKLOAD: "A workload by uid: its assignments, slots and requests here.",
     ASSIGNMENT: "An assignment by uid: what the platform asks for, the room held for it, its breaches. "
     "Its slots are told under the workload.",
@@ -90,7 +92,8 @@ def _gone(event: e.ShippedGone, _: Revision) -> tuple[Key, ...]:
 KEYS: Mapping[type, KeysOf] = {
     **keys.KEYS,
     e.NodeStored: lambda event, _: ((NODE, event.node.uid),),
-    e.NodeRemoved: lambda event, _: ((NODE, event.node),),
+    e.NodeReported: lambda event, _: ((NODE_REPORT, event.node),),
+    e.NodeRemoved: lambda event, _: ((NODE, event.node), (NODE_REPORT, event.node)),
     e.SlotsOpened: lambda event, _: ((WORKLOAD, event.workload),),
     e.SlotsRetargeted: lambda event, _: _slots(event.slots),
     e.SlotsPlaced: _placed,
@@ -98,6 +101,7 @@ KEYS: Mapping[type, KeysOf] = {
     e.SlotsMoved: lambda event, _: _slots(event.moves),
     e.SlotsStopping: lambda event, _: _slots(event.stops),
     e.SlotsReleased: lambda event, _: _slots(event.releases),
+    e.OrdinalsFinished: lambda event, _: ((WORKLOAD, event.workload),),
     e.SlotsAdopted: lambda event, _: _slots(event.slots),
     e.AssignmentForgotten: lambda event, _: _assigned(event.assignment, event.workload),
     e.PendingReported: lambda event, _: ((WORKLOAD, event.workload),),

@@ -12,11 +12,12 @@ from holdfast.core.model.lifecycle import EDGE_BY_KEY, Edge, Phase
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import SlotKey
 from holdfast.core.model.topology import Node
+from holdfast.core.model.workload import restarts_allowed
 from holdfast.core.region.assigned import may_begin
-from holdfast.core.region.commands import Move, MoveSlot
-from holdfast.core.region.events import Moved, Released, SlotsMoved, SlotsReleased
+from holdfast.core.region.commands import DETAIL_MAX, Move, MoveSlot
+from holdfast.core.region.events import Moved, OrdinalsFinished, Released, SlotsMoved, SlotsReleased
 from holdfast.core.region.feasible import Misfit
-from holdfast.core.region.releasing import released
+from holdfast.core.region.releasing import finished, released
 from holdfast.core.region.rooms import victims_left
 from holdfast.core.region.state import RegionState
 from holdfast.core.region.unmet import Unmet, answer, wrong_count
@@ -32,6 +33,7 @@ def move(state: RegionState, command: Move, case: Case) -> Accepted | Refused:
         return refused
     moves: list[Moved] = []
     releases: list[Released] = []
+    ended: list[tuple[Slot, str]] = []
     lost: list[Unmet] = []
     seen: set[SlotKey] = set()
     for index, one in enumerate(command.moves):
@@ -43,14 +45,15 @@ def move(state: RegionState, command: Move, case: Case) -> Accepted | Refused:
             continue
         seen.add(one.slot)
         if one.target is Phase.RELEASED:
-            releases.append(released(state, slot, one.cause))
+            releases.append(released(state, slot, one.cause, one.detail))
+            ended.append((slot, one.cause))
         else:
-            moves.append(Moved(one.slot, slot.node, one.target, one.cause))
-    events: list[SlotsMoved | SlotsReleased] = []
+            moves.append(Moved(one.slot, slot.node, one.target, one.cause, one.detail))
+    events: list[SlotsMoved | SlotsReleased | OrdinalsFinished] = []
     if moves:
         events.append(SlotsMoved(tuple(moves)))
     if releases:
-        events.append(SlotsReleased(tuple(releases)))
+        events += [SlotsReleased(tuple(releases)), *finished(state, ended)]
     return answer(tuple(events), lost, case.envelope.view)
 
 
@@ -60,6 +63,8 @@ def _refuse(state: RegionState, case: Case, one: MoveSlot, slot: Slot | None, *,
     edge = EDGE_BY_KEY.get((slot.phase, one.target, one.cause))
     if edge is None or one.target in _BY_OTHER_COMMANDS or repeated or not slot.node:
         return Misfit(Code.WRONG_PHASE, f"is {slot.phase}: no edge to {one.target} by {one.cause}")
+    if len(one.detail) > DETAIL_MAX or not one.detail.isprintable():
+        return Misfit(Code.MALFORMED, f"a detail is one line of at most {DETAIL_MAX} characters")
     if slot.epoch != one.epoch:
         return Misfit(Code.STALE, f"has binding epoch {slot.epoch}, not {one.epoch}")
     if edge.owner not in (case.actor, case.kind):
@@ -95,7 +100,7 @@ def _refuse_agent(state: RegionState, case: Case, edge: Edge, slot: Slot, node: 
             return Misfit(Code.FENCE, f"its fence fell at {deadline}: it may not be kept")
     if edge.cause == "restarted" and not may_begin(state, assignment, case.at):
         return Misfit(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not told in this term")
-    if edge.cause == "restarted" and slot.restarts >= state.templates[slot.template].restarts_max:
+    if edge.cause == "restarted" and slot.restarts >= restarts_allowed(state.templates[slot.template]):
         return Misfit(Code.CONTRADICTORY, f"was restarted {slot.restarts} times, which is all its policy allows")
     if edge.cause == "completed" and not assignment.batch:
         return Misfit(Code.CONTRADICTORY, "is not batch work, which alone completes")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.placement import EMPTY_ROOM, standing
 from holdfast.core.model.resources import ill_formed
-from holdfast.core.model.topology import Node, NodeHealth
+from holdfast.core.model.topology import LOAD_STEP, NO_REPORT, PRESENT_MAX, PRESENT_NAME_MAX, Node, NodeHealth
 from holdfast.core.region.breaches import node_overshoots, opened
-from holdfast.core.region.commands import AdministerNode, JudgeNode, RegisterNode, RemoveNode
-from holdfast.core.region.events import NodeRemoved, NodeStored
+from holdfast.core.region.commands import AdministerNode, JudgeNode, RegisterNode, RemoveNode, ReportNode
+from holdfast.core.region.events import NodeRemoved, NodeReported, NodeStored
 from holdfast.core.region.state import RegionState
 
 LABELS_MAX = 64
@@ -19,6 +21,11 @@ DEVICES_MAX = 64
 NAME_MAX = 253
 PORT_MAX = 65_535
 NO_PORTS = (0, 0)
+#: Load alone is taken so often: what ranks nodes need not be newer, and logs stay quiet.
+LOAD_EVERY_MS = 60_000
+
+#: A host name, or an IP of either kind.
+_ADDRESS = re.compile(rf"[A-Za-z0-9._:%-]{{0,{NAME_MAX}}}")
 
 
 def register_node(state: RegionState, command: RegisterNode, case: Case) -> Accepted | Refused:
@@ -33,6 +40,7 @@ def register_node(state: RegionState, command: RegisterNode, case: Case) -> Acce
     node = Node(
         command.name, known.uid if known else case.revision, case.revision, command.pool, command.zone,
         command.capacity, command.devices, command.ports, command.labels, session=case.envelope.session,
+        address=command.address,
     )  # fmt: skip
     if known is None:
         return Accepted((NodeStored(node),))
@@ -62,7 +70,43 @@ def _ill_formed(command: RegisterNode) -> str:
         return f"ports are a range within 1 to {PORT_MAX}, or 0 to 0 for none"
     if len(command.labels) > LABELS_MAX:
         return f"labels are at most {LABELS_MAX}"
+    if not _ADDRESS.fullmatch(command.address):
+        return "an address is a host name or an IP, without a port"
     return ill_formed(command.capacity)
+
+
+def report_node(state: RegionState, command: ReportNode, case: Case) -> Accepted | Refused:
+    """An agent speaks of its own node, in the session in which it registered it: whenever something else lies ready
+    there, and of its load alone now and then."""
+    if case.actor != f"agent/{command.name}":
+        return Refused(Code.NOT_OWNER, f"{case.actor} reports of its own node, not of {command.name}", {})
+    wrong = _ill_told(command)
+    if wrong:
+        return Refused(Code.MALFORMED, wrong, {"node": command.name})
+    node = state.nodes.get(state.node_names.get(command.name) or 0)
+    if node is None:
+        return not_found("node", command.name)
+    if node.session != case.envelope.session:
+        facts = {"session": node.session}
+        return Refused(Code.NOT_OWNER, f"{node.name} is registered in session {node.session}: register it first", facts)
+    known = state.node_reports.get(node.uid) or NO_REPORT
+    if (command.cpu, command.memory, command.present) == (known.cpu, known.memory, known.present):
+        return Refused(Code.ALREADY, f"{node.name} fares so", {})
+    until = known.at + LOAD_EVERY_MS
+    if command.present == known.present and case.at < until:
+        return Refused(Code.TOO_EARLY, f"the load of {node.name} was told at {known.at}", {"until": until})
+    return Accepted((NodeReported(node.uid, command.cpu, command.memory, command.present),))
+
+
+def _ill_told(command: ReportNode) -> str:
+    if not {command.cpu, command.memory} <= set(range(0, 101, LOAD_STEP)):
+        return f"load is from 0 to 100 percent, in steps of {LOAD_STEP}"
+    present = command.present
+    if len(present) > PRESENT_MAX or any(not 0 < len(name) <= PRESENT_NAME_MAX for name in present):
+        return f"at most {PRESENT_MAX} things lie ready, with names of at most {PRESENT_NAME_MAX} characters"
+    if list(present) != sorted(set(present)):
+        return "what lies ready is told in order, each thing once"
+    return ""
 
 
 def administer_node(state: RegionState, command: AdministerNode, case: Case) -> Accepted | Refused:

@@ -1,15 +1,17 @@
-"""What a region says of one workload: how far its replicas are, by template, and why others wait."""
+"""What a region says of one workload: how far its replicas are, by template, why others wait, and what fails."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import SchedulingRequest
-from holdfast.core.model.shapes import Revision
+from holdfast.core.model.runs import size
+from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.summary import Counted, Seen, Waiting
+from holdfast.core.region.failing import Failures
 from holdfast.core.region.state import RegionState
 
 #: So many slots are counted in one bit: about a millisecond.
@@ -20,12 +22,14 @@ MESSAGE_MAX = 200
 #: Why a request waits that no scheduler has looked at yet.
 NOT_EXAMINED = "not-yet-examined"
 
-_BOUND = (Phase.BOUND, Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING)
+_BOUND = (Phase.BOUND, Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING, Phase.FAILED)
 _READY = (Phase.READY, Phase.SERVING)
 #: What each phase counts as: bound, ready, serving, done. By its text: a member of an enum is hashed in Python.
 _COUNTS_AS = {
     phase.value: (phase in _BOUND, phase in _READY, phase is Phase.SERVING, phase is Phase.SUCCEEDED) for phase in Phase
 }
+#: With a replica in another phase that never failed nothing can be wrong.
+_DOUBTFUL = {phase.value for phase in (Phase.STARTING, Phase.RUNNING, Phase.FAILED, Phase.UNKNOWN)}
 
 T = TypeVar("T")
 
@@ -40,19 +44,33 @@ def at_once(work: Generator[None, None, T]) -> T:
             return found
 
 
+class Sight(NamedTuple):
+    """What is seen of a workload, and when it may be otherwise by time alone; 0: never."""
+
+    seen: Seen
+    until: Instant = 0
+
+
 def seen_of(state: RegionState, workload: Revision) -> Seen:
-    """What this region says of the workload; of one that it has no assignment of, nothing."""
-    return at_once(counting(state, workload))
+    """What this region says of the workload, at the time of its last batch; of one without an assignment, nothing."""
+    return at_once(counting(state, workload, state.facts.at)).seen
 
 
-def counting(state: RegionState, workload: Revision) -> Generator[None, None, Seen]:
+def counting(state: RegionState, workload: Revision, now: Instant) -> Generator[None, None, Sight]:
     """The same, bit by bit: a workload may have very many replicas."""
     found = assignments_here(state, workload)
     if not found:
-        return Seen(workload, 0)
+        return Sight(Seen(workload, 0))
     counts: dict[str, list[int]] = {}
+    failures = Failures(state, now)
+    whys: dict[str, str] = {}
     number = 0
     for assignment in found:
+        for row in state.finished.get(assignment.uid) or ():
+            count = counts.setdefault(row.template, [0, 0, 0, 0, 0])
+            count[3] += size(row.done)
+            count[4] += size(row.failed)
+            whys[row.template] = row.why or whys.get(row.template, "")
         for ordinal in state.ordinals.get(assignment.uid) or ():
             number += 1
             if number % BIT == 0:
@@ -60,21 +78,28 @@ def counting(state: RegionState, workload: Revision) -> Generator[None, None, Se
             slot = state.slots.get((workload, ordinal))
             if slot is None:
                 continue
-            count = counts.get(slot.template)
-            if count is None:
-                count = counts[slot.template] = [0, 0, 0, 0]
+            counted = counts.get(slot.template)
+            if counted is None:
+                counted = counts[slot.template] = [0, 0, 0, 0, 0]
             bound, ready, serving, done = _COUNTS_AS[slot.phase._value_]
-            count[0] += bound
-            count[1] += ready
-            count[2] += serving
-            count[3] += done
+            counted[0] += bound
+            counted[1] += ready
+            counted[2] += serving
+            counted[3] += done
+            if slot.failure is not None or slot.phase._value_ in _DOUBTFUL:
+                failures.take(slot, batch=assignment.batch)
     waiting = _waiting(state, found)
     # Where some wait, that says that there is something; else what counts for nothing yet, or no more, has to.
-    named = [template for template, count in counts.items() if count[0] or count[3] or not waiting]
+    named = [template for template, count in counts.items() if count[0] or count[3] or count[4] or not waiting]
     most = sorted(named, key=lambda template: (-counts[template][0], template))[:NAMED_MAX]
     newest = max(found, key=lambda assignment: assignment.revision)
-    told = tuple(Counted(template, *counts[template]) for template in sorted(most))
-    return Seen(workload, newest.generation, told, waiting)
+    told = tuple(_counted(template, counts[template], whys.get(template, "")) for template in sorted(most))
+    return Sight(Seen(workload, newest.generation, told, waiting, failures.told()), failures.until)
+
+
+def _counted(template: str, count: list[int], why: str) -> Counted:
+    bound, ready, serving, done, failed = count
+    return Counted(template, bound, ready, serving, done, failed, why)
 
 
 def assignments_here(state: RegionState, workload: Revision) -> list[Assignment]:

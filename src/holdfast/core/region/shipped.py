@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.placement import Use
 from holdfast.core.model.resources import NOTHING, above_zero, subtract
 from holdfast.core.region import events as e
@@ -67,6 +68,21 @@ def assignment_stored(state: RegionState, event: e.AssignmentStored, stamp: Stam
         count_template(state, share.template, 1)
     for share in before.shares if before else ():
         count_template(state, share.template, -1)
+    _keep_finished(state, event.assignment)
+
+
+def _keep_finished(state: RegionState, assignment: Assignment) -> None:
+    """What is over stays over while its template is asked for, as batch work; after its assignment's end, until that
+    is forgotten."""
+    rows = state.finished.get(assignment.uid)
+    if rows is None or assignment.stage is Stage.ENDED:
+        return
+    asked = [share.template for share in assignment.shares] if assignment.batch else []
+    kept = tuple(row for row in rows if row.template in asked)
+    if kept:
+        state.finished.put(assignment.uid, kept)
+    else:
+        state.finished.drop(assignment.uid)
 
 
 def allowance_stored(state: RegionState, event: e.AllowanceStored, stamp: Stamp) -> None:

@@ -20,6 +20,7 @@ from holdfast.core.region.events import (
     SlotsRetargeted,
     Standing,
 )
+from holdfast.core.region.releasing import is_finished
 from holdfast.core.region.state import RegionState
 from holdfast.core.region.unmet import wrong_count
 
@@ -28,7 +29,8 @@ REASONS_MAX = 256
 
 
 def open_slots(state: RegionState, command: OpenSlots, case: Case) -> Accepted | Refused:
-    """New ordinals wait; known ones will wait again once released. Never an identity without its right."""
+    """New ordinals wait; known ones will wait again once released. Never an identity without its right, nor what is
+    over for good."""
     assignment = state.assignments.get(command.assignment)
     refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
     if refused is not None or assignment is None:
@@ -40,6 +42,9 @@ def open_slots(state: RegionState, command: OpenSlots, case: Case) -> Accepted |
         return Refused(Code.NOT_ASSIGNED, "the assignment does not ask for this template now", facts)
     if assignment.exclusive and not set(command.ordinals) <= set(assignment.ordinals):
         return Refused(Code.NOT_ASSIGNED, "this region has no right to all of these ordinals", {})
+    over = [ordinal for ordinal in command.ordinals if is_finished(state, assignment.uid, ordinal)]
+    if over:
+        return Refused(Code.ALREADY, f"{len(over)} of these are done, or have failed for good", {"ordinals": over})
     new: list[int] = []
     again: list[Standing] = []
     for ordinal in command.ordinals:

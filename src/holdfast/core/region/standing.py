@@ -51,7 +51,7 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> dict[st
         slot = Slot(
             workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, revision, at,
             actor, cause, event.evidence, epoch, placement.node, placement.devices, placement.ports, account,
-            event.ends, 0, placement.after, None, firm, epoch,
+            event.ends, 0, placement.after, None, firm, epoch, "", old.failure, old.attempts,
         )  # fmt: skip
         put(key, slot)
         if plain and not placement.after:

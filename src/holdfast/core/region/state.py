@@ -8,10 +8,10 @@ from holdfast.core.ledger.state import COMMON_TABLES, LedgerState
 from holdfast.core.ledger.table import MANY, SOME, Table, TableSpec
 from holdfast.core.model.allotment import Allowance, Assignment
 from holdfast.core.model.control import Override, SchedulerPolicy
-from holdfast.core.model.placement import Breach, Reservation, Room, SchedulingRequest, Slot, Sums, Use
+from holdfast.core.model.placement import Breach, Finished, Reservation, Room, SchedulingRequest, Slot, Sums, Use
 from holdfast.core.model.shapes import Revision, Row, SlotKey
 from holdfast.core.model.tenancy import PriorityClass, Token
-from holdfast.core.model.topology import Node
+from holdfast.core.model.topology import Node, NodeReport
 from holdfast.core.model.workload import Template
 
 #: What a shipped object is told apart by: the tag of its kind, and its key as text.
@@ -51,9 +51,11 @@ class RegionState(LedgerState):
     TABLES: ClassVar[tuple[TableSpec, ...]] = (
         *COMMON_TABLES,
         TableSpec("nodes", int, Node, SOME, kept=False),
+        TableSpec("node_reports", int, NodeReport, SOME, kept=False),
         TableSpec("slots", tuple[int, int], Slot, MANY),
         TableSpec("rooms", int, Room, SOME),
         TableSpec("requests", int, tuple[SchedulingRequest, ...], SOME),
+        TableSpec("finished", int, tuple[Finished, ...], SOME),
         TableSpec("holds", int, Reservation, SOME),
         TableSpec("assignments", int, Assignment, SOME),
         TableSpec("templates", str, Template),
@@ -82,9 +84,13 @@ class RegionState(LedgerState):
     place: Place
     sums: Sums
     nodes: Table[Revision, Node]
+    #: By node: how it fares, where its agent has said so.
+    node_reports: Table[Revision, NodeReport]
     slots: Table[SlotKey, Slot]
     #: By assignment: its requests, one per template that has open slots.
     requests: Table[Revision, tuple[SchedulingRequest, ...]]
+    #: By assignment of batch work: which ordinals are over for good, one row per template that it asks for.
+    finished: Table[Revision, tuple[Finished, ...]]
     holds: Table[Revision, Reservation]
     assignments: Table[Revision, Assignment]
     templates: Table[str, Template]

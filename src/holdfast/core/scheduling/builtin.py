@@ -16,10 +16,12 @@ from holdfast.core.scheduling.scores.balance import Balance
 from holdfast.core.scheduling.scores.cost import Cost
 from holdfast.core.scheduling.scores.emptiness import Emptiness
 from holdfast.core.scheduling.scores.evenness import Evenness
+from holdfast.core.scheduling.scores.load import Load
 from holdfast.core.scheduling.scores.near import Near
 from holdfast.core.scheduling.scores.packing import Packing
+from holdfast.core.scheduling.scores.warm import Warm
 
 BUILT_IN = Plugins(
     (Condition(), Zones(), Taints(), Tenancy(), Labels(), Capacity(), Devices(), Models(), Ports()),
-    (Packing(), Emptiness(), Balance(), Near(), Cost(), Evenness()),
+    (Packing(), Emptiness(), Balance(), Near(), Cost(), Evenness(), Warm(), Load()),
 )

@@ -119,8 +119,8 @@ class Rulebook(Struct, frozen=True):
 
 #: What scores count where a policy does not say.
 WEIGHTS: dict[Strategy, dict[str, int]] = {
-    Strategy.PACK: {"packing": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 1},
-    Strategy.SPREAD: {"emptiness": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 2},
+    Strategy.PACK: {"packing": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 1, "warm": 2, "load": 1},
+    Strategy.SPREAD: {"emptiness": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 2, "warm": 2, "load": 1},
 }
 
 

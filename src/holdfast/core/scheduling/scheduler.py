@@ -38,7 +38,9 @@ BACKOFF_MS, BACKOFF_MOST_MS = 200, 30_000
 _OF_NODES = (Code.CAPACITY, Code.DEVICE, Code.PORT, Code.LABELS, Code.TAINT, Code.TENANCY, Code.NODE_UNAVAILABLE)
 #: Kinds of objects that are not nodes or workloads, and whose change may cure anything.
 _OTHERS = (keys.POLICY, keys.VALIDITY, keys.PRIORITY_CLASS, keys.PLATFORM_OVERRIDE, OVERRIDE, keys.REGION)
-WATCHES = (keys.NODE, keys.WORKLOAD, keys.ASSIGNMENT, keys.TEMPLATE, keys.NODE_POOL, keys.GRANT, *_OTHERS)
+WATCHES = (
+    keys.NODE, keys.NODE_REPORT, keys.WORKLOAD, keys.ASSIGNMENT, keys.TEMPLATE, keys.NODE_POOL, keys.GRANT, *_OTHERS
+)  # fmt: skip
 
 
 class Attempt(Struct, frozen=True):
@@ -84,11 +86,14 @@ class Scheduler:
     def hear(self, state: RegionState, touched: Iterable[WatchKey], at: Revision, now: Instant) -> None:
         """Take what has changed, up to a place in the log, and wake whom it can cure."""
         nodes: list[Revision] = []
+        reported: list[Revision] = []
         kinds: set[str] = set()
         for kind, key in touched:
             kinds.add(kind)
             if kind == keys.NODE:
                 nodes.append(key)  # type: ignore[arg-type]
+            elif kind == keys.NODE_REPORT:
+                reported.append(key)  # type: ignore[arg-type]
             elif kind == keys.WORKLOAD:
                 for uid in state.assignments_of.get(key) or ():  # type: ignore[arg-type]
                     self.queue.update(state, uid)
@@ -107,6 +112,7 @@ class Scheduler:
         # First what counts no more, then what stands there instead: so nothing seems to be free in between.
         self.flight.settle(max(at, self.table.revision), state.facts.at)
         self.table.refresh(state, nodes, at)
+        self.table.hint(state, reported)
         self._wake(state, now)
 
     def _wake(self, state: RegionState, now: Instant) -> None:

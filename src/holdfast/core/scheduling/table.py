@@ -25,6 +25,7 @@ from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import Node, usable
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.devices import Devices
+from holdfast.core.scheduling.hints import Hints
 from holdfast.core.scheduling.marks import Marks
 
 Numbers = NDArray[np.int64]
@@ -77,6 +78,7 @@ class NodeTable:
         self.costs: dict[str, int] = {}
         self.marks = Marks()
         self.devices = Devices()
+        self.hints = Hints()
 
     @property
     def count(self) -> int:
@@ -103,6 +105,7 @@ class NodeTable:
             if self.nodes[row] is not node:
                 self._describe(row, node)
             self.rooms[row] = state.rooms.get(node.uid) or EMPTY_ROOM
+            self.hints.take(row, state.node_reports.get(node.uid))
         if rows:
             self._recount(rows)
         self._order_latest(rows if not gone else range(self.count))
@@ -111,6 +114,13 @@ class NodeTable:
         """Rows of which anything may be another than when it was last asked which have grown."""
         found: list[int] = np.flatnonzero(self._stirred).tolist()
         return found
+
+    def hint(self, state: RegionState, uids: Iterable[Revision]) -> None:
+        """Take anew how these nodes fare: they rank otherwise, and are to whoever waits what they were."""
+        for uid in uids:
+            row = self.rows.get(uid)
+            if row is not None:
+                self.hints.take(row, state.node_reports.get(uid))
 
     def grown(self) -> list[int]:
         """Rows that are new, changed, or have more free than at some time since this was asked last."""
@@ -144,6 +154,7 @@ class NodeTable:
         was = np.insert(np.arange(self.count), before, -1).tolist()
         self.nodes = [NO_NODE if row < 0 else self.nodes[row] for row in was]
         self.rooms = [EMPTY_ROOM if row < 0 else self.rooms[row] for row in was]
+        self.hints.insert(was)
         self._order = np.insert(self._order, before, places)
         self._each(lambda column: np.insert(column, before, 0, axis=-1))
         self.uids[np.searchsorted(self._order, places)] = [node.uid for node in new]
@@ -155,6 +166,7 @@ class NodeTable:
         self._each(lambda column: np.delete(column, gone, axis=-1))
         for row in sorted(gone, reverse=True):
             del self.nodes[row], self.rooms[row]
+        self.hints.remove(gone)
         self._number()
 
     def _number(self) -> None:
@@ -167,6 +179,7 @@ class NodeTable:
             setattr(self, name, change(getattr(self, name)))
         self.marks.each(change)
         self.devices.each(change)
+        self.hints.each(change)
 
     def _describe(self, row: int, node: Node) -> None:
         """What the node is and is for."""

@@ -20,7 +20,9 @@ from holdfast.core.scheduling.domains import Domains
 from holdfast.core.scheduling.table import BEST, SCALE_BITS, NodeTable, Numbers
 
 #: So many rows are looked at for one slot.
-SAMPLE = 512
+SAMPLE = 256
+#: Up to so many rows, all of them cost less than a stretch and the latest beside it.
+ALL = 1_024
 
 
 class Window(Struct, frozen=True):
@@ -85,7 +87,7 @@ def whole(table: NodeTable, ask: Ask, avoided: tuple[str, ...] = (), domains: Do
 def sample(window: Window, count: int, seed: int) -> tuple[Window, ...]:
     """Of all rows enough for so many slots, and the latest beside them; or all, if that is nearly as many."""
     table, wanted = window.table, max(SAMPLE, 2 * count)
-    if 2 * wanted >= table.count:
+    if table.count <= max(ALL, 2 * wanted):
         return (window,)
     start = seed % (table.count - wanted + 1)
     latest = table.latest()

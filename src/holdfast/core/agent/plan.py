@@ -1,0 +1,209 @@
+"""From what is bound to a node and what runs there to the next steps: start, stop, forget, and what to tell.
+
+    bound, nothing runs ──▶ start          runs, nobody binds it ──▶ stop
+    runs, and the ledger says less ──▶ the next edge that an agent owns ──▶ told
+
+One step for each slot at a time: what follows is planned once the ledger or the node has answered. Nothing is begun
+without a lease, nor by a word that is older than the agent's own last one, nor by one of another life of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from holdfast.core.agent.bound import Bound
+from holdfast.core.agent.here import NOT_PROBED, Here, Pulse, Run
+from holdfast.core.agent.restarting import give_up_at, may_restart, restart_at
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.shapes import Revision, SlotKey
+from holdfast.core.model.workload import Template
+from holdfast.core.region.commands import DETAIL_MAX, MoveSlot
+
+#: A process and its binding.
+RunKey = tuple[SlotKey, Revision]
+#: By binding: why the node does not take it, and from when on that is said.
+Refusals = Mapping[RunKey, tuple[str, int]]
+
+
+class Sight(Struct, frozen=True):
+    """What a plan is made of.
+
+    `session` is this life of the agent. `told` is, by slot, the revision at which its last word landed; `barred` are
+    runs that the ledger does not let it keep, `begun` those that were begun and not told of yet. `lease` is until when,
+    on the node's even clock, the agent's session is sure to live.
+    """
+
+    bound: Sequence[Bound]
+    runs: Mapping[RunKey, Run]
+    pulses: Mapping[RunKey, Pulse]
+    templates: Mapping[str, Template]
+    told: Mapping[SlotKey, Revision]
+    barred: frozenset[RunKey]
+    begun: frozenset[RunKey]
+    refused: Refusals
+    revision: Revision
+    session: Revision
+    lease: int
+    now: int
+    grace_ms: int
+
+
+class Steps(Struct):
+    """What to do now, in this order; and when to look again if nothing happens until then; 0: then not."""
+
+    stops: list[tuple[SlotKey, Revision, int]]
+    forgets: list[RunKey]
+    starts: list[Bound]
+    moves: list[MoveSlot]
+    look_at: int = 0
+
+    def look_again(self, at: int) -> None:
+        """Not later than then."""
+        self.look_at = min(self.look_at, at) if self.look_at else at
+
+
+def plan(sight: Sight) -> Steps:
+    """The next steps of a node."""
+    steps = Steps([], [], [], [])
+    wanted = {(one.slot, one.epoch) for one in sight.bound}
+    for key, run in sight.runs.items():
+        if key not in wanted:
+            _end_unwanted(steps, key, run, sight.grace_ms)
+    for one in sight.bound:
+        if sight.told.get(one.slot, 0) <= sight.revision:
+            _Slot(sight, steps, one).step()
+    return steps
+
+
+def _end_unwanted(steps: Steps, key: RunKey, run: Run, grace_ms: int) -> None:
+    if run.here is Here.ENDED:
+        steps.forgets.append(key)
+    elif run.here is Here.RUNNING:
+        steps.stops.append((*key, grace_ms))
+
+
+class _Slot:
+    """One slot: what is bound, what runs of it, and how that feels."""
+
+    def __init__(self, sight: Sight, steps: Steps, one: Bound) -> None:
+        key = one.slot, one.epoch
+        self._sight = sight
+        self._steps = steps
+        self._one = one
+        self._run = sight.runs.get(key)
+        self._pulse = sight.pulses.get(key, NOT_PROBED)
+        self._template = sight.templates[one.template]
+
+    def step(self) -> None:
+        """Its next step, if there is one."""
+        one = self._one
+        if one.phase is Phase.TERMINATING:
+            self._terminate()
+        elif one.phase is Phase.UNKNOWN:
+            self._find_again()
+        elif one.phase is Phase.SUCCEEDED:
+            self._move(Phase.RELEASED, "collected")
+        elif one.reported <= self._sight.session:
+            return  # another life's: it will be unknown, and then it is answered for
+        elif one.phase is Phase.BOUND:
+            self._begin()
+        elif one.phase in (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING):
+            self._go_on()
+        elif one.phase is Phase.FAILED and one.cause != "fenced":
+            self._restart()
+
+    def _begin(self) -> None:
+        if self._run is not None:
+            self._move(Phase.STARTING, "started")
+        elif (self._one.slot, self._one.epoch) in self._sight.refused:
+            self._refuse(*self._sight.refused[self._one.slot, self._one.epoch])
+        elif not self._one.waits and self._sight.now < self._sight.lease:
+            self._steps.starts.append(self._one)
+
+    def _refuse(self, why: str, at: int) -> None:
+        if self._sight.now < at:
+            self._steps.look_again(at)
+        else:
+            self._move(Phase.RELEASED, "declined", why)
+
+    def _go_on(self) -> None:
+        """It is said to live: does it, and how well?"""
+        run, one = self._run, self._one
+        if run is None:
+            self._move(Phase.FAILED, "exit", "nothing of it was found on its node")
+        elif run.here is Here.ENDED:
+            self._ended(run)
+        elif run.here is Here.STOPPING:
+            return
+        elif self._pulse.failed:
+            self._steps.stops.append((one.slot, one.epoch, self._grace_ms()))
+        elif one.phase is Phase.STARTING and self._pulse.started:
+            self._move(Phase.RUNNING, "running")
+        elif one.phase is Phase.RUNNING and self._pulse.ready:
+            self._move(Phase.READY, "probe-passed")
+        elif one.phase in (Phase.READY, Phase.SERVING) and not self._pulse.ready:
+            self._move(Phase.RUNNING, "probe-lost", self._pulse.detail)
+
+    def _ended(self, run: Run) -> None:
+        phase = self._one.phase
+        if self._is_done(run) and phase is Phase.STARTING:
+            self._move(Phase.RUNNING, "running")
+        elif self._is_done(run):
+            self._move(Phase.SUCCEEDED, "completed")
+        elif self._pulse.failed:
+            self._move(Phase.FAILED, "probe-failed", self._pulse.detail)
+        else:
+            self._move(Phase.FAILED, run.cause, run.detail)
+
+    def _is_done(self, run: Run) -> bool:
+        return self._one.batch and run.here is Here.ENDED and run.code == 0
+
+    def _find_again(self) -> None:
+        """The ledger lost sight of it. What an ended run left behind is told as what it is."""
+        run, one = self._run, self._one
+        may_keep = (one.slot, one.epoch) not in self._sight.barred
+        if run is not None and run.here is Here.RUNNING and not may_keep:
+            self._steps.stops.append((one.slot, one.epoch, 0))
+        elif run is not None and may_keep and (run.here is Here.RUNNING or self._is_done(run)):
+            self._move(Phase.RUNNING, "found-again")
+        elif run is None or run.here is Here.ENDED:
+            self._move(Phase.FAILED, "gone", "" if run is None else run.detail)
+
+    def _restart(self) -> None:
+        one, run, now = self._one, self._run, self._sight.now
+        if (one.slot, one.epoch) in self._sight.begun:
+            self._move(Phase.STARTING, "restarted")
+            return
+        if run is not None and run.here is not Here.ENDED:
+            return
+        again = may_restart(self._template, one, run)
+        due = restart_at(one, run, now) if again else give_up_at(one, run, now)
+        if now < due:
+            self._steps.look_again(due)
+        elif not again:
+            self._move(Phase.RELEASED, "given-up", "" if run is None else run.detail)
+        elif not one.waits and now < self._sight.lease:
+            if run is not None:
+                self._steps.forgets.append((one.slot, one.epoch))
+            self._steps.starts.append(one)
+
+    def _terminate(self) -> None:
+        run, one = self._run, self._one
+        if run is None or run.here is Here.ENDED:
+            self._move(Phase.RELEASED, "stopped", "" if run is None else run.detail)
+        elif run.here is Here.RUNNING:
+            self._steps.stops.append((one.slot, one.epoch, self._grace_ms()))
+
+    def _grace_ms(self) -> int:
+        return self._template.grace or self._sight.grace_ms
+
+    def _move(self, target: Phase, cause: str, detail: str = "") -> None:
+        self._steps.moves.append(MoveSlot(self._one.slot, self._one.epoch, target, cause, told(detail)))
+
+
+def told(detail: str) -> str:
+    """A detail as the ledger takes it, whatever a process, a probe or the machine has said: one line, not too long."""
+    line = "; ".join(filter(None, map(str.strip, detail.splitlines())))
+    return "".join(letter if letter.isprintable() else "?" for letter in line)[:DETAIL_MAX]

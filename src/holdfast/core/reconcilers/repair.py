@@ -1,0 +1,97 @@
+"""Repair: what stood on a node whose agent is gone is given up, once it cannot run there any more.
+
+    unknown ──fenced──▶ failed ──fenced──▶ released: the ordinal waits to be placed again, or is gone
+                                 succeeded, terminating ──fenced──▶ released
+
+Not before the fence time has passed since the session ended: by then every guard has ended what is exclusive (RULES 4).
+Where many nodes are gone, what would be replaced waits for its node's turn (see `noded`). An agent that came back in
+time alone knows what it kept; one that came back late is given a lease to say so, for what still runs there need not
+end. An override can pause all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.state import Session
+from holdfast.core.model.control import Action
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import Slot
+from holdfast.core.model.shapes import Instant
+from holdfast.core.model.topology import Node
+from holdfast.core.reconcilers.assigned import in_chunks
+from holdfast.core.reconcilers.noded import OfNodes, gone_at, is_pressing, slots_on
+from holdfast.core.region.commands import Move, MoveSlot
+from holdfast.core.region.state import RegionState
+
+_FENCED = {
+    Phase.UNKNOWN: Phase.FAILED,
+    Phase.FAILED: Phase.RELEASED,
+    Phase.SUCCEEDED: Phase.RELEASED,
+    Phase.TERMINATING: Phase.RELEASED,
+}
+#: Of these nothing comes back, or only what was to end anyway: nobody is disturbed by their end.
+_OVER = (Phase.SUCCEEDED, Phase.TERMINATING)
+
+
+class Repair(OfNodes):
+    """Looks at one node at a time, by uid; at all of them when an override comes or goes."""
+
+    name = "repair"
+    watches: tuple[str, ...] = ("node", "override", "platform-override")
+
+    def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
+        return [touched[1]] if touched[0] == "node" else self.keys(state)
+
+    def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
+        node = state.nodes.get(key)  # type: ignore[arg-type]
+        if node is None or not node.session_ended:
+            return NOTHING
+        paused = _paused_until(state)
+        due: list[MoveSlot] = []
+        again: list[Instant] = []
+        for slot, at in _fenced_at(state, node):
+            if now >= max(at, paused):
+                due.append(MoveSlot((slot.workload, slot.ordinal), slot.epoch, _FENCED[slot.phase], "fenced"))
+            else:
+                again.append(max(at, paused))
+        sent = tuple(Wanted(Move(chunk), node.revision) for chunk in in_chunks(due))
+        return Outcome(sent, min(again, default=None))
+
+
+def _fenced_at(state: RegionState, node: Node) -> list[tuple[Slot, Instant]]:
+    """What stands on a node and is to be given up, each with when."""
+    slots = [slot for slot in slots_on(state, node) if slot.phase in _FENCED]
+    if not slots:
+        return []
+    fence = state.facts.settings.fence_time
+    session = state.sessions.get(state.session_of.get(f"agent/{node.name}") or 0)
+    if session is not None:
+        said = session.opened + state.facts.settings.session_lease
+        fenced = [(slot, node.session_ended) for slot in slots if _is_fenced(slot)]
+        return fenced + [
+            (slot, said) for slot in slots if not (_is_fenced(slot) or _may_be_kept(node, session, slot, fence))
+        ]
+    turn = gone_at(state, node)
+    return [(s, (turn if _waits(state, s) else node.session_ended) + fence) for s in slots]
+
+
+def _is_fenced(slot: Slot) -> bool:
+    return slot.phase is Phase.FAILED and slot.cause == "fenced"
+
+
+def _may_be_kept(node: Node, session: Session, slot: Slot, fence: int) -> bool:
+    """Whether its agent came back in time, or has spoken of it since: then it alone can say what became of it."""
+    return session.opened < node.session_ended + fence or slot.reported > session.uid
+
+
+def _waits(state: RegionState, slot: Slot) -> bool:
+    """Whether it is given up in its node's turn."""
+    return not (_is_fenced(slot) or slot.phase in _OVER or is_pressing(state, slot))
+
+
+def _paused_until(state: RegionState) -> Instant:
+    """When the last override that keeps repair from acting ends."""
+    overrides = (*state.overrides.values(), *state.platform_overrides.values())
+    return max([one.ends for one in overrides if one.action is Action.PAUSE_REPAIR], default=0)

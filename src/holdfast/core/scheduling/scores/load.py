@@ -1,0 +1,18 @@
+"""Nodes of which less is used now first: what is asked for and what is used are two things."""
+
+from __future__ import annotations
+
+from holdfast.core.scheduling.framework import BEST
+from holdfast.core.scheduling.table import Numbers
+from holdfast.core.scheduling.window import Window
+
+
+class Load:
+    """How little of a node is used, of processor or memory, whichever is used more."""
+
+    name, version = "load", "1"
+
+    def score(self, window: Window) -> Numbers | None:
+        """`BEST` where nothing is used, 0 where all is."""
+        used: Numbers = window.pick(window.table.hints.load)
+        return BEST - used * BEST // 100 if used.any() else None

@@ -1,0 +1,25 @@
+"""Nodes where what a template uses lies ready first: what need not be fetched starts sooner."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.core.scheduling.framework import BEST
+from holdfast.core.scheduling.table import Numbers
+from holdfast.core.scheduling.window import Window
+
+
+class Warm:
+    """How much of what the template uses lies ready on a node."""
+
+    name, version = "warm", "1"
+
+    def score(self, window: Window) -> Numbers | None:
+        """An equal part of `BEST` for each thing that is there."""
+        uses = window.ask.template.uses
+        if not uses:
+            return None
+        there: Numbers = np.zeros(len(window), np.int64)
+        for name in uses:
+            there += window.pick(window.table.hints.there(name))
+        return there * BEST // len(uses)
