@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.host.waiting import Abandoned, DeadlinePassed, within
+from holdfast.host.waiting import Abandoned, DeadlinePassed, together, within
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 
@@ -86,5 +86,18 @@ def test_a_caller_that_is_cancelled_takes_what_it_waited_for_with_it(raises: boo
         await asyncio.wait((waiting,))
         assert waiting.cancelled()
         assert alone()
+
+    run_virtual(story())
+
+
+def test_of_several_that_end_at_once_the_first_is_raised() -> None:
+    async def story() -> None:
+        async def fails(number: int) -> None:
+            await asyncio.sleep(0)
+            raise KeyError(number)
+
+        for _ in range(5):
+            with pytest.raises(KeyError, match="0"):
+                await together(*(fails(number) for number in range(20)))
 
     run_virtual(story())

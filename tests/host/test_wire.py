@@ -37,6 +37,11 @@ def test_a_problem_in_place_of_an_answer_is_named() -> None:
     assert (answered.said, answered.code, answered.message) == (Said.UNAVAILABLE, "overloaded", "too much waits")
 
 
+def test_the_facts_of_a_refusal_are_read_with_it() -> None:
+    body = msgspec.json.encode(Problem("no-session", facts={"current": "41.3"}))
+    assert read_answered(Reply(409, (), body)) == Answered(Said.REFUSED, "no-session", facts={"current": "41.3"})
+
+
 def test_a_renewal_is_read_back_and_a_problem_is_none() -> None:
     renewed = Renewed(9_000, 4, "log-platform", 1_800_000_000_000)
     raw = msgspec.json.encode(renewed)

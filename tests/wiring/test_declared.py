@@ -9,7 +9,7 @@ import pytest
 from holdfast.core.ledger.house import EndSession
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.voice import Sender
-from holdfast.wiring.declared import DeclaredNode, nodes_of
+from holdfast.wiring.declared import nodes_of, played
 from holdfast.wiring.dev_folder import REGIONS, documents_in, example
 from tests.support.served import Part, World, bearer, in_world
 
@@ -38,7 +38,7 @@ def test_one_is_registered_kept_alive_and_registered_again_after_its_session() -
             (region.name,),
             lambda: (("authorization", bearer("agents")), ("holdfast-actor", f"agent/{wanted.name}")),
         )
-        node = DeclaredNode(world.caller, world.clock, sender, wanted)
+        node = played(world.caller, world.clock, sender, wanted)
         life = asyncio.create_task(node.run())
         await node.is_registered.wait()
         first = the_node(region, wanted)

@@ -12,16 +12,17 @@ import pytest
 from holdfast.api.carriers.http import HttpTransport
 from holdfast.host.clock import SystemClock
 from holdfast.host.transport import Reply, Request, Unreachable
+from holdfast.wiring.machine import Ending, MachineWish, wrong
 from holdfast.wiring.private import write_private
-from holdfast.wiring.scheduler import Ending, SchedulerWish, schedule, wrong
-from tests.e2e.test_dev import free_ports
+from holdfast.wiring.scheduler import schedule
+from tests.support.field import free_ports
 
 #: Port 1 is nobody's here, and a connection to it is refused.
 NOBODY = "http://127.0.0.1:1"
 
 
-def a_wish(**said: Any) -> SchedulerWish:
-    return SchedulerWish(**{"servers": (NOBODY,), "name": "far", "token_file": "t", **said})
+def a_wish(**said: Any) -> MachineWish:
+    return MachineWish(**{"kind": "scheduler", "servers": (NOBODY,), "name": "far", "token_file": "t", **said})
 
 
 def test_the_least_that_must_be_said_is_enough() -> None:
@@ -59,7 +60,7 @@ def test_numbers_are_told_on_this_machine_and_elsewhere_to_those_with_a_certific
     assert list(wrong(a_wish(listen="0.0.0.0:7480", tls_certificate="c", tls_key="k", tls_trust="t"))) == []
 
 
-def ended(wish: SchedulerWish, seconds: float) -> Ending:
+def ended(wish: MachineWish, seconds: float) -> Ending:
     """How it ends when it is asked to stop after so long."""
 
     async def run() -> Ending:

@@ -26,7 +26,8 @@ Between ledgers
 - `streams`       what the streams of both have in common
 
 Watching and acting
-- `watch`         the hub: changes by key; `subscription`, `backlog` and `changes` are its parts
+- `watch`         the hub: changes by key; `subscription`, `backlog` and `changes` are its parts, `rounds`
+                  tells those who hear of nothing that they are heard
 - `reconcile`     the runner of controllers; `controllers` runs it beside a leader
 - `controller`, `proposing`, `workqueue`       one controller at work, what it sends, what waits for it
 - `scheduling`    a scheduler at work; `scheduling_beside` the leader, `scheduling_apart` in a process of its own

@@ -24,7 +24,7 @@ from holdfast.host.watch import Hub, Touches
 S = TypeVar("S", bound=LedgerState)
 
 
-class _Beside(Generic[S]):
+class Beside(Generic[S]):
     """A leader as the controllers of its term see it."""
 
     def __init__(self, leader: Leader[S], hub: Hub, kinds: tuple[str, ...]) -> None:
@@ -67,7 +67,7 @@ class Controllers(Generic[S]):
 
         self._runner = Runner(
             self._reconcilers,
-            _Beside(leader, self._ledger.hub, kinds),
+            Beside(leader, self._ledger.hub, kinds),
             self._ledger.clock,
             self._ledger.meters,
             on_give_up=give_up,

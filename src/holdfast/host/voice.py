@@ -5,6 +5,8 @@
 A command is repeated, with its number, until it is judged: what is done twice is answered once (RULES 12). Several go
 in one request, repeated as a whole. One task at a time sends commands, so that what is sent later has the higher
 number; a refused number is not used again, and a session that has too many of them in a row is left for another.
+
+Size: one object, one life; its halves would share every field.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession
 from holdfast.core.ledger.repeats import WINDOW
-from holdfast.core.ledger.revision import parse, show
+from holdfast.core.ledger.revision import show
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.host.clock import Clock
+from holdfast.host.errors import OutcomeUnknown
 from holdfast.host.link.offset import Offset
-from holdfast.host.transport import Pairs, Reply, Request, Transport, TransportError, named
+from holdfast.host.transport import Pairs, Reply, Request, Transport, TransportError, Unreachable, named
 from holdfast.host.waiting import doubled, jittered
 from holdfast.host.wire import (
     ENVELOPES,
@@ -35,12 +38,14 @@ from holdfast.host.wire import (
     RENEWALS,
     TIMEOUT,
     Answered,
+    Problem,
     Renew,
     Renewed,
     Said,
     read_answered,
     read_answered_many,
     read_renewed,
+    successor,
 )
 
 ASK_MS = 3_000
@@ -95,6 +100,9 @@ class Voice:
         self._sequence = 0
         #: The highest number of this session that landed.
         self._landed = 0
+        #: Questions of which nobody knows what became, and how many of them were openings that may land yet.
+        self._unknown = 0
+        self._late = 0
         self._at = 0
 
     @property
@@ -121,8 +129,9 @@ class Voice:
     async def open(self) -> Answered:
         """Begin a life at the ledger; what it said of the last try, which is not `unavailable`."""
         self.session, self._sequence, self._landed = 0, 0, 0
-        opening = encode(Envelope(self.actor, OpenSession(), self._sent()))
+        opening, unknown = encode(Envelope(self.actor, OpenSession(), self._sent())), self._unknown
         (answered,) = await self._until_judged(ENVELOPES, opening, 1)
+        self._late += self._unknown - unknown
         if answered.said is Said.LANDED:
             self.session = answered.session
         return answered
@@ -170,7 +179,7 @@ class Voice:
         first = self._sequence - len(answers) + 1
         for number, answered in enumerate(answers, first):
             if answered.code in (Code.NO_SESSION, Code.TOO_MANY_IN_FLIGHT):
-                raise SessionOver(answered.message, answered.facts.get("current", 0))
+                raise self._over(answered.message, successor(self.session, answered.facts))
             if answered.said is Said.LANDED:
                 self._landed = number
         return answers
@@ -198,10 +207,21 @@ class Voice:
             self.trouble = ""
             self.offset.asked(asked, renewed.at, self._now())
             return renewed
-        if renewed.code == Code.NO_SESSION:
-            raise SessionOver(renewed.detail, parse(str(renewed.facts.get("current", ""))) or 0)
+        self.must_live(renewed)
         self._not_here(server, renewed.code, renewed.detail, reply)
         return None
+
+    def must_live(self, told: Problem) -> None:
+        """`SessionOver` if this is what was told: only who leads says so, whatever was asked."""
+        if told.code == Code.NO_SESSION:
+            raise self._over(told.detail, successor(self.session, told.facts))
+
+    def _over(self, why: str, later: Revision) -> SessionOver:
+        """This session's end. A later one that may be an opening of its own, landed late, is taken for that."""
+        if later and self._late:
+            self._late -= 1
+            return SessionOver(why)
+        return SessionOver(why, later)
 
     async def _until_judged(self, path: str, body: bytes, count: int) -> list[Answered]:
         attempt = 0
@@ -228,6 +248,7 @@ class Voice:
             self.offset.asked(asked, at, self._now())
         unjudged = next((one for one in answers if one.said is Said.UNAVAILABLE), None)
         if unjudged is not None:
+            self._unknown += unjudged.code == OutcomeUnknown.code
             self._not_here(server, unjudged.code, unjudged.message, reply)
         else:
             self.trouble = ""
@@ -243,6 +264,7 @@ class Voice:
         try:
             return await self._transport.ask(server, request, ASK_MS)
         except TransportError as error:
+            self._unknown += not isinstance(error, Unreachable)
             self.trouble = str(error)
             self.elsewhere(server)
             return None

@@ -45,12 +45,13 @@ async def within(clock: Clock, limit_ms: int, awaitable: Awaitable[T]) -> T:
 
 
 async def together(*work: Coroutine[Any, Any, None]) -> None:
-    """Run all until one ends; then end the others, too. Raises what that one raised."""
+    """Run all until one ends; then end the others, too. Raises what that one raised; of several, the first."""
     tasks = [asyncio.create_task(one) for one in work]
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
     finally:
         for task in tasks:
             task.cancel()

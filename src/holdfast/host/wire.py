@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.revision import DIGITS_MAX
+from holdfast.core.ledger.revision import DIGITS_MAX, parse
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.host.transport import Reply, named
 
@@ -48,7 +48,8 @@ class Answered(Struct, frozen=True, array_like=True):
     """`landed` at a revision (a repeat: at the first one); `refused`, or `unavailable`, with a code and a message.
 
     `session` is the sender's present session, for one that has just opened it; `at` is ledger time, 0 where the
-    server cannot tell it; `facts` are those of a refusal, such as the revision to catch up to.
+    server cannot tell it; `facts` are those of a refusal, such as the revision to catch up to; read from a problem,
+    revisions among them are texts.
     """
 
     said: Said
@@ -120,7 +121,7 @@ def read_answered(reply: Reply) -> Answered:
     said = Said.REFUSED if found.code in _REFUSALS else Said.UNAVAILABLE
     at = named(reply.headers, AT)
     is_number = at.isascii() and at.isdigit() and len(at) < DIGITS_MAX
-    return Answered(said, found.code, found.detail, at=int(at) if is_number else 0)
+    return Answered(said, found.code, found.detail, at=int(at) if is_number else 0, facts=found.facts)
 
 
 def read_answered_many(reply: Reply, count: int) -> list[Answered]:
@@ -133,6 +134,16 @@ def read_answered_many(reply: Reply, count: int) -> list[Answered]:
     except _unreadable:
         pass
     return [read_answered(reply)] * count
+
+
+def successor(session: Revision, facts: dict[str, Any]) -> Revision:
+    """The session that came after this one, by the facts of a refusal; 0: they name none.
+
+    An older one is none: a store that was restored may remember what came before.
+    """
+    current = facts.get("current", 0)
+    found = current if isinstance(current, int) else parse(str(current)) or 0
+    return found if found > session else 0
 
 
 def read_renewed(reply: Reply) -> Renewed | Problem:

@@ -7,16 +7,19 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import EndSession
 from holdfast.core.ledger.revision import Token
 from holdfast.core.model.allotment import Stage
+from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.resources import NOTHING
-from holdfast.core.model.summary import Counted, Waiting
+from holdfast.core.model.summary import Counted, Failing, Waiting
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import ASSIGNMENT, GRANT, PLATFORM
 from holdfast.core.region import retired
+from holdfast.core.region.failing import SLOW_MS, STEADY_MS
 from holdfast.core.region.seen import at_once
 from holdfast.host.ledger import Role
 from holdfast.host.link import reporting
@@ -110,6 +113,33 @@ def test_how_something_began_holds_up_nothing_that_comes_of_it() -> None:
     linked(story)
 
 
+async def placed(world: LinkWorld, **fields: Any) -> tuple[Acting, int]:
+    """A workload of one replica, which has a node and is not started yet."""
+    act = await acting(world)
+    await act.grant(5_000)
+    node, web = await act.node("n1"), await act.put(a_workload(replicas=1, **fields))
+    uid = await act.assign(web, 1)
+    await act.open(uid, 0)
+    await act.place(uid, node, 0)
+    return act, web
+
+
+def failing(act: Acting, web: int) -> tuple[Failing, ...]:
+    seen = act.seen(web)
+    return seen.failing if seen is not None else ()
+
+
+def test_that_a_replica_cannot_start_reaches_the_platform_with_its_node_and_the_words_of_its_agent() -> None:
+    async def story(world: LinkWorld) -> None:
+        act, web = await placed(world)
+        await act.says(web, 0, Phase.STARTING, "started")
+        await act.says(web, 0, Phase.FAILED, "cannot-start", "no such file: /opt/x")
+        told = (Failing("cannot-start", 1, "n1", "no such file: /opt/x"),)
+        await act.soon(lambda: failing(act, web) == told, 200)
+
+    linked(story)
+
+
 def test_no_more_than_half_of_the_time_goes_into_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
 
@@ -129,6 +159,46 @@ def test_no_more_than_half_of_the_time_goes_into_looking(monkeypatch: pytest.Mon
             await act.open(uid, ordinal)
             await world.clock.sleep(5)
         assert 5 <= looks <= 12  # summaries are looked for, too
+
+    linked(story)
+
+
+def test_a_crash_loop_is_told_a_few_times_and_then_twice_a_minute() -> None:
+    async def story(world: LinkWorld) -> None:
+        act, web = await placed(world, template=replace(a_template(), restarts_max=1_000))
+        await act.serve(web, 0)
+        await act.soon(lambda: (seen := act.seen(web)) and seen.counts[0].serving)
+        before, batches = act.counted("link_reported"), act.platform.state.facts.seq
+        for number in range(80):
+            await act.says(web, 0, Phase.FAILED, "exit", f"exit code {number}")
+            await world.clock.sleep(300)
+            await act.says(web, 0, Phase.STARTING, "restarted")
+            await act.says(web, 0, Phase.RUNNING, "running")
+            await act.says(web, 0, Phase.READY, "probe-passed")
+            await world.clock.sleep(700)
+        assert failing(act, web)[0].code == "exit"
+        assert act.counted("link_reported") - before <= 8, "80 crashes in 80 seconds"
+        # Beside these there are acknowledgements, every five seconds, and summaries, every second.
+        assert act.platform.state.facts.seq - batches <= 8 + 80 // 5 + 80 + 5
+        await world.clock.sleep(2 * STEADY_MS)
+        assert failing(act, web) == (), "and in the end that it is well"
+
+    linked(story)
+
+
+def test_that_a_replica_is_not_ready_for_long_is_told_though_nothing_happens_in_the_region() -> None:
+    async def story(world: LinkWorld) -> None:
+        act, web = await placed(world)
+        await act.says(web, 0, Phase.STARTING, "started")
+        await act.says(web, 0, Phase.RUNNING, "running", "GET /health: connection refused")
+        seq = act.region.state.facts.seq
+        await world.clock.sleep(SLOW_MS - 500)
+        assert failing(act, web) == ()
+        told = (Failing("probe-not-passed", 1, "n1", "GET /health: connection refused"),)
+        await act.soon(lambda: failing(act, web) == told, 1_000)
+        assert act.region.state.facts.seq == seq
+        await act.says(web, 0, Phase.READY, "probe-passed")
+        await act.soon(lambda: failing(act, web) == (), 200)
 
     linked(story)
 

@@ -19,9 +19,11 @@ from holdfast.core.ledger.revision import INDEX_MAX, Token, revision
 from holdfast.core.model.allotment import ACTIVE, RECOVERY, Assignment, Stage
 from holdfast.core.model.placement import SchedulingRequest
 from holdfast.core.model.resources import greatest
+from holdfast.core.model.runs import size
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.summary import Seen
 from holdfast.core.platform import commands as p
+from holdfast.core.platform.observing import COUNTS_MAX
 from holdfast.core.region.charging import charged
 from holdfast.core.region.seen import assignments_here, why
 from holdfast.core.region.state import RegionState
@@ -97,7 +99,13 @@ def released(state: RegionState, workload: Revision, told: dict[Name, Any]) -> I
             yield Word(p.ReleaseRights(workload, some, assignment.revision), rights)
         name: Name = ("removed", assignment.uid)
         if is_released(state, assignment) and told.get(name) != assignment.revision:
-            yield Word(p.RemoveAssignment(assignment.uid), ((name, assignment.revision),))
+            yield Word(p.RemoveAssignment(assignment.uid, _done(state, assignment)), ((name, assignment.revision),))
+
+
+def _done(state: RegionState, assignment: Assignment) -> tuple[tuple[str, int], ...]:
+    """How many of each template were done by an assignment."""
+    rows = state.finished.get(assignment.uid) or ()
+    return tuple((row.template, size(row.done)) for row in rows if row.done)[:COUNTS_MAX]
 
 
 def is_released(state: RegionState, assignment: Assignment) -> bool:
@@ -147,34 +155,41 @@ def sighted(state: RegionState, seen: Seen, told: dict[Name, Any]) -> Sighting |
 
 
 def is_progress(sighting: Sighting, told: dict[Name, Any]) -> bool:
-    """Whether more replicas than were told of have a node, are ready, or serve."""
-    known = told.get(("seen", sighting.seen.workload))
-    before = _sums(known.seen) if known is not None else (0, 0, 0)
+    """Whether more replicas than were told of have a node, are ready, serve, or are over for good."""
+    known = told_of(sighting.seen.workload, told)
+    before = _sums(known) if known is not None else (0, 0, 0, 0)
     return any(now > then for now, then in zip(_sums(sighting.seen), before, strict=True))
 
 
-def _sums(seen: Seen) -> tuple[int, int, int]:
+def told_of(workload: Revision, told: dict[Name, Any]) -> Seen | None:
+    """What was told of a workload last; None: nothing."""
+    known: Sighting | None = told.get(("seen", workload))
+    return known.seen if known is not None else None
+
+
+def _sums(seen: Seen) -> tuple[int, int, int, int]:
     counts = seen.counts
-    return sum(c.bound for c in counts), sum(c.ready for c in counts), sum(c.serving for c in counts)
+    over = sum(c.done + c.failed for c in counts)
+    return sum(c.bound for c in counts), sum(c.ready for c in counts), sum(c.serving for c in counts), over
 
 
-def reports(region: str, position: Revision, sightings: Iterable[Sighting]) -> Iterator[Word]:
-    """Reports of workloads, each as large as one may be."""
+def reports(region: str, position: Revision, at: Instant, sightings: Iterable[Sighting]) -> Iterator[Word]:
+    """Reports of workloads, as of a position and a time there, each as large as one may be."""
     part: list[Sighting] = []
     left = SEEN_BYTES
     for one in sightings:
         size_bytes = len(encode(one.seen))
         if part and (len(part) >= SEEN_MAX or size_bytes > left):
-            yield _report(region, position, part)
+            yield _report(region, position, at, part)
             part, left = [], SEEN_BYTES
         part.append(one)
         left -= size_bytes
     if part:
-        yield _report(region, position, part)
+        yield _report(region, position, at, part)
 
 
-def _report(region: str, position: Revision, part: list[Sighting]) -> Word:
-    command = p.Report(region, position, tuple(one.seen for one in part))
+def _report(region: str, position: Revision, at: Instant, part: list[Sighting]) -> Word:
+    command = p.Report(region, position, tuple(one.seen for one in part), at=at)
     return Word(command, tuple((("seen", one.seen.workload), one) for one in part))
 
 

@@ -23,6 +23,8 @@ class Noticed:
         #: Workloads to look at, and those that were looked at and wait for what follows; since when.
         self._fresh: dict[Revision, int] = {}
         self._calm: dict[Revision, int] = {}
+        #: Workloads that are looked at again, whatever happens; when.
+        self._due: dict[Revision, int] = {}
 
     def __bool__(self) -> bool:
         """Whether there is something to look at now."""
@@ -51,20 +53,27 @@ class Noticed:
 
     def rested_at(self) -> int | None:
         """When the first of those that wait has waited long enough; None: none waits."""
-        return min(self._calm.values()) + CALM_MS if self._calm else None
+        return min([*(since + CALM_MS for since in self._calm.values()), *self._due.values()], default=None)
 
     def wake(self, now: int) -> None:
         """Those that have waited long enough are looked at again."""
         rested = [workload for workload, since in self._calm.items() if since + CALM_MS <= now]
         self._fresh = {workload: self._calm.pop(workload) for workload in rested} | self._fresh
+        for workload in [workload for workload, at in self._due.items() if at <= now]:
+            self._fresh.setdefault(workload, self._due.pop(workload))
 
     def take(self, most: int) -> list[tuple[Revision, int]]:
         """Workloads to look at, at most so many, and since when: they are noticed no more."""
         found = list(islice(self._fresh.items(), most))
         for workload, _ in found:
             del self._fresh[workload]
+            self._due.pop(workload, None)
         return found
 
     def let_rest(self, workload: Revision, since: int) -> None:
         """Look at it once more when it has waited long enough."""
         self._calm.setdefault(workload, since)
+
+    def look_again(self, workload: Revision, at: int) -> None:
+        """Look at it then, whatever happens, or before."""
+        self._due[workload] = min(at, self._due.get(workload, at))

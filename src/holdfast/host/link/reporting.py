@@ -10,8 +10,10 @@ One task says everything, in one order. It listens, it looks, it speaks; what ch
   the next look waits 10 ms for each workload that it named: not less than 20 ms, not more than a second. One that had
   nothing to tell does not hold up the next: mostly it saw how something began that will be told. Whatever changes, no
   more than half of the time goes into looking.
-- A summary comes at most once a second; offers back are looked for as often.
-- How far the region is: 100 ms after a step, with what was reported of it; now and then without one.
+- Of a workload whose replicas fail the same is told once in 30 s, however they come and go (`wavering`). What takes too
+  long is told when it does.
+- A summary comes at most once a second; offers back are looked for as often. How far the region is: 100 ms after a
+  step, with what was reported of it; now and then without one.
 
 What was told is remembered for as long as this server leads and the platform's log is the same and did not go back.
 Nothing is said before the platform was heard in this session, and while its log is not the one that this region has.
@@ -36,6 +38,7 @@ from holdfast.host.link.facts import Told, Word
 from holdfast.host.link.following import Outlook
 from holdfast.host.link.noticed import CALM_MS, Noticed
 from holdfast.host.link.saying import Saying
+from holdfast.host.link.wavering import Wavering
 from holdfast.host.waiting import DeadlinePassed, bit_by_bit, within
 from holdfast.host.watch import Hub
 
@@ -73,6 +76,7 @@ class Reporting:
         #: The platform's last word before this session.
         self._before = outlook.heard
         self._noticed = Noticed()
+        self._wavering = Wavering()
         #: Accounts that are charged above their target, and assignments that wait for room.
         self._above: dict[str, None] = {}
         self._crowded: dict[Revision, None] = {}
@@ -156,45 +160,53 @@ class Reporting:
         if now >= self._resync_at:
             self._resync_at = now + RESYNC_MS
             self._everything()
+            self._wavering.forget(now)
             await bit_by_bit(facts.forgetting(self._state, self._told.of))
         if now >= self._look_at:
             self._noticed.wake(now)
             words += await self._look(now) if self._noticed else []
         if now >= self._summary_at:
             self._summary_at = now + SUMMARY_MS
-            words += self._offers()
-            if self._noticed.is_summary_old:
-                words += await self._summary()
+            words += [*self._offers(), *(await self._summary() if self._noticed.is_summary_old else ())]
         return words + self._acknowledgement()
 
     async def _look(self, began: int) -> list[Word]:
         """Whatever is news of the workloads and accounts that changed."""
-        told, position = self._told.of, self._position()
+        told, position, at = self._told.of, self._position(), self._leader.term.now()
         accounts = dict.fromkeys((*self._noticed.accounts, *self._above))
-        workloads = self._noticed.take(LOOKED_MAX)
-        self._noticed.accounts = {}
+        workloads, self._noticed.accounts = self._noticed.take(LOOKED_MAX), {}
         words = list(facts.settled_grants(self._state, accounts, told))
         self._above = {account: None for account in accounts if facts.is_above_target(self._state, account)}
         seen: list[facts.Sighting] = []
         for number, (workload, since) in enumerate(workloads, 1):
             words += facts.released(self._state, workload, told)
             self._note_crowded(workload)
-            found = await bit_by_bit(counting(self._state, workload))
-            sighting = facts.sighted(self._state, found, told)
-            if sighting is not None and not facts.is_progress(sighting, told) and self._is_recent(since):
+            sight = await bit_by_bit(counting(self._state, workload, at))
+            if sight.until:
+                self._noticed.look_again(workload, self._clock.boot() + sight.until - at)
+            sighting = facts.sighted(self._state, sight.seen, told)
+            is_recent = self._clock.boot() < since + CALM_MS
+            if sighting is not None and is_recent and not facts.is_progress(sighting, told):
                 self._noticed.let_rest(workload, since)
-            elif sighting is not None:
+            elif sighting is not None and self._is_due(sighting):
                 seen.append(sighting)
             if number % LOOKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        words += facts.reports(self._region, position, seen)
+        words += facts.reports(self._region, position, at, seen)
         rest_ms = min(LOOK_MOST_MS, max(LOOK_MS, LOOK_EACH_MS * len(seen))) if words else LOOK_AGAIN_MS
         ended = self._clock.boot()
         self._look_at = ended + max(rest_ms, ended - began)
         return words
 
-    def _is_recent(self, since: int) -> bool:
-        return self._clock.boot() < since + CALM_MS
+    def _is_due(self, sighting: facts.Sighting) -> bool:
+        """Whether it is to be told now; otherwise it is looked at again when it is."""
+        now, seen = self._clock.boot(), sighting.seen
+        waits_until = self._wavering.waits_until(seen, facts.told_of(seen.workload, self._told.of), now)
+        if waits_until:
+            self._noticed.look_again(seen.workload, waits_until)
+        else:
+            self._wavering.tell(seen, now)
+        return not waits_until
 
     def _note_crowded(self, workload: Revision) -> None:
         for assignment in assignments_here(self._state, workload):
@@ -204,10 +216,9 @@ class Reporting:
                 self._crowded.pop(assignment.uid, None)
 
     def _offers(self) -> list[Word]:
-        state, now, told = self._state, self._leader.term.now(), self._told.of
+        state, now = self._state, self._leader.term.now()
         self._crowded = {uid: None for uid in sorted(self._crowded) if uid in state.assignments}
-        words = [facts.offered_back(state, uid, now, told) for uid in self._crowded]
-        return [word for word in words if word is not None]
+        return list(filter(None, (facts.offered_back(state, uid, now, self._told.of) for uid in self._crowded)))
 
     async def _summary(self) -> list[Word]:
         told, position = self._told.of, self._position()

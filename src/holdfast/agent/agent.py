@@ -1,0 +1,160 @@
+"""An agent: one life after another at its region, in each of which it makes true what is bound to its node.
+
+    open a session ──▶ register the node ──▶ heartbeats: until when leased work may live
+                                         ──▶ the stream: what stands here
+                                         ──▶ plan, do, tell ──▶ again whenever something changed
+                                         ──▶ how the node fares
+    the session is over ──▶ what runs goes on ──▶ another session
+
+What it started outlives it: guards hold it, and its next life adopts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.agent.asking import Asking
+from holdfast.agent.driver import Driver
+from holdfast.agent.faring import Faring, keep_telling
+from holdfast.agent.listening import Listening
+from holdfast.agent.probing import Probing
+from holdfast.agent.refusing import Refusing
+from holdfast.agent.terms import Terms
+from holdfast.agent.working import Working
+from holdfast.core.agent.plan import RunKey
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.revision import show
+from holdfast.core.region.commands import RegisterNode
+from holdfast.host.clock import Clock
+from holdfast.host.journal import Journal
+from holdfast.host.meters import Meters
+from holdfast.host.transport import Transport
+from holdfast.host.voice import SessionOver, Voice
+from holdfast.host.waiting import together
+
+#: An agent that its region does not take asks again after so long: a person has to do something first.
+REFUSED_MS = 2_000
+#: One that may speak, and whose node is not taken, is silent for so long: longer than a lease and the fence. Each
+#: session begins the fence of what stands there anew, and nobody could replace it.
+NOT_TAKEN_MS = 60_000
+#: Why nobody hears it is looked at so often: what passes sooner is not worth a word.
+COMPLAIN_MS = 5_000
+
+
+class Superseded(Exception):
+    """Another agent speaks for this node: this one must not go on."""
+
+
+class Agent:
+    """The agent of one node. `run` it for as long as the node is to work."""
+
+    def __init__(
+        self,
+        node: RegisterNode,
+        voice: Voice,
+        transport: Transport,
+        driver: Driver,
+        asking: Asking,
+        terms: Terms,
+        clock: Clock,
+        meters: Meters,
+        faring: Faring | None = None,
+    ) -> None:
+        self._node = node
+        self._voice = voice
+        self._transport = transport
+        self._driver = driver
+        self._terms = terms
+        self._clock = clock
+        self._meters = meters
+        #: How the node fares; None: it is not told.
+        self._faring = faring
+        self._refusing = Refusing(node, driver.kinds)
+        self._journal = Journal("agent", node=node.name)
+        self._wake = asyncio.Event()
+        self._probing = Probing(asking, clock, meters, self._wake.set)
+        #: What is being started. It outlives the session that began it: a driver sees starts to their end.
+        self._starting: dict[RunKey, asyncio.Task[None]] = {}
+        #: Until when, on the node's even clock, its session is sure to live.
+        self._lease = 0
+        self.is_registered = asyncio.Event()
+
+    async def run(self) -> None:
+        """Be this node's agent until `Superseded`."""
+        await self._driver.open()
+        try:
+            await together(self._lives(), self._complain())
+        finally:
+            for task in self._starting.values():
+                task.cancel()
+            await asyncio.gather(*self._starting.values(), return_exceptions=True)
+            await self._probing.close()
+            await self._driver.close()
+
+    async def _lives(self) -> None:
+        while True:
+            try:
+                if await self._register():
+                    await self._live()
+            except SessionOver as over:
+                self._lease = 0
+                if over.successor:
+                    raise Superseded(f"{self._voice.actor} has another session, {show(over.successor)}") from over
+                self._meters.count("agent_sessions_over")
+                self._journal.warning("session-over", why=over)
+            await self._voice.pause(1)
+
+    async def _complain(self) -> None:
+        """Say why nobody hears it, each reason once: its region knows only that it is silent."""
+        said = ""
+        while True:
+            await self._clock.sleep(COMPLAIN_MS)
+            if self._voice.trouble != said:
+                said = self._voice.trouble
+                if said:
+                    self._journal.warning("not-heard", why=said)
+
+    async def _register(self) -> bool:
+        """Begin a life, and say what the node is; whether the region takes it."""
+        answered = await self._voice.open()
+        if self._voice.session:
+            self._meters.count("agent_sessions")
+            answered = await self._voice.send(self._node)
+        if answered.code not in ("", Code.ALREADY):
+            self._journal.warning("not-taken", code=answered.code, why=answered.message)
+            await self._clock.sleep(NOT_TAKEN_MS if self._voice.session else REFUSED_MS)
+            return False
+        self.is_registered.set()
+        self._journal.info("registered", session=show(self._voice.session), server=self._voice.server)
+        return True
+
+    async def _live(self) -> None:
+        """One session, to its end."""
+        wake = self._wake
+        listening = Listening(self._voice, self._transport, self._terms, self._meters, wake.set)
+        working = Working(
+            self._voice, self._driver, listening, self._probing, self._refusing, self._clock, self._meters, wake,
+            self._starting,
+        )  # fmt: skip
+        tasks = [self._renew(working), listening.run(), working.run()]
+        if self._faring is not None:
+            tasks.append(keep_telling(self._voice, self._clock, self._node.name, self._faring))
+        await together(*tasks)
+
+    async def _renew(self, working: Working) -> None:
+        """Heartbeats, four in each lease. What one is worth counts from before it was sent (RULES 3)."""
+        attempt = 0
+        while True:
+            sent = self._clock.boot()
+            renewed = await self._voice.renew()
+            if renewed is not None and self._terms.heard(renewed.log_id, renewed.term):
+                attempt = 0
+                self._lease = max(self._lease, sent + renewed.worth_ms)
+                self._driver.extend(self._lease)
+                working.leased_until(self._lease)
+                await self._clock.sleep(renewed.worth_ms // 4)
+                continue
+            if renewed is not None:
+                self._voice.elsewhere(self._voice.server)
+            attempt += 1
+            await self._voice.pause(attempt)

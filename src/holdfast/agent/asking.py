@@ -1,0 +1,74 @@
+"""One question of a probe to one process: a GET, a connection, or a command beside it. The answer is why it failed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+import aiohttp
+
+from holdfast.agent.driver import OF_OURSELVES, CannotStart, Driver
+from holdfast.agent.work import work_of
+from holdfast.core.agent.bound import Bound
+from holdfast.core.model.process import Probe
+from holdfast.core.model.workload import Template
+from holdfast.host.clock import Clock
+from holdfast.host.waiting import DeadlinePassed, within
+
+#: What passes: everything that is neither the client's nor the server's fault.
+_WELL = range(200, 400)
+
+
+class CannotAsk(Exception):
+    """The agent itself could not ask, as without a descriptor left: nothing is known of the process."""
+
+
+class Asking(Protocol):
+    """A way to ask a process."""
+
+    async def ask(self, one: Bound, template: Template, probe: Probe) -> str:
+        """Why it did not pass, within the probe's timeout; empty: it did. Raises `CannotAsk`."""
+
+
+class RealAsking:
+    """Asks real processes, under the address of their node."""
+
+    def __init__(self, driver: Driver, clock: Clock, host: str) -> None:
+        self._driver = driver
+        self._clock = clock
+        self._host = host
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(self, one: Bound, template: Template, probe: Probe) -> str:
+        try:
+            return await within(self._clock, probe.timeout, self._ask(one, template, probe))
+        except DeadlinePassed:
+            return f"no answer within {probe.timeout} ms"
+        except (OSError, aiohttp.ClientError, CannotStart) as error:
+            if isinstance(error, OSError) and error.errno in OF_OURSELVES:
+                raise CannotAsk(str(error)) from error
+            return f"{type(error).__name__}: {error}"[:120]
+
+    async def _ask(self, one: Bound, template: Template, probe: Probe) -> str:
+        if probe.http is not None:
+            return await self._get(one.ports[probe.http.port], probe.http.path)
+        if probe.tcp is not None:
+            _, writer = await asyncio.open_connection(self._host, one.ports[probe.tcp.port])
+            writer.close()
+            return ""
+        assert probe.exec is not None, "a probe asks in one of three ways"
+        code = await self._driver.exec(work_of(one, template, 0), probe.exec.command)
+        return "" if code == 0 else f"its command ended with {code}"
+
+    async def _get(self, port: int, path: str) -> str:
+        if self._session is None:
+            # Each question has a connection of its own: what is asked is whether a new one is answered.
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True, limit=0))
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        async with self._session.get(f"http://{host}:{port}{path}", allow_redirects=False) as reply:
+            return "" if reply.status in _WELL else f"GET {path} was answered {reply.status}"
+
+    async def close(self) -> None:
+        """Let go of what is open."""
+        if self._session is not None:
+            await self._session.close()

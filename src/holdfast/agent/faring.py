@@ -1,0 +1,101 @@
+"""How a node fares, told to its region: its load, and what lies ready on it. By this nodes are ranked (`warm`, `load`).
+
+Load is told in steps, and not more often than a ledger takes it; what lies ready, when that changes. While nothing
+changes nothing is told, so that a region of quiet nodes has a quiet log.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.topology import LOAD_STEP, PRESENT_MAX, PRESENT_NAME_MAX
+from holdfast.core.region.commands import ReportNode
+from holdfast.core.region.nodes import LOAD_EVERY_MS
+from holdfast.host.clock import Clock
+from holdfast.host.journal import Journal
+from holdfast.host.voice import Voice
+
+#: The node is looked at so often.
+LOOK_MS = 5_000
+
+
+class Fares(NamedTuple):
+    """What is used of processor and memory, in percent, and the names of what lies ready."""
+
+    cpu: int = 0
+    memory: int = 0
+    present: tuple[str, ...] = ()
+
+
+class Faring(Protocol):
+    """A way to look at a node."""
+
+    def look(self) -> Fares:
+        """How it fares at this moment."""
+
+
+class OfMachine:
+    """This machine, and the files of one folder, if there is such."""
+
+    def __init__(self, folder: Path | None = None, proc: Path = Path("/proc")) -> None:
+        self._folder = folder
+        self._proc = proc
+        self._busy, self._whole = self._times()
+
+    def look(self) -> Fares:
+        """Its load since the last look, and what lies in the folder now."""
+        busy, whole = self._times()
+        spent, passed = busy - self._busy, whole - self._whole
+        self._busy, self._whole = busy, whole
+        return Fares(_step(spent, passed), _step(*self._memory()), self._present())
+
+    def _times(self) -> tuple[int, int]:
+        """How long the processors were busy, and how long there were any, since the machine began."""
+        words = (self._proc / "stat").read_text(encoding="ascii").split(maxsplit=9)[1:9]
+        times = [int(word) for word in words]
+        return sum(times) - times[3] - times[4], sum(times)
+
+    def _memory(self) -> tuple[int, int]:
+        lines = (self._proc / "meminfo").read_text(encoding="ascii").splitlines()
+        found = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+        return found["MemTotal"] - found["MemAvailable"], found["MemTotal"]
+
+    def _present(self) -> tuple[str, ...]:
+        if self._folder is None:
+            return ()
+        try:
+            found = os.listdir(self._folder)
+        except OSError:
+            return ()
+        names = sorted(name for name in found if len(name) <= PRESENT_NAME_MAX and name.isprintable())
+        return tuple(names[:PRESENT_MAX])
+
+
+def _step(part: int, whole: int) -> int:
+    """In percent, rounded to a step."""
+    percent = 100 * part // whole if whole > 0 else 0
+    return min(100, (percent + LOAD_STEP // 2) // LOAD_STEP * LOAD_STEP)
+
+
+async def keep_telling(voice: Voice, clock: Clock, node: str, faring: Faring) -> None:
+    """Tell it in one session, for ever. What the region knows from an earlier one is told anew, and not taken twice."""
+    journal = Journal("agent", node=node)
+    told: Fares | None = None
+    told_at = 0
+    while True:
+        try:
+            fares, now = faring.look(), clock.boot()
+        except OSError as error:
+            journal.warning("cannot-look", why=error)
+            await clock.sleep(LOOK_MS)
+            continue
+        is_other = told is None or fares.present != told.present
+        if is_other or (fares != told and now >= told_at + LOAD_EVERY_MS):
+            answered = await voice.send(ReportNode(node, *fares))
+            told, told_at = fares, now
+            if answered.code not in ("", Code.ALREADY):
+                told = fares._replace(cpu=-1)  # too early, for one: it is told once that is over
+        await clock.sleep(LOOK_MS)

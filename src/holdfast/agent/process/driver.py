@@ -1,0 +1,256 @@
+"""A driver of processes: each under a guard of its own, with limits, as a user that the node allows.
+
+Size: the whole port, with every step of a start beside what undoes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Collection, Coroutine, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from holdfast.agent.driver import Binding, CannotStart, Capabilities, Live, Means, StartFault, State, Work
+from holdfast.agent.process.beside import run_beside
+from holdfast.agent.process.cgroups import Cgroups
+from holdfast.agent.process.environment import environment_of
+from holdfast.agent.process.folders import Folders, name_of
+from holdfast.agent.process.held import Held
+from holdfast.agent.process.launching import launch, order_of, record_of
+from holdfast.agent.process.leftovers import can_look, clear, once_able
+from holdfast.agent.process.line import extension
+from holdfast.agent.process.ports import must_be_free
+from holdfast.agent.process.records import Record, Unreadable, boot_id, read_record
+from holdfast.agent.process.settings import ProcessSettings
+from holdfast.agent.process.users import user_for
+from holdfast.core.model.process import Driver as Kind
+from holdfast.core.model.shapes import Revision, SlotKey
+from holdfast.host.clock import Clock
+from holdfast.host.journal import Journal
+
+
+class ProcessDriver:
+    """Real processes on this machine, as the port `holdfast.agent.driver.Driver` describes it."""
+
+    def __init__(self, settings: ProcessSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._journal = Journal("agent.process", folder=settings.folder)
+        root = Path(settings.folder)
+        self._folders = Folders(root, settings.logs_kept)
+        self._cgroups = Cgroups(Path(settings.cgroup_root), root)
+        self._held: dict[Binding, Held] = {}
+        self._starting: set[Binding] = set()
+        self._changed = asyncio.Event()
+        #: What goes on by itself: starts, which are seen to their end, and the rest, which ends with the agent.
+        self._starts: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Find what an earlier agent started, and take it over."""
+        await asyncio.to_thread(self._folders.prepare)
+        if self._settings.cgroups:
+            await asyncio.to_thread(self._cgroups.find)
+        await asyncio.gather(*(self._adopt(folder) for folder in self._folders.found()))
+        self._begin(self._watch_guards(), self._tasks)
+
+    @property
+    def kinds(self) -> Collection[Kind]:
+        """Processes, and nothing that is only played."""
+        return (Kind.PROCESS,)
+
+    def capabilities(self) -> Capabilities:
+        """What is limited here, how, and what is not."""
+        kept, looks = self._cgroups.controllers, can_look()
+        sampled = Means.SAMPLED if looks else Means.NOT_LIMITED
+        memory = Means.CGROUP if "memory" in kept else sampled
+        pids = Means.CGROUP if "pids" in kept else sampled
+        cpu = Means.CGROUP if "cpu" in kept else Means.NOT_LIMITED
+        missing = ["disk is not limited"]
+        if cpu is Means.NOT_LIMITED:
+            missing.append("cpu is not limited: there is no cgroup for it that the agent can write to")
+        if not self._cgroups.works:
+            missing.append("without cgroups, a process that leaves its session survives if its guard is killed")
+        if os.geteuid() != 0:
+            missing.append("the agent is not root: processes run as its own user, and are not kept apart")
+        return Capabilities(memory, cpu, pids, self._cgroups.works, os.geteuid() == 0, tuple(missing))
+
+    def lives(self) -> Sequence[Live]:
+        """What there is, by binding."""
+        return [held.live for _, held in sorted(self._held.items())]
+
+    async def start(self, work: Work) -> None:
+        """Start it, or raise `CannotStart`. It is seen to its end, whoever stops waiting for it."""
+        await asyncio.shield(self._begin(self._start(work), self._starts))
+
+    async def stop(self, slot: SlotKey, epoch: Revision, grace_ms: int) -> None:
+        """Begin to end it."""
+        held = self._held.get((slot, epoch))
+        if held is not None and held.live.state is not State.ENDED:
+            held.stop(grace_ms)
+
+    async def exec(self, work: Work, command: tuple[str, ...]) -> int:
+        """Run a command beside a process, as it runs itself."""
+        working = work.folder or str(self._folders.working(name_of((work.slot, work.epoch))).absolute())
+        environment = await asyncio.to_thread(environment_of, work, working, self._settings)
+        return await run_beside(command, environment, working, user_for(work.user, self._settings))
+
+    def extend(self, deadline: int) -> None:
+        """Tell the guards of all leased work; none of them is waited for."""
+        message, now = extension(deadline), self._clock.boot()
+        for held in self._held.values():
+            held.extend(message, deadline, now)
+
+    async def forget(self, slot: SlotKey, epoch: Revision) -> None:
+        """Remove the record, the result, the cgroup and the working folder of what has ended; keep its logs."""
+        held = self._held.get((slot, epoch))
+        if held is None:
+            return
+        assert held.live.state is State.ENDED, f"{held.live.name} has not ended"
+        del self._held[slot, epoch]
+        held.let_go()
+        try:
+            await asyncio.to_thread(self._clear_away, held.record)
+        except OSError as error:  # it stays in the way of the same binding, and of nobody else
+            self._journal.warning("not-cleared-away", name=held.live.name, why=error)
+
+    async def changed(self) -> None:
+        """Return when something has changed since this returned last."""
+        await self._changed.wait()
+        self._changed.clear()
+
+    async def close(self) -> None:
+        """See starts to their end, and hang up. What runs stays."""
+        await asyncio.gather(*self._starts, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for held in self._held.values():
+            held.hang_up()
+        self._held.clear()
+        await asyncio.to_thread(self._cgroups.leave)
+
+    async def _adopt(self, folder: Path) -> None:
+        """What an earlier agent left in this folder."""
+        try:
+            record = await self._begun_in(folder)
+        except Unreadable as error:
+            self._journal.warning("record-unreadable", slot=folder.name, why=error)
+            return
+        if record is not None:
+            await self._hold(record, folder)
+        else:
+            await asyncio.to_thread(self._folders.remove, folder.name)
+
+    async def _hold(self, record: Record, folder: Path) -> None:
+        held = self._held[record.binding] = Held(record, folder, self._clock, self._tell)
+        await self._find(held)
+        self._changed.set()
+
+    async def _find(self, held: Held) -> None:
+        if not await once_able(self._clock, lambda: held.find(self._settings.answer_ms)):
+            self._journal.warning("guard-gone", name=held.live.name, guard=held.record.guard.pid)
+            self._begin(once_able(self._clock, held.clear), self._tasks)
+
+    async def _start(self, work: Work) -> None:
+        if work.leased and self._clock.boot() >= work.deadline:
+            raise CannotStart(StartFault.DRIVER, "its lease has run out")
+        binding = work.slot, work.epoch
+        if binding in self._starting:
+            raise CannotStart(StartFault.DRIVER, f"{work.name} is there already: it is being started")
+        self._starting.add(binding)
+        try:
+            await self._start_alone(work, name_of(binding))
+        finally:
+            self._starting.discard(binding)
+
+    async def _start_alone(self, work: Work, name: str) -> None:
+        if (work.slot, work.epoch) not in self._held and (stray := self._folders.of(name)).exists():
+            await self._adopt(stray)  # an agent that was there before may have begun it since we looked
+        folder, order = await asyncio.to_thread(self._prepare, work, name)
+        try:
+            await launch(order, folder, self._clock, self._settings.start_ms)
+            record = read_record(folder)
+            assert record is not None, f"{folder} has no record of what was begun"
+        except BaseException:
+            await self._undo(name, folder)
+            raise
+        await self._hold(record, folder)
+
+    def _prepare(self, work: Work, name: str) -> tuple[Path, dict[str, Any]]:
+        """Everything that a guard needs: its order, and folders that nobody else uses."""
+        if not work.command:
+            raise CannotStart(StartFault.MISSING_BINARY, "no command is given")
+        working = work.folder or str(self._folders.working(name).absolute())
+        if not os.path.isabs(working):
+            raise CannotStart(StartFault.FOLDER, f"{working}: not an absolute path")
+        user = user_for(work.user, self._settings)
+        environment = environment_of(work, working, self._settings)
+        must_be_free(work.ports)
+        try:
+            folder = self._folders.make(name)
+            if not work.folder:
+                self._folders.make_working(name, user)
+            record = record_of(work, self._cgroups.make(name, work), boot_id(), self._settings)
+        except OSError as error:
+            self._folders.remove(name)
+            raise CannotStart(StartFault.DRIVER, f"{error.filename}: {error.strerror}") from error
+        return folder, order_of(record, work, environment, working, user, self._cgroups, self._settings)
+
+    async def _undo(self, name: str, folder: Path) -> None:
+        """Nothing is left of what could not be started."""
+        try:
+            record = await once_able(self._clock, lambda: self._begun_in(folder))
+        except Unreadable:
+            record = None
+        if record is not None:
+            await once_able(self._clock, lambda: clear(record, self._clock))
+        await asyncio.to_thread(self._cgroups.remove, self._cgroups.named(name))
+        await asyncio.to_thread(self._folders.remove, name)
+
+    async def _begun_in(self, folder: Path) -> Record | None:
+        """The record of what was begun in this folder; None: nothing was, and nothing will be. A guard on its way may
+        write it at any time, but only once: so it is seen, or has nothing left to write it with."""
+        for _ in range(3):
+            record = read_record(folder)
+            if record is not None or await asyncio.to_thread(self._remove_unbegun, folder):
+                return record
+        return None
+
+    def _remove_unbegun(self, folder: Path) -> bool:
+        self._cgroups.remove(self._cgroups.named(folder.name))
+        return self._folders.remove_unbegun(folder)
+
+    def _clear_away(self, record: Record) -> None:
+        self._cgroups.remove(record.groups)
+        self._folders.forget(name_of(record.binding))
+
+    def _tell(self, held: Held, is_gone: bool) -> None:
+        self._changed.set()
+        if is_gone:
+            self._begin(self._find(held), self._tasks)
+
+    async def _watch_guards(self) -> None:
+        """See that guards do what they are for: one that hangs is killed, and so is what it guards."""
+        patience_ms = self._settings.kill_margin_ms // 2
+        while True:
+            await self._clock.sleep(patience_ms // 2)
+            for held in list(self._held.values()):
+                with suppress(OSError):  # without a descriptor left: until the next look
+                    if held.hasten(self._clock.boot(), patience_ms):
+                        self._journal.warning("guard-hung", name=held.live.name, guard=held.record.guard.pid)
+
+    def _begin(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        among.add(task)
+        task.add_done_callback(among.discard)
+        task.add_done_callback(self._note)
+        return task
+
+    def _note(self, task: asyncio.Task[None]) -> None:
+        """A failure that nobody waits for must not pass in silence; a start that cannot be is its caller's."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, CannotStart):
+            self._journal.error("task-failed", error)

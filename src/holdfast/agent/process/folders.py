@@ -1,0 +1,103 @@
+"""Where a driver keeps things: a folder for each binding, where its process works, and the logs of what was forgotten.
+
+The folder of a binding is made before anything else, and once: a second start of the same binding finds it there. While
+it has no record nothing was begun in it, and removing it keeps a guard that is still on its way from beginning.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.agent import guard
+from holdfast.agent.driver import Binding, CannotStart, StartFault
+from holdfast.agent.process.users import User
+
+#: Beside the logs of the process: what its guard had to complain of.
+GUARD_LOG = "guard"
+
+_NAME = re.compile(r"(\d+)-(\d+)-(\d+)")
+
+
+def name_of(binding: Binding) -> str:
+    """The name of everything that belongs to a binding."""
+    (workload, ordinal), epoch = binding
+    return f"{workload}-{ordinal}-{epoch}"
+
+
+class Folders:
+    """The folders of one driver."""
+
+    def __init__(self, root: Path, logs_kept: int) -> None:
+        self._root = root
+        self._slots = root / "slots"
+        self._work = root / "work"
+        self._logs = root / "logs"
+        self._logs_kept = logs_kept
+
+    def prepare(self) -> None:
+        """Make what is missing. Users of tenants may pass to where they work, and see nothing else."""
+        for folder, mode in ((self._root, 0o711), (self._work, 0o711), (self._slots, 0o700), (self._logs, 0o700)):
+            folder.mkdir(parents=True, exist_ok=True, mode=mode)
+        for folder, mode in ((self._work, 0o711), (self._slots, 0o700), (self._logs, 0o700)):
+            folder.chmod(mode)
+
+    def found(self) -> list[Path]:
+        """The folders of bindings, in order."""
+        return sorted(folder for folder in self._slots.iterdir() if _NAME.fullmatch(folder.name))
+
+    def of(self, name: str) -> Path:
+        """The folder of a binding."""
+        return self._slots / name
+
+    def make(self, name: str) -> Path:
+        """The folder of a binding, which must not be there yet."""
+        folder = self.of(name)
+        try:
+            folder.mkdir(mode=0o700)
+            (folder / guard.LOGS).mkdir(mode=0o700)
+        except FileExistsError:
+            raise CannotStart(
+                StartFault.DRIVER, f"{folder} is there already\nhint: a binding is started again once it is forgotten"
+            ) from None
+        return folder
+
+    def working(self, name: str) -> Path:
+        """Where the process of a binding works, if nothing else is asked for."""
+        return self._work / name
+
+    def make_working(self, name: str, user: User | None) -> None:
+        """Make that, for its user alone."""
+        folder = self.working(name)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if user is not None:
+            os.chown(folder, user.uid, user.gid)
+
+    def remove(self, name: str) -> None:
+        """Remove all that belongs to a binding; of its logs nothing is kept."""
+        shutil.rmtree(self._slots / name, ignore_errors=True)
+        shutil.rmtree(self._work / name, ignore_errors=True)
+
+    def remove_unbegun(self, folder: Path) -> bool:
+        """Remove a folder without a record. Whether it is gone: if not, a record has just been written in it."""
+        with suppress(OSError):
+            (folder / guard.LOGS / GUARD_LOG).unlink(missing_ok=True)
+            (folder / guard.LOGS).rmdir()
+        with suppress(OSError):
+            for name in (guard.SOCKET, f"{guard.RECORD}.new"):
+                (folder / name).unlink(missing_ok=True)
+            folder.rmdir()
+        return not folder.exists()
+
+    def forget(self, name: str) -> None:
+        """Keep the logs of a binding, a bounded number of them, and remove the rest."""
+        numbers = [int(kept.suffix[1:]) for kept in self._logs.glob(f"{name}.*")]
+        with suppress(OSError):
+            (self._slots / name / guard.LOGS).rename(self._logs / f"{name}.{max(numbers, default=0) + 1}")
+        self.remove(name)
+        oldest_first = sorted(self._logs.iterdir(), key=lambda kept: (kept.stat().st_mtime_ns, kept.name))
+        for kept in oldest_first[: -self._logs_kept or None]:
+            shutil.rmtree(kept, ignore_errors=True)

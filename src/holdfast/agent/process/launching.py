@@ -1,0 +1,120 @@
+"""A guard's order, and its answer.
+
+The order goes through the guard's stdin, and its own environment is empty: what a process is given, secrets too, stands
+in no list of processes and in no file. The guard answers once: the process has begun, or at which step it failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.agent import guard
+from holdfast.agent.driver import CannotStart, StartFault, Work
+from holdfast.agent.process.cgroups import MEBIBYTE, Cgroups
+from holdfast.agent.process.folders import GUARD_LOG
+from holdfast.agent.process.records import Record
+from holdfast.agent.process.settings import ProcessSettings
+from holdfast.agent.process.users import User
+from holdfast.host.clock import Clock
+from holdfast.host.waiting import DeadlinePassed, within
+
+#: An exec that fails for want of room is no fault of the binary.
+_NOT_THE_BINARY = {errno.E2BIG, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EIO, 0}
+
+
+def record_of(work: Work, groups: list[str], boot: str, settings: ProcessSettings) -> Record:
+    """What is known of a replica before it begins."""
+    grace = min(work.grace_ms, settings.grace_ms) if work.leased else work.grace_ms
+    leased = (work.leased, work.deadline if work.leased else 0, grace)
+    limits = (work.need.memory * MEBIBYTE, work.pids, tuple(groups))
+    return Record(work.slot, work.epoch, work.name, boot, *leased, *limits)
+
+
+def order_of(
+    record: Record,
+    work: Work,
+    environment: dict[str, str],
+    folder: str,
+    user: User | None,
+    cgroups: Cgroups,
+    settings: ProcessSettings,
+) -> dict[str, Any]:
+    """What a guard is told. It looks every so often where the kernel keeps no limit, or kills only a part."""
+    sampled_bytes = 0 if "memory" in cgroups.controllers else record.memory_bytes
+    sampled_pids = 0 if "pids" in cgroups.controllers else record.pids
+    kills_a_part = record.memory_bytes and any(os.path.exists(f"{one}/memory.oom_control") for one in record.groups)
+    return {
+        "record": msgspec.to_builtins(record),
+        "command": list(work.command),
+        "programs": _programs(work.command[0], environment["PATH"]),
+        "environment": environment,
+        "folder": folder,
+        "own": not work.folder,
+        "user": None if user is None else [user.uid, user.gid],
+        "groups": list(record.groups),
+        "leased": record.leased,
+        "deadline": record.deadline,
+        "grace": record.grace_ms,
+        "sample": settings.sample_ms if sampled_bytes or sampled_pids or kills_a_part else 0,
+        "sampled_bytes": sampled_bytes,
+        "sampled_pids": sampled_pids,
+        "logs": [settings.log_bytes, settings.log_files],
+    }
+
+
+async def launch(order: dict[str, Any], folder: Path, clock: Clock, limit_ms: int) -> None:
+    """Start a guard in this folder; returns when its process has begun. Raises `CannotStart`."""
+    log = folder / guard.LOGS / GUARD_LOG
+    with log.open("ab") as errors:
+        started = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", guard.__file__,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env={}, start_new_session=True,
+        )  # fmt: skip
+    try:
+        answer, _ = await within(clock, limit_ms, started.communicate(_encoded(order)))
+    except DeadlinePassed:
+        with suppress(ProcessLookupError):
+            started.kill()
+        raise CannotStart(StartFault.DRIVER, f"its guard did not begin within {limit_ms} ms") from None
+    said = answer.decode()
+    if not said:
+        complaint = guard.read(str(log)).rstrip().rpartition("\n")[2]
+        raise CannotStart(StartFault.DRIVER, f"its guard ended before it began: {complaint}")
+    if said != "begun":
+        raise _fault(said, order)
+
+
+def _programs(name: str, path: str) -> list[str]:
+    """Where a command may be found."""
+    return [name] if "/" in name else [os.path.join(folder, name) for folder in path.split(":") if folder]
+
+
+def _encoded(order: dict[str, Any]) -> bytes:
+    """As JSON that keeps whatever bytes a secret or a path has."""
+    return json.dumps(order).encode("ascii")
+
+
+def _fault(said: str, order: dict[str, Any]) -> CannotStart:
+    step, _, number = said.partition(" ")
+    code = int(number or 0)
+    why = os.strerror(code) if code else "not a command"
+    match step:
+        case "exec" if code not in _NOT_THE_BINARY:
+            hint = "\nhint: it, or the interpreter that it names, must be on the node" if code == errno.ENOENT else ""
+            return CannotStart(StartFault.MISSING_BINARY, f"{order['command'][0]}: {why}{hint}")
+        case "folder":
+            who = "" if order["user"] is None else f" by user {order['user'][0]}"
+            return CannotStart(StartFault.FOLDER, f"{order['folder']}: cannot be entered{who}: {why}")
+        case "user":
+            return CannotStart(StartFault.USER_NOT_ALLOWED, f"cannot become user {order['user'][0]}: {why}")
+    return CannotStart(StartFault.DRIVER, f"{step}: {why}")

@@ -1,0 +1,85 @@
+"""What a guard that was killed, or hung, has left: the process dies with its guard, the rest is killed here.
+
+A cgroup tells who belongs to it. Without one, it is whoever is in the process's session; a process that has left its
+session then escapes, if its guard did not live to end it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from holdfast.agent import guard
+from holdfast.agent.process.records import Identity, Record, boot_id
+from holdfast.host.clock import Clock
+from holdfast.host.journal import Journal
+
+LOOK_MS = 20
+#: Whoever can open nothing looks again after so long.
+BLIND_MS = 1_000
+
+T = TypeVar("T")
+
+
+async def once_able(clock: Clock, look: Callable[[], Awaitable[T]]) -> T:
+    """What a look gives, once it can be had: an agent without descriptors does not know who lives, and does nothing."""
+    while True:
+        try:
+            return await look()
+        except OSError as error:
+            Journal("agent.process").warning("cannot-look", why=error)
+            await clock.sleep(BLIND_MS)
+
+
+def can_look() -> bool:
+    """Whether the kernel tells who the children of a process are."""
+    return os.path.exists(f"/proc/self/task/{os.getpid()}/children")
+
+
+async def clear(record: Record, clock: Clock) -> None:
+    """End what is left of a replica and of its guard; returns when nothing is."""
+    while end_once(record):
+        await clock.sleep(LOOK_MS)
+
+
+def end_once(record: Record) -> bool:
+    """Kill all that can be seen of it; whether there was anything."""
+    if record.boot != boot_id():
+        return False
+    groups = list(record.groups)
+    left = guard.members(groups)
+    if left:
+        guard.kill_members(groups)
+    ended = [end_exactly(one) for one in (record.guard, *in_session(record.process))]
+    return bool(left) or any(ended)
+
+
+def in_session(leader: Identity) -> list[Identity]:
+    """The processes of a session, given who began it.
+
+    A pid is not used again while it is the number of a session. So if somebody else has it now, that session is over,
+    and whoever is in the one of that number has nothing to do with it.
+    """
+    now = guard.seen(leader.pid) if leader.pid else None
+    if not leader.pid or (now is not None and now.start != leader.start):
+        return []
+    found = [(pid, guard.seen(pid)) for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit())]
+    inside = [(pid, one) for pid, one in found if one is not None and one.session == leader.pid]
+    return [Identity(pid, one.start) for pid, one in inside if one.start >= leader.start]
+
+
+def end_exactly(one: Identity) -> bool:
+    """Kill this very process, and nobody who has its pid by now; whether it was alive. `OSError` when that cannot be
+    looked at."""
+    with suppress(ProcessLookupError):
+        file = os.pidfd_open(one.pid)
+        try:
+            if one.is_alive():
+                signal.pidfd_send_signal(file, signal.SIGKILL)
+                return True
+        finally:
+            os.close(file)
+    return False

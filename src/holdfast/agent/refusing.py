@@ -1,0 +1,49 @@
+"""What the agent refuses, and when: remembered by slot, since a slot that is placed here again has another binding."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from holdfast.core.agent.bound import Bound
+from holdfast.core.agent.plan import RunKey
+from holdfast.core.agent.refusing import pause_ms, refusal
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.process import Driver
+from holdfast.core.model.shapes import SlotKey
+from holdfast.core.model.workload import Template
+from holdfast.core.region.commands import RegisterNode
+
+#: Of so many slots it is known how often they were refused; the oldest are forgotten.
+KNOWN_MAX = 1_000
+
+
+class Refusing:
+    """Of one node, over all sessions of its agent."""
+
+    def __init__(self, node: RegisterNode, drivers: Collection[Driver]) -> None:
+        self._node = node
+        self._drivers = drivers
+        self._times: dict[SlotKey, int] = {}
+        #: By binding: why, and from when on that is said.
+        self._refused: dict[RunKey, tuple[str, int]] = {}
+
+    def of(
+        self, bound: Iterable[Bound], templates: Mapping[str, Template], now: int
+    ) -> Mapping[RunKey, tuple[str, int]]:
+        """Those of these bindings that the node does not take."""
+        found: dict[RunKey, tuple[str, int]] = {}
+        for one in bound:
+            key = one.slot, one.epoch
+            why = refusal(one, templates[one.template], self._node, self._drivers) if one.phase is Phase.BOUND else ""
+            if why:
+                found[key] = self._refused.get(key) or (why, now + pause_ms(self._count(one.slot)))
+        self._refused = found
+        return found
+
+    def _count(self, slot: SlotKey) -> int:
+        """How often it was refused before; from now on once more."""
+        times = self._times.pop(slot, 0)
+        self._times[slot] = times + 1
+        if len(self._times) > KNOWN_MAX:
+            del self._times[next(iter(self._times))]
+        return times

@@ -1,0 +1,31 @@
+"""How endpoints are asked: the port through which that is done, and how often, how long and how many at a time."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from holdfast.core.region.endpoints import Question
+
+
+class Asker(Protocol):
+    """The way from here to where replicas are."""
+
+    async def ask(self, question: Question) -> str:
+        """Why it was not answered; empty: it was. It takes as long as it takes: who asks knows how long to wait."""
+
+
+class Habits(Struct, frozen=True):
+    """How endpoints are asked: how long an answer may take, how often those are asked that serve, how many failures in
+    a row are too many, how many are asked at a time, and how many of those that serve in a second. Those that do not
+    answer at first are asked again soon, and everything is looked at again once in `resync_ms`."""
+
+    ask_ms: int = 1_000
+    again_ms: int = 5_000
+    failures: int = 3
+    workers: int = 32
+    again_per_second: int = 200
+    retry_most_ms: int = 5_000
+    resync_ms: int = 60_000
+    submit_ms: int = 10_000

@@ -1,0 +1,140 @@
+"""The leader's side of an agent's stream.
+
+    the node changed ──▶ everything that stands there, if it is not what was told last
+    something waits  ──▶ looked at again soon: a right may have lapsed, and no event says so
+    nothing          ──▶ a quiet word now and then
+
+Only a leader that can show that it leads tells, and only the session that asked: a later life of the agent has a
+stream of its own, and the older one ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from holdfast.core.agent.bound import Bound, bound_to
+from holdfast.core.ledger.answers import Code, Refused, not_found
+from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.model.shapes import Revision
+from holdfast.core.region.keys import NODE
+from holdfast.core.region.state import RegionState
+from holdfast.host.bindings.wire import Bindings, Message, Quiet, TemplateTold, encode_message
+from holdfast.host.changes import about
+from holdfast.host.errors import ListAgain, NotLeading, Unavailable
+from holdfast.host.journal import Journal
+from holdfast.host.ledger import Ledger
+from holdfast.host.rounds import Rounds
+from holdfast.host.store import StoreError
+from holdfast.host.subscription import Subscription
+from holdfast.host.transport import Flow, Framing
+from holdfast.host.waiting import DeadlinePassed, within
+
+#: While something waits, what stands there is looked at so often.
+WAITS_MS = 500
+
+
+async def serve_bindings(
+    ledger: Ledger[RegionState], name: str, session: Revision, watch_ms: int, rounds: Rounds
+) -> Flow | Refused:
+    """Answer `GET /v1/bindings` of a node's agent; while nothing changes it is nudged by rounds. `Unavailable` when
+    this server cannot."""
+    _must_lead(ledger)
+    uid = ledger.durable.state.node_names.get(name)
+    if uid is None:
+        return not_found("node", name)
+    current = ledger.durable.state.session_of.get(f"agent/{name}") or 0
+    if current != session:
+        return Refused(Code.NO_SESSION, f"{name} has another session, or none", {"current": current})
+    subscription = await ledger.watch(about((NODE, uid)), None, watch_ms)
+    stream = _Stream(ledger, subscription, rounds, f"agent/{name}", session, uid)
+    return Flow(stream.frames(), Framing.FRAMES)
+
+
+def _must_lead(ledger: Ledger[RegionState]) -> None:
+    if ledger.leader is None:
+        raise NotLeading(f"{ledger.identity.server} is {ledger.role.value}")
+    ledger.leader.term.must_be_proven()
+
+
+class _Stream:
+    """One agent's stream, and what it has told."""
+
+    def __init__(
+        self,
+        ledger: Ledger[RegionState],
+        subscription: Subscription,
+        rounds: Rounds,
+        actor: str,
+        session: Revision,
+        node: Revision,
+    ) -> None:
+        self._ledger = ledger
+        self._subscription = subscription
+        self._rounds = rounds
+        self._actor = actor
+        self._session = session
+        self._node = node
+        self._told: tuple[Bound, ...] | None = None
+        self._templates: set[str] = set()
+        self._journal = Journal("bindings", server=ledger.identity.server)
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """Every message, encoded, until this server leads no more or the session is over."""
+        meters = self._ledger.meters
+        meters.gauge("bindings_streams", meters.gauged("bindings_streams") + 1)
+        self._rounds.add(self._subscription)
+        try:
+            while self._is_of_now():
+                for message in self._news():
+                    yield encode_message(message)
+                if not await self._changed():
+                    yield encode_message(Quiet())
+            yield encode_message(Quiet(over=True))
+        except (Unavailable, ListAgain, StoreError) as error:
+            self._journal.info("stream-ended", agent=self._actor, why=error)
+        finally:
+            self._rounds.leave(self._subscription)
+            self._subscription.close()
+            meters.gauge("bindings_streams", meters.gauged("bindings_streams") - 1)
+
+    def _is_of_now(self) -> bool:
+        _must_lead(self._ledger)
+        return self._ledger.durable.state.session_of.get(self._actor) == self._session
+
+    def _news(self) -> list[Message]:
+        """Everything, if it is not what was told last; and before it what runs in slots of a new template."""
+        ledger = self._ledger
+        state = ledger.durable.state
+        assert ledger.leader is not None
+        now = ledger.leader.term.now()
+        slots = tuple(bound_to(state, self._node, now))
+        if slots == self._told:
+            return []
+        self._told = slots
+        wanted = dict.fromkeys(one.template for one in slots if one.template not in self._templates)
+        self._templates = {one.template for one in slots}
+        found: list[Message] = [TemplateTold(digest, state.templates[digest]) for digest in wanted]
+        facts = state.facts
+        ledger.meters.count("bindings_told")
+        return [*found, Bindings(facts.log_id, facts.term, revision(facts.seq, INDEX_MAX), now, slots)]
+
+    async def _changed(self) -> bool:
+        """Wait for a change; False when the stream was nudged instead: nothing came for as long as may be."""
+        while any(one.waits for one in self._told or ()):
+            with suppress(DeadlinePassed):
+                return await within(self._ledger.clock, WAITS_MS, self._next())
+            if self._may_differ():
+                return True
+        return await self._next()
+
+    def _may_differ(self) -> bool:
+        leader = self._ledger.leader
+        return (
+            leader is None or tuple(bound_to(self._ledger.durable.state, self._node, leader.term.now())) != self._told
+        )
+
+    async def _next(self) -> bool:
+        async for changes in self._subscription:
+            return bool(changes.changes)
+        raise NotLeading("the watch ended")

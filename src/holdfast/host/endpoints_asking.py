@@ -1,0 +1,238 @@
+"""What endpoints of one term were asked and have answered, and what follows from that.
+
+Two lines: of those that are ready, which are asked at once and again soon; and of those that serve, which are asked now
+and then, so many in a second at most. A slot is asked for under its binding epoch, and what it answers counts for that
+one alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from holdfast.core.ledger.reconciler import Wanted
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import EMPTY_ROOM, Slot, standing
+from holdfast.core.model.shapes import Revision, SlotKey
+from holdfast.core.region.commands import NAMED_MAX, Move, MoveSlot
+from holdfast.core.region.endpoints import Question, is_published, question
+from holdfast.core.region.state import RegionState
+from holdfast.host.asker import Asker, Habits
+from holdfast.host.controllers import Beside
+from holdfast.host.journal import Journal
+from holdfast.host.ledger import Ledger
+from holdfast.host.proposing import Proposer, told
+from holdfast.host.waiting import DeadlinePassed, jittered, within
+from holdfast.host.workqueue import Pace, WorkQueue
+
+NAME = "endpoints"
+#: So many nodes are looked at before others get their turn.
+LISTED_AT_ONCE = 100
+#: Fewer than this that fail are never most of them.
+MOST_LEAST = 3
+
+
+class Asking:
+    """One term of it."""
+
+    def __init__(
+        self,
+        region: Beside[RegionState],
+        ledger: Ledger[Any],
+        asker: Asker,
+        seed: int,
+        habits: Habits,
+        journal: Journal,
+    ) -> None:
+        self._region = region
+        self._clock = ledger.clock
+        self._meters = ledger.meters
+        self._asker = asker
+        self._seed = seed
+        self._habits = habits
+        self._journal = journal
+        retries = Pace(backoff_max_ms=habits.retry_most_ms)
+        often = Pace(per_second=habits.again_per_second, burst=habits.again_per_second)
+        self._first = WorkQueue(self._clock, "endpoints/first", seed=seed, pace=retries)
+        self._again = WorkQueue(self._clock, "endpoints/again", seed=seed, pace=often)
+        self._proposer = Proposer(NAME, region, self._clock, self._meters, habits.submit_ms)
+        #: By node: what was last seen there; and of each of these under which epoch and in which phase.
+        self._there: dict[Revision, set[SlotKey]] = {}
+        self._seen: dict[SlotKey, tuple[Revision, Phase]] = {}
+        #: How many of those that serve can be asked; and of these, how often in a row each has failed.
+        self._asked: set[SlotKey] = set()
+        self._failed: dict[SlotKey, int] = {}
+        self._is_braked = False
+        self._moves: list[MoveSlot] = []
+        self._wake = asyncio.Event()
+
+    @property
+    def _state(self) -> RegionState:
+        return self._region.view().state
+
+    # Listening
+
+    async def listen(self) -> None:
+        """Note what is ready and what serves, of everything first and then of nodes on which something changes."""
+        while True:
+            changes = self._region.changes()
+            await self._note_all()
+            async for change in changes:
+                for _, key in change.keys:
+                    self._note(key)  # type: ignore[arg-type]
+
+    async def patrol(self) -> None:
+        """Look at everything again now and then, in case a change was not heard of."""
+        while True:
+            await self._clock.sleep(self._habits.resync_ms)
+            known = dict(self._seen)
+            await self._note_all()
+            caught = sum(known.get(key) != found for key, found in self._seen.items())
+            self._meters.count("endpoints_caught", caught)
+
+    async def _note_all(self) -> None:
+        for number, (uid, _) in enumerate(self._state.nodes.items(), start=1):
+            self._note(uid)
+            if number % LISTED_AT_ONCE == 0:
+                await self._clock.sleep(0)
+
+    def _note(self, node: Revision) -> None:
+        """What stands on a node and is published, or is to be, is asked; what was and is no more is forgotten, unless
+        it has come to another node by now."""
+        state = self._state
+        slots = {key: state.slots[key] for key in standing(state.rooms.get(node) or EMPTY_ROOM)}
+        published = {key: slot for key, slot in slots.items() if is_published(state, slot)}
+        for key in self._there.pop(node, set()) - published.keys():
+            if key not in state.slots or state.slots[key].node in (0, node):
+                self._forget(key)
+        if published:
+            self._there[node] = set(published)
+        for key, slot in published.items():
+            if self._seen.get(key) != (slot.epoch, slot.phase):
+                self._seen[key] = slot.epoch, slot.phase
+                if slot.phase is Phase.READY:
+                    self._stop_asking_again(key)
+                    self._first.add(key)
+                elif question(state, slot) is not None:
+                    self._asked.add(key)
+                    self._again.add_after(key, jittered(self._habits.again_ms, self._seed, key))
+
+    def _forget(self, key: SlotKey) -> None:
+        self._seen.pop(key, None)
+        self._first.forget(key)
+        self._stop_asking_again(key)
+
+    def _stop_asking_again(self, key: SlotKey) -> None:
+        self._asked.discard(key)
+        self._failed.pop(key, None)
+
+    # Asking
+
+    async def work_first(self) -> None:
+        """Ask one after the other that is ready, for ever."""
+        while True:
+            taken = await self._first.take()
+            try:
+                await self._look_first(taken.key)  # type: ignore[arg-type]
+            finally:
+                self._first.done(taken.key)
+            await self._clock.sleep(0)
+
+    async def work_again(self) -> None:
+        """Ask one after the other that serves, for ever."""
+        while True:
+            taken = await self._again.take()
+            try:
+                await self._look_again(taken.key)  # type: ignore[arg-type]
+            finally:
+                self._again.done(taken.key)
+
+    async def _look_first(self, key: SlotKey) -> None:
+        slot = self._found(key, Phase.READY)
+        if slot is None:
+            return
+        asked = question(self._state, slot)
+        why = await self._ask(asked) if asked is not None else "it has no address" if slot.ports else ""
+        if not self._is_same(slot):
+            return
+        if why:
+            self._first.retry(key)
+            return
+        self._meters.count("endpoints_published")
+        self._move(slot, Phase.SERVING, "published")
+
+    async def _look_again(self, key: SlotKey) -> None:
+        slot = self._found(key, Phase.SERVING)
+        asked = question(self._state, slot) if slot is not None else None
+        if slot is None or asked is None:
+            self._stop_asking_again(key)
+            return
+        why = await self._ask(asked)
+        if not self._is_same(slot):
+            return
+        self._again.add_after(key, jittered(self._habits.again_ms, self._seed, key, self._clock.boot()))
+        if not why:
+            self._failed.pop(key, None)
+            self._brake()
+            return
+        self._failed[key] = self._failed.get(key, 0) + 1
+        if self._failed[key] < self._habits.failures:
+            return
+        if self._brake():
+            self._meters.count("endpoints_withheld")
+            return
+        self._meters.count("endpoints_withdrawn")
+        self._journal.warning("withdrawn", slot=key, host=asked.host, port=asked.port, why=why)
+        self._move(slot, Phase.READY, "withdrawn")
+
+    def _found(self, key: SlotKey, phase: Phase) -> Slot | None:
+        """The slot, if it is still in the phase for which it was queued; in the other one, it is queued there."""
+        slot = self._state.slots.get(key)
+        if slot is None or not is_published(self._state, slot):
+            self._forget(key)
+            return None
+        return slot if slot.phase is phase else None
+
+    def _is_same(self, before: Slot) -> bool:
+        """Whether nothing else was said of it while it was asked."""
+        now = self._state.slots.get((before.workload, before.ordinal))
+        return now is not None and (now.epoch, now.phase) == (before.epoch, before.phase)
+
+    async def _ask(self, asked: Question) -> str:
+        try:
+            why = await within(self._clock, self._habits.ask_ms, self._asker.ask(asked))
+        except DeadlinePassed:
+            why = f"no answer within {self._habits.ask_ms} ms"
+        except Exception as error:
+            self._journal.error("asking-raised", error, host=asked.host, port=asked.port)
+            why = told(error)
+        self._meters.count("endpoints_asked", result="failed" if why else "answered")
+        return why
+
+    def _brake(self) -> bool:
+        """Whether so many of those that serve fail that it is rather us who reach nobody."""
+        braked = len(self._failed) >= MOST_LEAST and 2 * len(self._failed) > len(self._asked)
+        if braked is not self._is_braked:
+            self._is_braked = braked
+            said = {"failing": len(self._failed), "serving": len(self._asked)}
+            self._journal.warning("most-do-not-answer" if braked else "most-answer-again", **said)
+        return braked
+
+    # Saying
+
+    def _move(self, slot: Slot, target: Phase, cause: str) -> None:
+        self._moves.append(MoveSlot((slot.workload, slot.ordinal), slot.epoch, target, cause))
+        self._wake.set()
+
+    async def send(self) -> None:
+        """Say what was found out, as much at once as there is. What did not land is found out again."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._moves:
+                some, self._moves = self._moves[:NAMED_MAX], self._moves[NAMED_MAX:]
+                await self._proposer.send(self._region.view(), [Wanted(Move(tuple(some)))])
+                for move in some:
+                    slot = self._state.slots.get(move.slot)
+                    if slot is not None and slot.phase is Phase.READY and slot.epoch == move.epoch:
+                        self._first.retry(move.slot)

@@ -1,0 +1,173 @@
+"""A node's agent, from what it is told to its exit code.
+
+| exit code | |
+|---|---|
+| 0 | it was asked to stop, by SIGTERM or SIGINT; what runs goes on, or ends with it if that was said |
+| 1 | it could not start: the message names what, and what to do next |
+| 4 | another agent speaks for its node: it must not be started again as long as that one runs |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from holdfast.agent.agent import Agent, Superseded
+from holdfast.agent.asking import RealAsking
+from holdfast.agent.driver import State
+from holdfast.agent.faring import OfMachine
+from holdfast.agent.node import detected
+from holdfast.agent.process.driver import ProcessDriver
+from holdfast.agent.process.settings import ProcessSettings
+from holdfast.agent.terms import Terms, on_disk
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.topology import Device
+from holdfast.core.region.commands import RegisterNode
+from holdfast.host.clock import Clock, SystemClock
+from holdfast.host.journal import Journal
+from holdfast.host.meters import Meters
+from holdfast.host.voice import Sender, Voice
+from holdfast.host.waiting import together
+from holdfast.wiring import logs
+from holdfast.wiring.machine import Ending, MachineWish, credentials, on_the_wire, say, until_signalled
+from holdfast.wiring.pieces import CannotStart
+from holdfast.wiring.private import write_private
+
+AGENT = "agent"
+PORTS = (30_000, 30_999)
+READY = "ready.json"
+#: So long all that runs has to end, when it ends with its agent.
+STOP_MS = 3_000
+
+
+class NodeWish(Struct, frozen=True, kw_only=True):
+    """What is said of a node: where it keeps things, what it is, and who may run on it."""
+
+    data: Path
+    pool: str = "general"
+    zone: str = "default"
+    address: str = "127.0.0.1"
+    labels: tuple[tuple[str, str], ...] = ()
+    #: What it has; 0 of something: what its machine says.
+    capacity: Resources = NOTHING
+    devices: tuple[Device, ...] = ()
+    ports: tuple[int, int] = PORTS
+    #: What lies in this folder lies ready for those who use it.
+    present: Path | None = None
+    #: What every process here is given, unless its template says otherwise.
+    environment: tuple[tuple[str, str], ...] = ()
+    user: str = ""
+    users: tuple[str, ...] = ()
+    secret_folders: tuple[str, ...] = ()
+    secret_variables: tuple[str, ...] = ()
+    cgroups: bool = True
+    #: Whether all that it runs is stopped with it, when it is asked to stop.
+    stop_work: bool = False
+
+
+def wrong(node: NodeWish) -> Iterator[str]:
+    """Why it cannot be meant so, each with the way out."""
+    first, last = node.ports
+    if not 0 < first <= last <= 65_535:
+        yield f"ports {first}-{last} are no range within 1 to 65535; say --ports {PORTS[0]}-{PORTS[1]}"
+    if not node.pool or not node.zone:
+        yield "a node is in a pool and in a zone; say --pool and --zone"
+    if node.user in ("0", "root") or {"0", "root"} & {*node.users}:
+        yield "nothing of a tenant's runs as root; name another --user"
+
+
+def run(wish: MachineWish, node: NodeWish) -> int:
+    """Run an agent until it is asked to stop or has to; its exit code. Of wishes with nothing wrong."""
+    logs.set_up(wish.log_level, wish.log_form)
+    return int(asyncio.run(until_signalled(lambda asked: be_agent(wish, node, SystemClock(), asked))))
+
+
+async def be_agent(wish: MachineWish, node: NodeWish, clock: Clock, asked: asyncio.Event) -> Ending:
+    """Be a node's agent within this loop until `asked` to stop."""
+    meters = Meters()
+    try:
+        proof = credentials(wish)
+        async with on_the_wire(wish, clock, meters) as transport:
+            voice = Voice(transport, clock, Sender(wish.actor, wish.servers, proof), clock.boot)
+            driver, terms = _driver(node, clock), _terms(node.data)
+            asking = RealAsking(driver, clock, node.address)
+            registered = _registered(wish.name, node)
+            faring = OfMachine(node.present)
+            agent = Agent(registered, voice, transport, driver, asking, terms, clock, meters, faring)
+            try:
+                await together(agent.run(), tell(agent, node.data / READY), _until(asked))
+            finally:
+                (node.data / READY).unlink(missing_ok=True)
+                await asking.close()
+            if node.stop_work:
+                await end_all(_driver(node, clock))
+    except CannotStart as error:
+        say(AGENT, f"cannot start: {error}")
+        return Ending.CANNOT_START
+    except Superseded as error:
+        hint = "hint: a node has one agent; stop the other one, or give this node another name"
+        say(AGENT, f"stopped: {error}\n{hint}")
+        return Ending.SUPERSEDED
+    Journal(AGENT, node=wish.name).info("stopping", why="asked to")
+    return Ending.ASKED
+
+
+def _registered(name: str, node: NodeWish) -> RegisterNode:
+    gpu = sum(device.milli for device in node.devices)
+    said, found = node.capacity, detected(node.data)
+    capacity = Resources(said.cpu or found.cpu, said.memory or found.memory, said.disk or found.disk, gpu)
+    return RegisterNode(
+        name, node.pool, node.zone, capacity, node.devices, node.ports, node.labels, address=node.address
+    )
+
+
+def _driver(node: NodeWish, clock: Clock) -> ProcessDriver:
+    settings = ProcessSettings(
+        folder=str(node.data),
+        environment=node.environment,
+        user=node.user,
+        users=node.users,
+        secret_folders=node.secret_folders,
+        secret_variables=node.secret_variables,
+        cgroups=node.cgroups,
+    )
+    return ProcessDriver(settings, clock)
+
+
+def _terms(data: Path) -> Terms:
+    try:
+        data.mkdir(mode=0o711, parents=True, exist_ok=True)
+        return on_disk(data)
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"{data}: {error}") from error
+
+
+async def tell(agent: Agent, file: Path) -> None:
+    """Say that it is registered, once it is, for whoever waits for it; and stay."""
+    await agent.is_registered.wait()
+    try:
+        write_private(file, json.dumps({"pid": os.getpid(), "address": "", "logId": ""}) + "\n", mode=0o644)
+    except OSError as error:  # such as a full disk: what runs there needs its agent all the more
+        Journal(AGENT).warning("not-told-ready", file=file, why=error)
+    await asyncio.Event().wait()
+
+
+async def _until(asked: asyncio.Event) -> None:
+    await asked.wait()
+
+
+async def end_all(driver: ProcessDriver) -> None:
+    """End everything that was started on a node, and return when nothing of it is left."""
+    await driver.open()
+    try:
+        for live in driver.lives():
+            await driver.stop(live.slot, live.epoch, STOP_MS)
+        while any(live.state is not State.ENDED for live in driver.lives()):
+            await driver.changed()
+    finally:
+        await driver.close()

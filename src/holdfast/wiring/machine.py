@@ -1,0 +1,168 @@
+"""What every machine's process at a region is told, and how it begins: servers, proof of who it is, where it is heard.
+
+A scheduler and an agent are such machines. What is their own, each says in a wish of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import ssl
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from enum import IntEnum
+from pathlib import Path
+
+from msgspec import Struct
+
+from holdfast.api.carriers.connection import Limits
+from holdfast.api.carriers.http import HttpTransport
+from holdfast.api.carriers.tls import Tls
+from holdfast.host.clock import Clock
+from holdfast.host.exports import exporting
+from holdfast.host.meters import Meters
+from holdfast.host.transport import Pairs
+from holdfast.wiring import logs
+from holdfast.wiring.contradictions import address, is_loopback, is_near, unreachable
+from holdfast.wiring.credentials import Credentials, NoToken
+from holdfast.wiring.pieces import CannotStart
+
+#: Where its numbers might be told, on this machine.
+LISTEN = "127.0.0.1:7480"
+#: Whoever collects numbers has little to say, and says it soon.
+EXPORT_LIMITS = Limits(body_bytes=0, head_bytes=8 << 10, request_ms=5_000, idle_ms=75_000, drain_ms=500)
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?")
+
+
+class Ending(IntEnum):
+    """How such a process ends."""
+
+    ASKED = 0
+    CANNOT_START = 1
+    STOPPED = 3
+    SUPERSEDED = 4
+
+
+class MachineWish(Struct, frozen=True):
+    """What such a process is told: its kind and name, where its region's servers are, and what proves who it is."""
+
+    kind: str
+    servers: tuple[str, ...]
+    name: str
+    token_file: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_trust: str = ""
+    insecure: bool = False
+    log_level: str = "info"
+    log_form: str = "text"
+    #: Where it tells its numbers; empty: nowhere.
+    listen: str = ""
+
+    @property
+    def actor(self) -> str:
+        """The principal that it speaks as."""
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def tls(self) -> Tls | None:
+        """How it asks."""
+        if not self.tls_certificate and not self.tls_trust:
+            return None
+        return Tls(self.tls_certificate, self.tls_key, self.tls_trust)
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether those who collect numbers can be asked for a certificate."""
+        return bool(self.tls_certificate and self.tls_key and self.tls_trust)
+
+
+def wrong(wish: MachineWish) -> Iterator[str]:
+    """Why it cannot be meant so, each with the way out."""
+    if not wish.servers:
+        yield "no server is named; say --server URL, of a server of the region"
+    for url in wish.servers:
+        why = unreachable(url)
+        if why:
+            yield f"server {url} {why}"
+        elif url.startswith("http:") and not is_near(url) and not wish.insecure:
+            yield f"server {url} is elsewhere and plain: the token would travel in the clear; say https, or --insecure"
+    if not _NAME.fullmatch(wish.name):
+        yield f"{wish.name!r} is no name for {_a(wish.kind)}; use small letters, digits, - and ."
+    if not wish.token_file and not wish.tls_certificate:
+        yield f"nothing shows that this is {wish.actor}; say --token-file FILE, or --tls-certificate and --tls-key"
+    if bool(wish.tls_certificate) != bool(wish.tls_key):
+        yield "--tls-certificate and --tls-key are only good together; say both or none"
+    if wish.listen and address(wish.listen) is None:
+        yield f"listen {wish.listen!r} is no address and port; say {LISTEN}"
+    elif wish.listen and not is_loopback(wish.listen) and not wish.is_guarded and not wish.insecure:
+        yield (
+            f"listen {wish.listen} can be reached from elsewhere, and whoever asks is told; say --tls-certificate, "
+            "--tls-key and --tls-trust, so that only those with a certificate are, or --insecure"
+        )
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+async def until_signalled(run: Callable[[asyncio.Event], Awaitable[Ending]]) -> Ending:
+    """Run until SIGTERM or SIGINT asks to stop."""
+    asked = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    return await run(asked)
+
+
+@asynccontextmanager
+async def on_the_wire(wish: MachineWish, clock: Clock, meters: Meters) -> AsyncIterator[HttpTransport]:
+    """A way to its region, and its numbers told meanwhile. `CannotStart` when that cannot be."""
+    transport = HttpTransport(clock, tls=wish.tls)
+    try:
+        await transport.start()
+    except (ssl.SSLError, OSError) as error:
+        raise CannotStart(f"the certificates are not good: {error}") from error
+    try:
+        async with _exports(wish, clock, meters):
+            yield transport
+    finally:
+        await transport.close()
+
+
+@asynccontextmanager
+async def _exports(wish: MachineWish, clock: Clock, meters: Meters) -> AsyncIterator[None]:
+    """Tell its numbers meanwhile, if it is said where: on this machine to all, else to those with a certificate."""
+    if not wish.listen:
+        yield
+        return
+    guarded = wish.is_guarded and not is_loopback(wish.listen)
+    tls = Tls(wish.tls_certificate, wish.tls_key, wish.tls_trust, require_client=True) if guarded else None
+    exports = HttpTransport(clock, listen=wish.listen, tls=tls, limits=EXPORT_LIMITS)
+    exports.serve(exporting(meters))
+    try:
+        await exports.start()
+    except OSError as error:  # of certificates nobody gets here: with the same ones it asks
+        hint = "hint: another process has it, or it is no address of this machine; say --listen ADDRESS:PORT"
+        raise CannotStart(f"listening on {wish.listen}: {error.strerror or error}\n{hint}") from error
+    try:
+        yield
+    finally:
+        await exports.close()
+
+
+def credentials(wish: MachineWish) -> Callable[[], Pairs]:
+    """What proves who it is, asked for with every request. `CannotStart` without it."""
+    if not wish.token_file:
+        return tuple
+    try:
+        return Credentials(Path(wish.token_file).expanduser()).speaking_as(wish.actor)
+    except NoToken as error:
+        hint = f"hint: `holdfast token create --principal {wish.actor} --ttl 90d`, into that file, with mode 0600"
+        raise CannotStart(f"{error}\n{hint}") from error
+
+
+def say(kind: str, text: str) -> None:
+    """Tell whoever started it."""
+    print(f"holdfast {kind}: {logs.blotted(text)}", file=sys.stderr, flush=True)

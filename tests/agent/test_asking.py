@@ -1,0 +1,98 @@
+"""Probes of real processes: how they are asked, and whose fault it is when they are not."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.asking import CannotAsk, RealAsking
+from holdfast.agent.process.beside import run_beside
+from holdfast.agent.process.environment import PATH
+from holdfast.agent.simulated import Habit, SimulatedDriver, SimulatedMachine
+from holdfast.core.agent.bound import Bound
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.process import HttpProbe, Probe, TcpProbe
+from holdfast.core.model.workload import Template
+from tests.support.aio import in_a_loop
+from tests.support.descriptors import no_descriptors
+from tests.support.processes import CLOCK, lives, until_true
+
+TEMPLATE = Template(command=("serve",), ports=1)
+PROBES = [Probe(http=HttpProbe("/ready")), Probe(tcp=TcpProbe())]
+
+
+@asynccontextmanager
+async def served(host: str) -> AsyncIterator[Bound]:
+    """Somebody who answers at this address."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, host, 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        yield Bound((1, 0), 1, Phase.RUNNING, "", "t", "w", "acme", 1, 1, ports=(port,))
+
+
+@asynccontextmanager
+async def asking(host: str) -> AsyncIterator[RealAsking]:
+    made = RealAsking(SimulatedDriver(SimulatedMachine(CLOCK, lambda _: Habit())), CLOCK, host)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@in_a_loop
+async def test_a_process_is_asked_at_its_nodes_address_of_either_kind(host: str, probe: Probe) -> None:
+    if host == "::1" and not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    async with served(host) as one, asking(host) as real:
+        assert await real.ask(one, TEMPLATE, probe) == ""
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as trial:
+            trial.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("probe", PROBES)
+@in_a_loop
+async def test_an_agent_without_a_descriptor_left_does_not_say_that_others_fail(probe: Probe) -> None:
+    async with served("127.0.0.1") as one, asking("127.0.0.1") as real:
+        assert await real.ask(one, TEMPLATE, probe) == ""
+        with no_descriptors(), pytest.raises(CannotAsk):
+            await real.ask(one, TEMPLATE, probe)
+        assert await real.ask(one, TEMPLATE, probe) == ""
+
+
+@in_a_loop
+async def test_a_command_beside_a_process_gains_no_rights() -> None:
+    assert await run_beside(("grep", "-q", "NoNewPrivs:.1", "/proc/self/status"), {"PATH": PATH}, "/", None) == 0
+
+
+@in_a_loop
+async def test_a_command_beside_a_process_ends_with_its_agent(tmp_path: Path) -> None:
+    noted = tmp_path / "pid"
+    command = ("sh", "-c", f"echo $$ > {noted}.new; mv {noted}.new {noted}; exec sleep 60")
+    asking = f"asyncio.run(run_beside({command!r}, {{'PATH': {PATH!r}}}, '/', None))"
+    script = f"import asyncio; from holdfast.agent.process.beside import run_beside; {asking}"
+    with subprocess.Popen([sys.executable, "-c", script]) as agent:
+        await until_true(noted.exists)
+        agent.kill()
+    await until_true(lambda: not lives(int(noted.read_text())))

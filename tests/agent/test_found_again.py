@@ -1,0 +1,238 @@
+"""What the next agent finds: it takes over what lives, ends what nobody guards, and touches nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.agent import guard
+from holdfast.agent.driver import CannotStart, StartFault, State, Why
+from holdfast.agent.process import driver as process_driver
+from holdfast.agent.process.launching import launch
+from holdfast.agent.process.leftovers import clear, end_once, in_session
+from holdfast.agent.process.records import Identity, Record, read_record
+from holdfast.host.clock import Clock
+from tests.support.aio import in_a_loop
+from tests.support.descriptors import no_descriptors
+from tests.support.processes import BINDING, CLOCK, Yard, a_work, found, lives, until, until_true
+
+
+async def left_by_another(yard: Yard, script: str, **fields: Any) -> None:
+    async with yard.driver() as driver:
+        await driver.start(a_work(script, **fields))
+
+
+def rewritten(yard: Yard, **fields: object) -> None:
+    """Change what the record says."""
+    path = yard.slot() / guard.RECORD
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+@in_a_loop
+async def test_what_runs_stays_when_its_agent_goes_and_is_taken_over_by_the_next(each_yard: Yard) -> None:
+    await left_by_another(each_yard, "trap 'exit 3' TERM; echo up; while :; do sleep 0.05; done")
+    record = each_yard.record()
+    assert record.process.is_alive()
+    await until_true(lambda: each_yard.log())
+    async with each_yard.driver() as driver:
+        live = found(driver)
+        assert live is not None
+        assert (live.state, live.pid, live.since, live.name) == (
+            State.RUNNING, record.process.pid, record.since, "web/eu/0",
+        )  # fmt: skip
+        await driver.stop(*BINDING, 5_000)
+        assert (await until(driver, State.ENDED)).code == 3
+        await driver.forget(*BINDING)
+    async with each_yard.driver() as driver:
+        assert driver.lives() == []
+
+
+@in_a_loop
+async def test_what_ended_between_two_agents_is_told_by_its_result(each_yard: Yard) -> None:
+    await left_by_another(each_yard, "sleep 0.1; exit 12")
+    await until_true(lambda: not each_yard.record().guard.is_alive())
+    async with each_yard.driver() as driver:
+        assert [(live.state, live.code, live.why) for live in driver.lives()] == [(State.ENDED, 12, Why.EXIT)]
+
+
+@in_a_loop
+async def test_leased_work_past_its_deadline_is_left_to_its_guard(yard: Yard) -> None:
+    deadline = CLOCK.boot() + 500
+    script = "trap '' TERM; while :; do sleep 0.05; done"
+    await left_by_another(yard, script, leased=True, deadline=deadline, grace_ms=1_000)
+    await until_true(lambda: CLOCK.boot() > deadline)
+    async with yard.driver() as driver:
+        driver.extend(CLOCK.boot() + 60_000)
+        live = found(driver)
+        assert live is not None
+        assert (live.state, live.why, live.deadline) == (State.STOPPING, Why.DEADLINE, deadline)
+        assert (await until(driver, State.ENDED)).signal == 9
+
+
+@in_a_loop
+async def test_what_a_guard_left_when_it_was_killed_is_ended_by_the_next_agent(each_yard: Yard) -> None:
+    await left_by_another(each_yard, "sleep 69 & echo $!; wait")
+    await until_true(lambda: each_yard.log())
+    record, child = each_yard.record(), int(each_yard.log())
+    os.kill(record.guard.pid, signal.SIGKILL)
+    await until_true(lambda: not record.process.is_alive())
+    assert lives(child)
+    async with each_yard.driver() as driver:
+        assert (await until(driver, State.ENDED)).why is Why.GUARD_GONE
+        assert not lives(child)
+
+
+@in_a_loop
+async def test_a_guard_that_does_not_answer_is_no_guard(yard: Yard) -> None:
+    await left_by_another(yard, "exec sleep 60")
+    record = yard.record()
+    os.kill(record.guard.pid, signal.SIGSTOP)
+    async with yard.driver(answer_ms=100) as driver:
+        assert (await until(driver, State.ENDED)).why is Why.GUARD_GONE
+        assert not record.process.is_alive()
+        assert not record.guard.is_alive()
+
+
+@in_a_loop
+async def test_a_process_that_has_a_pid_by_chance_is_not_touched(yard: Yard) -> None:
+    await left_by_another(yard, "exec sleep 60")
+    record = yard.record()
+    await clear(record, CLOCK)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
+        seen = guard.seen(stranger.pid)
+        assert seen is not None
+        for start in (seen.start - 1, seen.start + 1):
+            rewritten(yard, guard=[stranger.pid, start], process=[stranger.pid, start])
+            async with yard.driver() as driver:
+                assert (await until(driver, State.ENDED)).why is Why.GUARD_GONE
+            assert stranger.poll() is None
+        assert in_session(Identity(stranger.pid, seen.start)) == [Identity(stranger.pid, seen.start)]
+        stranger.kill()
+
+
+@in_a_loop
+async def test_a_record_of_another_boot_has_ended_and_touches_nobody(yard: Yard) -> None:
+    await left_by_another(yard, "exec sleep 60")
+    record = yard.record()
+    rewritten(yard, boot="another-boot")
+    async with yard.driver() as driver:
+        assert [(live.state, live.why) for live in driver.lives()] == [(State.ENDED, Why.REBOOTED)]
+        assert record.process.is_alive()
+    rewritten(yard, boot=record.boot)
+
+
+@in_a_loop
+async def test_a_record_that_cannot_be_read_is_reported_and_stops_nobody(
+    yard: Yard, caplog: pytest.LogCaptureFixture
+) -> None:
+    await left_by_another(yard, "exec sleep 60")
+    broken = yard.data / "slots" / "8-0-12"
+    broken.mkdir()
+    (broken / guard.RECORD).write_text("{")
+    with caplog.at_level(logging.WARNING):
+        async with yard.driver() as driver:
+            assert [live.state for live in driver.lives()] == [State.RUNNING]
+    assert "record-unreadable" in caplog.text
+    assert "8-0-12" in caplog.text
+
+
+@in_a_loop
+async def test_a_folder_in_which_nothing_was_begun_is_removed(each_yard: Yard) -> None:
+    (each_yard.data / "slots").mkdir(parents=True)
+    (each_yard.slot() / "logs").mkdir(parents=True)
+    (each_yard.slot() / "logs" / "guard").touch()
+    (each_yard.slot() / guard.SOCKET).touch()
+    (each_yard.slot() / f"{guard.RECORD}.new").touch()
+    async with each_yard.driver() as driver:
+        assert driver.lives() == []
+        assert not each_yard.slot().exists()
+        await driver.start(a_work("exit 0"))
+        await until(driver, State.ENDED)
+
+
+@in_a_loop
+async def test_a_guard_whose_folder_was_removed_begins_nothing(yard: Yard) -> None:
+    """The agent was killed after it had given the order; the next one removed the folder before the guard began."""
+    async with yard.driver() as driver:
+        starting = asyncio.create_task(driver.start(a_work("touch ../../begun")))
+        await until_true(lambda: (yard.slot() / "logs" / "guard").exists())
+        (yard.slot() / "logs" / "guard").unlink()
+        (yard.slot() / "logs").rmdir()
+        yard.slot().rmdir()
+        failed = (await asyncio.gather(starting, return_exceptions=True))[0]
+        assert "driver" in str(failed)
+        assert not (yard.data / "begun").exists()
+        assert driver.lives() == []
+
+
+@in_a_loop
+async def test_what_begins_while_its_start_is_given_up_is_ended_and_not_lost_sight_of(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that hung lets go: the guard writes its record just when the agent has looked for it in vain."""
+    begun: list[Record] = []
+    looks = iter([None])
+
+    async def too_late(order: dict[str, Any], folder: Path, clock: Clock, limit_ms: int) -> None:
+        await launch(order, folder, clock, limit_ms)
+        begun.append(yard.record())
+        raise CannotStart(StartFault.DRIVER, "its guard did not begin in time")
+
+    monkeypatch.setattr(process_driver, "launch", too_late)
+    monkeypatch.setattr(process_driver, "read_record", lambda folder: next(looks, read_record(folder)))
+    async with yard.driver() as driver:
+        with pytest.raises(CannotStart, match="did not begin in time"):
+            await driver.start(a_work("exec sleep 60"))
+        assert not begun[0].process.is_alive()
+        assert not begun[0].guard.is_alive()
+        assert driver.lives() == []
+        assert not yard.slot().exists()
+
+
+@in_a_loop
+async def test_an_agent_that_can_open_nothing_takes_nobody_for_dead(yard: Yard) -> None:
+    await left_by_another(yard, "exec sleep 60")
+    record = yard.record()
+    with no_descriptors():
+        for look in (record.process.is_alive, lambda: end_once(record), lambda: read_record(yard.slot())):
+            with pytest.raises(OSError, match="Too many open files"):
+                look()
+    assert record.process.is_alive()
+    assert record.guard.is_alive()
+
+
+@in_a_loop
+async def test_what_a_guard_left_is_ended_once_something_can_be_opened_again(yard: Yard) -> None:
+    async with yard.driver() as driver:
+        await driver.start(a_work("sleep 69 & echo $!; wait"))
+        await until_true(lambda: yard.log())
+        child, keeper = int(yard.log()), yard.record().guard.pid
+        with no_descriptors():
+            os.kill(keeper, signal.SIGKILL)
+            await asyncio.sleep(0.5)
+        assert (await until(driver, State.ENDED)).why is Why.GUARD_GONE
+        assert not lives(child)
+
+
+@in_a_loop
+async def test_what_an_older_agent_started_after_the_next_one_had_looked_is_found_when_it_is_in_the_way(
+    yard: Yard,
+) -> None:
+    async with yard.driver() as older, yard.driver() as newer:
+        await older.start(a_work("exec sleep 60"))
+        assert newer.lives() == []
+        with pytest.raises(CannotStart, match="is there already"):
+            await newer.start(a_work("exec sleep 60"))
+        live = found(newer)
+        assert live is not None
+        assert (live.state, live.pid) == (State.RUNNING, yard.record().process.pid)
+        await newer.stop(*BINDING, 100)
+        await until(newer, State.ENDED)

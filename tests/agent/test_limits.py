@@ -1,0 +1,190 @@
+"""What a process may use, and as whom: kept by the kernel where a cgroup can be written to, by looking otherwise."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent import guard
+from holdfast.agent.driver import CannotStart, Means, StartFault, State, Why
+from holdfast.agent.process.leftovers import in_session
+from holdfast.core.model.resources import Resources
+from tests.support.aio import in_a_loop
+from tests.support.processes import BINDING, ROOT_ONLY, Yard, a_work, lives, until, until_true
+
+#: Holds 200 MiB, for a few seconds at most.
+HUNGRY = "dd if=/dev/zero of=/dev/null bs=200M count=100 2>/dev/null"
+
+
+@in_a_loop
+async def test_a_process_over_its_memory_is_killed_and_it_says_why(each_yard: Yard) -> None:
+    async with each_yard.driver() as driver:
+        await driver.start(a_work(f"exec {HUNGRY}", need=Resources(memory=64)))
+        ended = await until(driver, State.ENDED)
+        assert (ended.code, ended.signal, ended.why) == (None, 9, Why.OVER_MEMORY)
+        assert ended.detail == "it used more than its 64 MiB of memory, and was killed"
+
+
+@in_a_loop
+async def test_a_child_over_the_memory_takes_the_whole_with_it(each_yard: Yard) -> None:
+    async with each_yard.driver() as driver:
+        await driver.start(a_work(f"{HUNGRY}; exec sleep 60", need=Resources(memory=64)))
+        assert (await until(driver, State.ENDED)).why is Why.OVER_MEMORY
+
+
+@in_a_loop
+async def test_a_process_within_its_limits_is_left_alone(each_yard: Yard) -> None:
+    async with each_yard.driver() as driver:
+        await driver.start(a_work("sleep 0.3; exit 6", need=Resources(cpu=500, memory=64), pids=8))
+        ended = await until(driver, State.ENDED)
+        assert (ended.code, ended.why) == (6, Why.EXIT)
+
+
+@in_a_loop
+async def test_one_that_has_no_limits_is_not_looked_at(yard: Yard) -> None:
+    async with yard.driver() as driver:
+        await driver.start(a_work(HUNGRY.replace("count=100", "count=3") + "; exit 6"))
+        assert (await until(driver, State.ENDED)).code == 6
+
+
+MANY = "i=0; while [ $i -lt 20 ]; do sleep 64 & i=$((i+1)); done; sleep 0.5; exit 7"
+
+
+@in_a_loop
+async def test_a_cgroup_gives_no_more_processes_than_the_limit(cgroup_yard: Yard) -> None:
+    async with cgroup_yard.driver() as driver:
+        await driver.start(a_work(MANY, pids=10))
+        ended = await until(driver, State.ENDED)
+        assert (ended.why, ended.code) == (Why.EXIT, 2)
+        assert "annot fork" in cgroup_yard.log("stderr")
+
+
+@in_a_loop
+async def test_without_a_cgroup_too_many_processes_are_killed_and_it_says_why(yard: Yard) -> None:
+    async with yard.driver() as driver:
+        await driver.start(a_work(MANY, pids=10))
+        ended = await until(driver, State.ENDED)
+        assert (ended.signal, ended.why) == (9, Why.OVER_PIDS)
+        assert ended.detail == "it had more than 10 processes and threads, and was killed"
+
+
+@in_a_loop
+async def test_a_cgroup_slows_down_who_uses_more_cpu_than_it_may(cgroup_yard: Yard) -> None:
+    async with cgroup_yard.driver() as driver:
+        await driver.start(a_work("while :; do :; done", need=Resources(cpu=100)))
+        groups = cgroup_yard.record().groups
+        await until_true(lambda: _throttled(groups) > 2)
+        await driver.stop(*BINDING, 0)
+        await until(driver, State.ENDED)
+
+
+def _throttled(groups: tuple[str, ...]) -> int:
+    lines = [line.split() for group in groups for line in guard.read(f"{group}/cpu.stat").splitlines()]
+    return sum(int(words[1]) for words in lines if words[0] == "nr_throttled")
+
+
+@in_a_loop
+async def test_a_guard_is_not_within_the_limits_of_what_it_guards(cgroup_yard: Yard) -> None:
+    async with cgroup_yard.driver() as driver:
+        await driver.start(a_work("exec sleep 60", need=Resources(memory=64)))
+        record = cgroup_yard.record()
+        assert guard.members(list(record.groups)) == [record.process.pid]
+        assert record.process in in_session(record.process)
+
+
+@in_a_loop
+async def test_the_driver_says_how_limits_are_kept(each_yard: Yard) -> None:
+    async with each_yard.driver() as driver:
+        can = driver.capabilities()
+    kept = (can.memory, can.pids, can.cpu, can.whole)
+    if each_yard.cgroups:
+        assert kept == (Means.CGROUP, Means.CGROUP, Means.CGROUP, True)
+    else:
+        assert kept == (Means.SAMPLED, Means.SAMPLED, Means.NOT_LIMITED, False)
+        assert any("cpu is not limited" in sentence for sentence in can.missing)
+    assert can.users == (os.geteuid() == 0)
+
+
+@ROOT_ONLY
+@pytest.mark.skipif(not Path("/sys/fs/cgroup/freezer/cgroup.procs").exists(), reason="no freezer of version 1 here")
+@in_a_loop
+async def test_where_the_kernel_cannot_kill_a_cgroup_it_is_killed_while_it_cannot_fork(cgroup_yard: Yard) -> None:
+    """As on a machine of version 1 alone: a freezer, and no `cgroup.kill`."""
+    group = Path("/sys/fs/cgroup/freezer") / cgroup_yard.root.name
+    group.mkdir()
+    try:
+        async with cgroup_yard.driver() as driver:
+            await driver.start(a_work("while :; do sleep 0.01 & done", pids=1000))
+            record = cgroup_yard.record()
+            groups = [folder for folder in record.groups if "/unified/" not in folder]
+            for pid in guard.members(groups):
+                guard.put([str(group)], "cgroup.procs", str(pid))
+            guard.kill_members([*groups, str(group)])
+            assert (await until(driver, State.ENDED)).signal == 9
+            assert guard.read(str(group / "freezer.state")) == "THAWED\n"
+            assert not lives(record.process.pid)
+    finally:
+        await until_true(lambda: not guard.members([str(group)]))
+        group.rmdir()
+
+
+@ROOT_ONLY
+@in_a_loop
+async def test_a_process_runs_as_an_unprivileged_user_by_default(yard: Yard) -> None:
+    async with yard.driver() as driver:
+        await driver.start(a_work("id -u; id -g; id -G; touch mine; grep NoNewPrivs /proc/self/status"))
+        await until(driver, State.ENDED)
+    assert yard.log().split() == ["59999", "59999", "59999", "NoNewPrivs:", "1"]
+    assert (yard.working() / "mine").stat().st_uid == 59_999
+    assert yard.working().stat().st_mode & 0o777 == 0o700
+
+
+@ROOT_ONLY
+@in_a_loop
+async def test_a_user_that_the_node_allows_may_be_asked_for_by_name_or_number(yard: Yard) -> None:
+    nobody = pwd.getpwnam("nobody")
+    async with yard.driver(users=("nobody", "61234")) as driver:
+        for number, (user, uid) in enumerate([("nobody", nobody.pw_uid), (str(nobody.pw_uid), nobody.pw_uid),
+                                              ("61234", 61_234), ("59999", 59_999)]):  # fmt: skip
+            binding = ((7, number), 11)
+            await driver.start(a_work("id -u", slot=binding[0], user=user))
+            await until(driver, State.ENDED, binding)
+            assert yard.log(binding=binding) == f"{uid}\n"
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize(
+    ("user", "fault", "why"),
+    [
+        ("no-such-user", StartFault.UNKNOWN_USER, "no such user"),
+        ("-1", StartFault.UNKNOWN_USER, "no such user"),
+        ("4294967295", StartFault.UNKNOWN_USER, "no such user"),
+        ("61234", StartFault.USER_NOT_ALLOWED, "not among the users that this node allows"),
+        ("root", StartFault.USER_NOT_ALLOWED, "nothing runs as root"),
+        ("0", StartFault.USER_NOT_ALLOWED, "nothing runs as root"),
+    ],
+)
+@in_a_loop
+async def test_other_users_are_refused_and_root_always(yard: Yard, user: str, fault: StartFault, why: str) -> None:
+    async with yard.driver(users=("root", "nobody")) as driver:
+        with pytest.raises(CannotStart, match=why) as told:
+            await driver.start(a_work("id", user=user))
+        assert told.value.code is fault
+
+
+@in_a_loop
+async def test_an_agent_that_is_not_root_runs_processes_as_itself_only(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 61_000)
+    async with yard.driver() as driver:
+        with pytest.raises(CannotStart, match="the agent runs as user 61000, and only root can") as told:
+            await driver.start(a_work("id -u", user="nobody"))
+        assert told.value.code is StartFault.USER_NOT_ALLOWED
+        assert not driver.capabilities().users
+        await driver.start(a_work("id -u", user="61000"))
+        await until(driver, State.ENDED)
+    assert yard.log() == f"{os.getuid()}\n"  # no change of user was made

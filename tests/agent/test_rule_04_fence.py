@@ -1,0 +1,221 @@
+"""RULES 4: the fence does not depend on the agent. Whoever is killed or stopped, leased work ends in time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent import guard
+from holdfast.agent.driver import CannotStart, State, Why
+from tests.support.aio import in_a_loop
+from tests.support.processes import BINDING, CLOCK, Yard, a_work, found, lives, until, until_true
+
+CHECKOUT = Path(__file__).parents[2]
+STUBBORN = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
+MARGIN_MS = 1_000
+
+
+@in_a_loop
+async def test_leased_work_ends_at_its_deadline(each_yard: Yard) -> None:
+    async with each_yard.driver() as driver:
+        deadline = CLOCK.boot() + 700
+        await driver.start(a_work("exec sleep 60", leased=True, deadline=deadline))
+        ended = await until(driver, State.ENDED)
+        assert deadline <= CLOCK.boot() < deadline + MARGIN_MS
+        assert (ended.signal, ended.why) == (signal.SIGTERM, Why.DEADLINE)
+
+
+@in_a_loop
+async def test_a_stubborn_one_is_dead_by_deadline_grace_and_margin(each_yard: Yard) -> None:
+    async with each_yard.driver() as driver:
+        deadline = CLOCK.boot() + 700
+        await driver.start(a_work(f"({STUBBORN}) & {STUBBORN}", leased=True, deadline=deadline, grace_ms=300))
+        record = each_yard.record()
+        await until_true(lambda: not lives(record.process.pid))
+        assert deadline + 300 <= CLOCK.boot() < deadline + 300 + MARGIN_MS
+        ended = await until(driver, State.ENDED)
+        assert (ended.signal, ended.why) == (9, Why.DEADLINE)
+
+
+@in_a_loop
+async def test_a_lease_allows_no_longer_grace_than_the_fence_counts_with(yard: Yard) -> None:
+    async with yard.driver(grace_ms=200) as driver:
+        deadline = CLOCK.boot() + 600
+        await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=60_000))
+        assert (await until(driver, State.ENDED)).why is Why.DEADLINE
+        assert CLOCK.boot() < deadline + 200 + MARGIN_MS
+
+
+@in_a_loop
+async def test_a_long_stop_ends_with_the_lease(yard: Yard) -> None:
+    async with yard.driver() as driver:
+        deadline = CLOCK.boot() + 700
+        await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=200))
+        await until_true(lambda: "deaf" in yard.log())
+        await driver.stop(*BINDING, 60_000)
+        assert (await until(driver, State.ENDED)).why is Why.KILLED
+        assert deadline + 200 <= CLOCK.boot() < deadline + 200 + MARGIN_MS
+
+
+@in_a_loop
+async def test_work_that_is_extended_lives_on_and_no_deadline_is_lowered(yard: Yard) -> None:
+    async with yard.driver() as driver:
+        first = CLOCK.boot() + 700
+        await driver.start(a_work("exec sleep 60", leased=True, deadline=first))
+        driver.extend(first + 600)
+        driver.extend(first - 300)
+        while CLOCK.boot() < first + 300:
+            assert (live := found(driver)) is not None
+            assert (live.state, live.deadline) == (State.RUNNING, first + 600)
+            await asyncio.sleep(0.05)
+        await until(driver, State.ENDED)
+        assert first + 600 <= CLOCK.boot() < first + 600 + MARGIN_MS
+
+
+@in_a_loop
+async def test_work_that_is_not_leased_is_not_extended_and_does_not_end(yard: Yard) -> None:
+    async with yard.driver() as driver:
+        await driver.start(a_work("exec sleep 60", deadline=CLOCK.boot() + 100))
+        driver.extend(CLOCK.boot() + 100)
+        await asyncio.sleep(0.4)
+        assert (live := found(driver)) is not None
+        assert (live.state, live.deadline) == (State.RUNNING, 0)
+
+
+@in_a_loop
+async def test_a_guard_that_has_begun_does_not_stop_however_it_is_extended(yard: Yard) -> None:
+    async with yard.driver() as driver:
+        deadline = CLOCK.boot() + 600
+        await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=300))
+        await until(driver, State.STOPPING)
+        driver.extend(CLOCK.boot() + 60_000)
+        ended = await until(driver, State.ENDED)
+        assert CLOCK.boot() < deadline + 300 + MARGIN_MS
+        assert (ended.why, ended.deadline) == (Why.DEADLINE, deadline)
+
+
+@in_a_loop
+async def test_a_guard_that_slept_past_its_deadline_takes_no_extension_that_waited_for_it(yard: Yard) -> None:
+    async with yard.driver(kill_margin_ms=60_000) as driver:
+        deadline = CLOCK.boot() + 700
+        await driver.start(a_work("exec sleep 60", leased=True, deadline=deadline))
+        keeper = yard.record().guard.pid
+        os.kill(keeper, signal.SIGSTOP)
+        driver.extend(deadline + 60_000)
+        await until_true(lambda: CLOCK.boot() > deadline)
+        os.kill(keeper, signal.SIGCONT)
+        assert (await until(driver, State.ENDED)).why is Why.DEADLINE
+
+
+@in_a_loop
+async def test_work_whose_lease_has_run_out_is_not_started(yard: Yard) -> None:
+    async with yard.driver() as driver:
+        with pytest.raises(CannotStart, match="its lease has run out"):
+            await driver.start(a_work("true", leased=True, deadline=CLOCK.boot()))
+
+
+@contextmanager
+def a_holder(yard: Yard, lease_ms: int, grace_ms: int, script: str) -> Iterator[subprocess.Popen[bytes]]:
+    """An agent in a process of its own, whose work runs."""
+    words = [str(yard.data), str(yard.cgroups), str(lease_ms), str(grace_ms), script]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.support.holder", *words], cwd=CHECKOUT, stdout=subprocess.PIPE
+    ) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"started\n"
+            yield holder
+        finally:
+            holder.kill()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_leased_work_ends_in_time_when_its_agent_is_killed_or_stopped(each_yard: Yard, how: signal.Signals) -> None:
+    with a_holder(each_yard, 700, 200, f"setsid sleep 65 & echo $!; {STUBBORN}") as holder:
+        process = each_yard.record().process
+        time.sleep(0.8)
+        assert process.is_alive(), "it was renewed all the time"
+        holder.send_signal(how)
+        gone = guard.boot_ms()
+        while process.is_alive():
+            assert guard.boot_ms() < gone + 700 + 200 + MARGIN_MS
+            time.sleep(0.01)
+        assert guard.boot_ms() >= gone + 400, "it lived on for what was left of its lease"
+        keeper = each_yard.record().guard
+        while keeper.is_alive():
+            assert guard.boot_ms() < gone + 700 + 200 + MARGIN_MS
+            time.sleep(0.01)
+        assert not lives(int(each_yard.log().split()[0]))
+
+
+@in_a_loop
+async def test_work_of_an_agent_that_was_killed_is_found_again_and_its_exit_code_known(each_yard: Yard) -> None:
+    with a_holder(each_yard, 5_000, 300, "sleep 0.7; exit 9") as holder:
+        holder.kill()
+        holder.wait()
+        async with each_yard.driver() as driver:
+            live = found(driver)
+            assert live is not None
+            assert (live.state, live.pid, live.leased) == (State.RUNNING, each_yard.record().process.pid, True)
+            driver.extend(CLOCK.boot() + 5_000)
+            ended = await until(driver, State.ENDED)
+            assert (ended.code, ended.why) == (9, Why.EXIT)
+
+
+@in_a_loop
+async def test_a_guard_outlives_what_ends_an_agents_group(yard: Yard) -> None:
+    async with yard.driver() as driver:
+        await driver.start(a_work("sleep 0.6; exit 8"))
+        keeper = yard.record().guard.pid
+        assert os.getsid(keeper) not in (os.getsid(0), os.getsid(yard.record().process.pid))
+        for stray in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(keeper, stray)
+        assert (await until(driver, State.ENDED)).code == 8
+
+
+@in_a_loop
+async def test_a_guard_that_is_killed_takes_everything_with_it(each_yard: Yard) -> None:
+    script = "sleep 66 & echo $!; (trap '' TERM; sleep 67) & echo $!; " + (
+        "setsid sleep 68 & echo $!; " if each_yard.cgroups else "echo 0; "
+    )
+    async with each_yard.driver() as driver:
+        await driver.start(a_work(script + "wait"))
+        await until_true(lambda: len(each_yard.log().split()) == 3)
+        record, pids = each_yard.record(), [int(pid) for pid in each_yard.log().split()]
+        os.kill(record.guard.pid, signal.SIGKILL)
+        ended = await until(driver, State.ENDED)
+        assert (ended.code, ended.why) == (None, Why.GUARD_GONE)
+        assert not any(lives(pid) for pid in [record.process.pid, *pids])
+
+
+@in_a_loop
+async def test_a_guard_that_hangs_is_killed_by_the_agent_and_so_is_what_it_guards(yard: Yard) -> None:
+    async with yard.driver() as driver:
+        deadline = CLOCK.boot() + 600
+        await driver.start(a_work("exec sleep 60", leased=True, deadline=deadline, grace_ms=100))
+        record = yard.record()
+        os.kill(record.guard.pid, signal.SIGSTOP)
+        ended = await until(driver, State.ENDED)
+        assert CLOCK.boot() < deadline + 100 + MARGIN_MS
+        assert ended.why is Why.GUARD_GONE
+        assert not record.process.is_alive()
+
+
+@in_a_loop
+async def test_a_guard_that_hangs_when_it_is_asked_to_stop_is_killed(yard: Yard) -> None:
+    async with yard.driver() as driver:
+        await driver.start(a_work("exec sleep 60"))
+        record = yard.record()
+        os.kill(record.guard.pid, signal.SIGSTOP)
+        await driver.stop(*BINDING, 100)
+        await until(driver, State.ENDED)
+        assert not record.process.is_alive()
