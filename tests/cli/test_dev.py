@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from holdfast.cli import dev
 from holdfast.cli.contexts import read
+from tests.support.processes import Yard, a_work
 
 URL = "http://127.0.0.1:7400"
 
@@ -78,3 +80,23 @@ def test_a_file_that_cannot_be_applied_is_told_before_anything_is_started(
     assert done.exit_code == 1
     assert why in done.stderr
     assert not (tmp_path / "data" / "platform").exists()
+
+
+def test_what_an_agent_that_was_killed_has_left_ends_with_the_platform(tmp_path: Path, config: Path) -> None:
+    """It is not there to be asked when all else stops; here not even one part was started."""
+    data = tmp_path / "data"
+    CliRunner().invoke(dev.app, ["--data", str(data), "-f", str(tmp_path / "missing.yaml")])
+    yard = Yard(data / "nodes", cgroups=False)
+    yard.data = data / "nodes" / "eu-central-1"
+
+    async def start() -> None:
+        async with yard.driver() as driver:
+            await driver.start(a_work("exec sleep 60"))
+
+    try:
+        asyncio.run(start())
+        assert yard.record().process.is_alive()
+        done = CliRunner().invoke(dev.app, ["--data", str(data), "-f", str(tmp_path / "missing.yaml")])
+        assert (done.exit_code, yard.record().process.is_alive()) == (1, False)
+    finally:
+        yard.clear()

@@ -142,10 +142,11 @@ def test_a_region_is_asked_what_hangs_there(holdfast: CommandLine) -> None:
 
 
 def test_a_workload_is_described_region_by_region(shop: CommandLine) -> None:
+    fails = {"code": "exit", "count": 1, "node": "n1", "detail": "exit code 3"}
     waiting = {"code": "capacity", "count": 2, "since": "2026-11-15T16:55:00.000Z", "message": "4 nodes lack cpu"}
     common = {"template": "ab" * 32, "ready": 1, "serving": 1, "generation": 1}
     shop.platform.objects["workloads", "shop/web"]["status"]["regions"] = [
-        {"region": "eu", "assigned": 1, "bound": 1, "heard": "2026-11-15T16:59:58.000Z", "waiting": [], **common},
+        {"region": "eu", "assigned": 1, "bound": 1, "heard": "2026-11-15T16:59:58.000Z", "failing": [fails], **common},
         {"region": "us", "assigned": 3, "bound": 1, "heard": None, "waiting": [waiting], **common},
     ]
     same_as_golden("describe_in_regions", shop("describe", "workload", "shop/web"))

@@ -196,6 +196,8 @@ def test_an_interrupt_ends_quietly_with_130(tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
             text=True,
             env=environment(HOLDFAST_SERVER=address),
+            # Whoever runs these tests in the background of a shell has it ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as process:
             assert ASKED.wait(30)
             process.send_signal(signal.SIGINT)

@@ -135,7 +135,7 @@ def test_a_swarm_that_holds_ends_with_0_and_says_what_it_could_not_judge(holdfas
     done = holdfast("swarm", "--seeds", "1..2", "--jobs", "1")
     assert done.exit_code == 0, done.output
     assert "2 runs, " in done.stdout
-    assert "coverage not judged: small: 2 runs, and 20 are the least" in done.stdout
+    assert "coverage not judged: small: 2 runs, and 10 are the least" in done.stdout
 
 
 def test_a_failing_swarm_ends_with_1_and_tells_the_command_for_each_seed(

@@ -84,6 +84,15 @@ def schedule(
 
 
 @app.command()
+def agent(as_json: AsJson = False) -> None:
+    """Agents: 2,000 sessions at one region's server, over sockets."""
+    from holdfast.bench import agent as benchmark
+
+    Console(stderr=True).print("measuring 2,000 agents at `holdfast dev` on the disk of this folder; about two minutes")
+    _show(benchmark.run(), as_json=as_json)
+
+
+@app.command()
 def sim(as_json: AsJson = False) -> None:
     """The simulator: a quiet world, against real time."""
     from holdfast.bench import sim as benchmark

@@ -27,6 +27,17 @@ NoApply = Annotated[bool, typer.Option("--no-apply", help="Do not apply the exam
 File = Annotated[
     str, typer.Option("--filename", "-f", metavar="FILE", help="Apply this instead, each time.", show_default=False)
 ]
+Agents = Annotated[
+    int | None,
+    typer.Option(
+        "--agents",
+        metavar="COUNT",
+        min=0,
+        max=8,
+        help="How many nodes each region has, each with an agent; as many as at the last start, at first 4.",
+        show_default=False,
+    ),
+]
 Nodes = Annotated[
     int | None,
     typer.Option(
@@ -34,7 +45,7 @@ Nodes = Annotated[
         metavar="COUNT",
         min=0,
         max=1_000,
-        help="How many nodes each region has that run nothing; as many as at the last start, at first none.",
+        help="How many nodes each region has instead that run nothing; 0: agents again.",
         show_default=False,
     ),
 ]
@@ -46,12 +57,13 @@ def dev(
     fresh: Fresh = False,
     no_apply: NoApply = False,
     file: File = "",
+    agents: Agents = None,
     declared_nodes: Nodes = None,
 ) -> None:
-    """Run a platform and three regions on this machine, until Ctrl-C.
+    """Run a platform and three regions with their nodes on this machine, until Ctrl-C.
 
-    One process for each; one that ends comes back. The next start goes on where the last one was. The context `dev` of
-    the configuration leads there. Declared nodes take replicas, which then stay bound: there are no agents yet.
+    One process for each server and each node's agent; one that ends comes back. What agents run ends with them; the
+    next start goes on where the last one was. The context `dev` of the configuration leads there.
     """
     from holdfast.wiring.dev import run
     from holdfast.wiring.dev_folder import Wish
@@ -63,6 +75,7 @@ def dev(
         fresh=fresh,
         apply=not no_apply,
         file=Path(file) if file else None,
+        agents=agents,
         declared_nodes=declared_nodes,
     )
     raise typer.Exit(run(wish, keep_context, os.environ))

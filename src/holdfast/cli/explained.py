@@ -25,7 +25,8 @@ def workload(name: str, found: Document | None, queued: Sequence[Document], deci
 
 def _standing(found: Document) -> Iterator[str]:
     spec, status = found.get("spec") or {}, found.get("status") or {}
-    counts = ", ".join(f"{status.get(key) or 0} {key}" for key in ("bound", "ready", "serving"))
+    over = [key for key in ("succeeded", "failed") if status.get(key)]
+    counts = ", ".join(f"{status.get(key) or 0} {key}" for key in ("bound", "ready", "serving", *over))
     yield f"  {spec.get('replicas')} replicas wanted: {counts}"
     deletion = (found.get("metadata") or {}).get("deletion")
     if deletion:

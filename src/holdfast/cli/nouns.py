@@ -16,7 +16,7 @@ from holdfast.cli.troubles import misused
 __all__ = ["Kind", "Named", "find", "named", "named_in", "region_for", "the_kind", "the_object", "the_objects"]
 
 #: How many slashes a name has by itself, where it has some: a replica is `workload/region/ordinal`.
-_SLASHES = {"Workload": 0, "Assignment": 2, "Replica": 2, "SchedulingRequest": 3}
+_SLASHES = {"Workload": 0, "Assignment": 2, "Replica": 2, "Endpoint": 2, "SchedulingRequest": 3}
 
 
 class Named(NamedTuple):

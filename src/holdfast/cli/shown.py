@@ -101,11 +101,10 @@ def hinted(value: Any, hint: str) -> str:
 
 
 def why(conditions: Sequence[Mapping[str, Any]]) -> str:
-    """Why replicas have no node, in one line; empty when all have."""
-    placed: Mapping[str, Any] = next((one for one in conditions if one.get("type") == "Placed"), {})
-    if placed.get("status") in (None, "true"):
-        return ""
-    text = ": ".join(str(placed[key]) for key in ("reason", "message") if placed.get(key))
+    """Why replicas fail or have no node, in one line; empty when all are well."""
+    bad = [one for kind in ("Healthy", "Placed") for one in conditions if one.get("type") == kind]
+    found: Mapping[str, Any] = next((one for one in bad if one.get("status") not in (None, "true")), {})
+    text = ": ".join(str(found[key]) for key in ("reason", "message") if found.get(key))
     return text if len(text) <= WHY_SHOWN else f"{text[: WHY_SHOWN - 3]}..."
 
 

@@ -20,15 +20,16 @@ def sections(status: Mapping[str, Any]) -> Iterator[Section]:
     regions = status.get("regions")
     if regions:
         yield "Regions", _table(("REGION", "TEMPLATE", *map(str.upper, _COUNTS), "HEARD"), map(_in_region, regions))
-    waiting = [line for one in regions or () for line in _waiting(one)]
-    if waiting:
-        yield "Waiting", waiting
+    for title, told in (("Waiting", _waiting), ("Failing", _failing)):
+        lines = [line for one in regions or () for line in told(one)]
+        if lines:
+            yield title, lines
     summary = status.get("summary")
     if isinstance(summary, Mapping):
         yield from _summary(summary)
 
 
-_COUNTS = ("assigned", "bound", "ready", "serving", "done", "generation")
+_COUNTS = ("assigned", "bound", "ready", "serving", "done", "failed", "generation")
 
 
 def _in_region(one: Mapping[str, Any]) -> list[str]:
@@ -41,6 +42,13 @@ def _waiting(one: Mapping[str, Any]) -> Iterator[str]:
     for reason in one.get("waiting") or ():
         said = ": ".join(str(reason[key]) for key in ("code", "message") if reason.get(key))
         yield f"{one.get('region')}: {reason.get('count')} wait for {shown.ago(reason.get('since'))}: {said}"
+
+
+def _failing(one: Mapping[str, Any]) -> Iterator[str]:
+    for failing in one.get("failing") or ():
+        where = f" on {failing['node']}" if failing.get("node") else ""
+        said = ": ".join(str(failing[key]) for key in ("code", "detail") if failing.get(key))
+        yield f"{one.get('region')}: {failing.get('count')}{where}: {said}"
 
 
 def _summary(summary: Mapping[str, Any]) -> Iterator[Section]:

@@ -6,6 +6,7 @@
 - `opening`         stores by their URL, and whose log is in one
 - `private`         files that their owner alone can read
 - `tokens`          tokens in such files
+- `files`           how many files a process may have open
 - `logs`            what happens, as lines on standard error
 - `bootstrap`       the operator's first token
 - `credentials`     what a machine shows to a ledger

@@ -1,10 +1,9 @@
-"""Nodes that are only declared, until there are agents: registered as agents would, kept alive, and nothing runs there.
+"""Nodes that are only declared: agents as all others, in one process, and what they run is only played.
 
     python -m holdfast.wiring.declared DATA PORT COUNT      of the platform on this machine that is kept in DATA
 
-    for each node: open a session ──▶ register ──▶ heartbeats ──▶ the session is over: open another one
-
-A restart takes the same names again: a new session of the same node, on which what is bound stays bound.
+So a region has as many nodes as anybody wants to see placed on. When the process ends, so does all that they played:
+its next life takes the same names again, says that nothing is left, and plays it anew.
 """
 
 from __future__ import annotations
@@ -17,15 +16,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from holdfast.agent.agent import Agent
+from holdfast.agent.simulated import Habit, SimulatedDriver, SimulatedMachine
+from holdfast.agent.terms import Terms
 from holdfast.api.carriers.http import HttpTransport
-from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.revision import show
+from holdfast.core.agent.bound import Bound
+from holdfast.core.model.process import Probe
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.workload import Template
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.clock import Clock, SystemClock
-from holdfast.host.journal import Journal
+from holdfast.host.meters import Meters
 from holdfast.host.transport import Transport
-from holdfast.host.voice import Sender, SessionOver, Voice
+from holdfast.host.voice import Sender, Voice
 from holdfast.host.waiting import together
 from holdfast.wiring import logs
 from holdfast.wiring.credentials import Credentials, NoToken
@@ -36,10 +39,8 @@ ZONES = ("a", "b", "c")
 #: Where the example has a pool of nodes with much memory beside the general one.
 MEMORY = ("eu-central", "us-east")
 #: By pool: a general one has two Gi for each cpu, one for memory eight.
-CAPACITY = {"general": Resources(8_000, 16 << 10, 100 << 10, 0), "memory": Resources(8_000, 64 << 10, 200 << 10, 0)}
+CAPACITY = {"general": Resources(8_000, 16 << 10, 100 << 10, 0), "memory": Resources(8_000, 128 << 10, 200 << 10, 0)}
 PORTS = (30_000, 30_999)
-#: An agent that the region does not take asks again after so long.
-REFUSED_MS = 2_000
 
 
 def nodes_of(region: str, count: int) -> list[RegisterNode]:
@@ -48,43 +49,29 @@ def nodes_of(region: str, count: int) -> list[RegisterNode]:
     for number in range(count):
         turn, zone = divmod(number, len(ZONES))
         shape = "memory" if turn % 2 and region in MEMORY else "general"
-        labels = (("declared", "yes"), ("shape", shape))
+        labels = (("shape", shape),)
         name, pool, place = f"{region}-{number + 1}", f"{region}-{shape}", f"{region}-{ZONES[zone]}"
         found.append(RegisterNode(name, pool, place, CAPACITY[shape], (), PORTS, labels))
     return found
 
 
-class DeclaredNode:
-    """The agent of one node, as far as the ledger can tell."""
+class Well:
+    """What is only played passes every probe."""
 
-    def __init__(self, transport: Transport, clock: Clock, sender: Sender, node: RegisterNode) -> None:
-        self._voice = Voice(transport, clock, sender, clock.boot)
-        self._clock = clock
-        self._node = node
-        self._journal = Journal("declared", node=node.name)
-        self.is_registered = asyncio.Event()
+    async def ask(self, one: Bound, template: Template, probe: Probe) -> str:
+        """Nothing is wrong."""
+        del one, template, probe
+        return ""
 
-    async def run(self) -> None:
-        """Be a node for ever."""
-        while True:
-            try:
-                if await self._register():
-                    self.is_registered.set()
-                    await self._voice.keep_alive()
-            except SessionOver as over:
-                self._journal.warning("session-over", why=over)
-            await self._clock.sleep(REFUSED_MS)
 
-    async def _register(self) -> bool:
-        """Begin a life, and say what the node is; whether the region takes it."""
-        answered = await self._voice.open()
-        if self._voice.session:
-            answered = await self._voice.send(self._node)
-        if answered.code not in ("", Code.ALREADY):
-            self._journal.warning("not-taken", code=answered.code, why=answered.message)
-            return False
-        self._journal.info("registered", session=show(self._voice.session))
-        return True
+def played(
+    transport: Transport, clock: Clock, sender: Sender, node: RegisterNode, meters: Meters | None = None
+) -> Agent:
+    """The agent of a node on which all that is started goes on until it is stopped, or this process ends."""
+    voice = Voice(transport, clock, sender, clock.boot)
+    driver = SimulatedDriver(SimulatedMachine(clock, lambda _work: Habit()))
+    terms = Terms(("", 0), lambda _log_id, _term: None)
+    return Agent(node, voice, transport, driver, Well(), terms, clock, meters or Meters())
 
 
 async def run(data: Path, port: int, count: int, asked: asyncio.Event) -> None:
@@ -98,9 +85,7 @@ async def run(data: Path, port: int, count: int, asked: asyncio.Event) -> None:
         return Sender(actor, (address(region, port),), credentials.speaking_as(actor))
 
     nodes = [
-        DeclaredNode(transport, clock, sender(region, node), node)
-        for region in REGIONS
-        for node in nodes_of(region, count)
+        played(transport, clock, sender(region, node), node) for region in REGIONS for node in nodes_of(region, count)
     ]
     ready = data / NODES / "ready.json"
     try:
@@ -110,7 +95,7 @@ async def run(data: Path, port: int, count: int, asked: asyncio.Event) -> None:
         await transport.close()
 
 
-async def _tell(nodes: Sequence[DeclaredNode], file: Path) -> None:
+async def _tell(nodes: Sequence[Agent], file: Path) -> None:
     """Say that all are registered, once they are; and stay."""
     for node in nodes:
         await node.is_registered.wait()

@@ -1,7 +1,7 @@
-"""A platform and three regions on this machine, one process for each, in one command.
+"""A platform and three regions on this machine with their nodes, one process for each, in one command.
 
-folder, lock, ports ──▶ tokens ──▶ all servers at once ──▶ platform ready: regions, example ──▶ nodes ──▶ say so
-a part ends: it comes back.    Ctrl-C: all parts stop, and the next start goes on where they were.
+folder, lock, ports ──▶ tokens ──▶ all servers at once ──▶ platform ready: regions, example ──▶ agents ──▶ say so
+a part ends: it comes back.    Ctrl-C: all parts stop with all they run, and the next start goes on where they were.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.agent.guard import RESULT
 from holdfast.wiring.dev_folder import (
     HOST,
     NODES,
@@ -26,17 +26,17 @@ from holdfast.wiring.dev_folder import (
     Wish,
     address,
     documents_in,
-    example,
+    empty,
     must_be_free,
     noted,
     port,
     ready_in,
     taken,
-    token_file,
     write_note,
 )
+from holdfast.wiring.dev_telling import Telling, region_token
 from holdfast.wiring.parts import Part, Parts
-from holdfast.wiring.private import NotPrivate, read_private
+from holdfast.wiring.private import NotPrivate
 from holdfast.wiring.settings import PREFIX
 from holdfast.wiring.tokens import token_in
 
@@ -47,6 +47,7 @@ TRY = (
     "get workloads -A",
     "describe workload/risk/risk-api",
     "get replicas -A --region us-east",
+    "endpoints risk/risk-api",
     "audit",
 )
 LOOK_SECONDS = 0.05
@@ -72,6 +73,8 @@ async def _run(wish: Wish, keep_context: KeepContext, environment: Mapping[str, 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
     lock = taken(wish)
+    if wish.fresh:
+        await _forget(wish.data)
     stop: asyncio.Task[Any] = asyncio.create_task(asked.wait())
     dev = Dev(wish, keep_context, environment)
     story: asyncio.Task[Any] = asyncio.create_task(dev.start(began))
@@ -87,7 +90,22 @@ async def _run(wish: Wish, keep_context: KeepContext, environment: Mapping[str, 
             task.cancel()
         await asyncio.gather(story, stop, return_exceptions=True)
         await dev.parts.stop()
+        await _end_left_behind(wish.data)
         lock.release()
+
+
+async def _forget(data: Path) -> None:
+    """Begin anew: what agents of an earlier life have left ends first, since nobody would find it again."""
+    await _end_left_behind(data)
+    empty(data)
+
+
+async def _end_left_behind(data: Path) -> None:
+    """End what agents have started that did not live to end it themselves."""
+    if any(not (slot / RESULT).exists() for slot in (data / NODES).glob("*/slots/*")):
+        from holdfast.wiring.dev_agents import end_left_behind
+
+        await end_left_behind(data)
 
 
 class Dev:
@@ -99,11 +117,9 @@ class Dev:
         # What the user set for a server of their own is not for these.
         own = {name: value for name, value in environment.items() if not name.startswith(PREFIX)}
         self.parts = Parts(_say, own)
-        note = noted(wish.data)
-        #: How many nodes each region has.
-        self.nodes = note.declared_nodes if wish.declared_nodes is None else wish.declared_nodes
-        if self.nodes != note.declared_nodes:
-            write_note(wish.data, replace(note, declared_nodes=self.nodes))
+        #: How many nodes each region has: with agents, or else declared.
+        self.nodes, self.declared = _nodes(wish)
+        self._trouble = ""
 
     async def start(self, began: float) -> None:
         """Start everything, tell the platform what it must know, and say what there is."""
@@ -111,23 +127,34 @@ class Dev:
             documents_in(self.wish.file)  # what cannot be read is told before anything is started
         must_be_free([port(name, self.wish.port) for name in ("platform", *REGIONS)])
         for region in REGIONS:
-            token_in(f"region-{region}", self._token_file(region))
+            token_in(f"region-{region}", region_token(self.wish.data, region))
         self.parts.start([self._part(name) for name in ("platform", *REGIONS)])
         platform = await self._ready("platform")
-        applied = await self._tell(platform)
+        telling = Telling(self.wish, platform)
+        await telling.introduce(with_agents=bool(self.nodes or self.declared))
         command = self._keep_context(platform.address, self._folder("platform") / "operator.token")
         for region in REGIONS:
             await self._ready(region)
-        if self.nodes:
+        await self._start_nodes()
+        self._announce(time.monotonic() - began, await telling.apply_work(), command)
+
+    async def _start_nodes(self) -> None:
+        if self.declared:
             self.parts.start([self._declaring()])
             await self._ready(NODES)
-        self._announce(time.monotonic() - began, applied, command)
+        elif self.nodes:
+            # Agents are of many modules: servers are being started meanwhile, and need not wait for those.
+            from holdfast.wiring.dev_agents import agents, runner
+
+            whose = await asyncio.to_thread(runner)
+            self._trouble = whose.trouble
+            parts = agents(self.wish.data, self.wish.port, self.nodes, whose)
+            self.parts.start(parts)
+            for part in parts:
+                await self._ready(f"{NODES}/{part.name}", part.name)
 
     def _folder(self, name: str) -> Path:
         return self.wish.data / name
-
-    def _token_file(self, region: str) -> Path:
-        return self._folder(region) / "platform.token"
 
     def _part(self, name: str) -> Part:
         command = [sys.executable, "-m", "holdfast.cli.main", "server"]
@@ -135,21 +162,22 @@ class Dev:
         if name == "platform":
             command += ["--role", "platform"]
         else:
-            command += ["--role", "region", "--region", name, "--token-file", str(self._token_file(name))]
+            command += ["--role", "region", "--region", name, "--token-file", str(region_token(self.wish.data, name))]
             command += ["--platform", address("platform", self.wish.port)]
         return Part(name, command, self.wish.data / "logs" / f"{name}.log")
 
     def _declaring(self) -> Part:
         """The agents of all declared nodes: they run nothing, so one process is enough for them."""
         command = [sys.executable, "-m", "holdfast.wiring.declared", str(self.wish.data)]
-        command += [str(self.wish.port), str(self.nodes)]
+        command += [str(self.wish.port), str(self.declared)]
         return Part(NODES, command, self.wish.data / "logs" / f"{NODES}.log")
 
-    async def _ready(self, name: str) -> Ready:
-        """What the part says of itself, once this life of it is ready."""
+    async def _ready(self, folder: str, part: str = "") -> Ready:
+        """What the part says of itself in its folder, once this life of it is ready."""
+        name = part or folder
         late = asyncio.get_running_loop().time() + LONG_SECONDS
         while True:
-            ready = ready_in(self._folder(name))
+            ready = ready_in(self._folder(folder))
             if ready is not None and ready.pid == self.parts.pid(name):
                 return ready
             if asyncio.get_running_loop().time() > late:
@@ -157,57 +185,31 @@ class Dev:
                 late += LONG_SECONDS
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _tell(self, platform: Ready) -> str:
-        # A client takes a while to import: the parts are being started meanwhile, and need not wait for it.
-        from holdfast.api.client.problems import HoldfastError
-        from holdfast.wiring.first import Refused
-
-        try:
-            return await asyncio.to_thread(self._told, platform)
-        except (HoldfastError, Refused) as error:
-            log = self.wish.data / "logs" / "platform.log"
-            raise CannotStart(f"the platform does not answer as it should: {error}\nhint: look at {log}") from error
-
-    def _told(self, platform: Ready) -> str:
-        """Introduce the regions and apply what is wanted; what to say about it. Blocks, so in a thread."""
-        from holdfast.wiring import first
-
-        token = read_private(self._folder("platform") / "operator.token") or ""
-        files = {region: self._token_file(region) for region in REGIONS}
-        with first.operator(platform.address, token) as client:
-            said = self._apply(client, platform)
-            # After it: regions that the file describes are then not made bare first, and changed at once.
-            first.introduce(client, files, datetime.now(UTC))
-            if self.nodes:
-                first.admit(client, "agent/*", "agents", token_file(self.wish.data), datetime.now(UTC))
-        return said
-
-    def _apply(self, client: Any, platform: Ready) -> str:
-        from holdfast.wiring import first
-
-        note = noted(self.wish.data)
-        file = self.wish.file
-        if file is None and self.wish.apply and note.applied_to != platform.log_id:
-            file = example()
-        if file is None:
-            return ""
-        try:
-            told = first.tell(client, documents_in(file))
-        except first.Refused as error:
-            return f"{file} was not applied in full:\n{error}"
-        if self.wish.file is None:
-            write_note(self.wish.data, replace(noted(self.wish.data), applied_to=platform.log_id))
-        return f"applied {file}: {told.created} created, {told.configured} changed, {told.unchanged} as they were"
-
     def _announce(self, seconds: float, applied: str, command: str) -> None:
         lines = [f"ready after {seconds:.1f} s"]
         lines += [f"{name:<11} {address(name, self.wish.port)}" for name in ("platform", *REGIONS)]
-        if self.nodes:
-            lines.append(f"nodes       {self.nodes} in each region, declared: nothing runs there, replicas stay bound")
+        if self.declared:
+            lines.append(f"nodes       {self.declared} in each region, declared: what runs there is only played")
+        elif self.nodes:
+            lines.append(f"nodes       {self.nodes} in each region, each with an agent")
+        if self._trouble:
+            lines += ["what agents start will not run:", *(f"  {line}" for line in self._trouble.splitlines())]
         lines += [f"data        {self.wish.data}", f"logs        {self.wish.data / 'logs'}"]
         lines += [applied] if applied else []
         lines += ["try:", *(f"  {command} {words}" for words in TRY), "Ctrl-C stops all of it."]
         _say("\n".join(lines))
+
+
+def _nodes(wish: Wish) -> tuple[int, int]:
+    """How many nodes each region has, with agents and declared: as was said now, or else at the last start."""
+    note = noted(wish.data)
+    agents = note.agents if wish.agents is None else wish.agents
+    declared = note.declared_nodes if wish.declared_nodes is None else wish.declared_nodes
+    if wish.agents:
+        declared = 0
+    if (agents, declared) != (note.agents, note.declared_nodes):
+        write_note(wish.data, replace(note, agents=agents, declared_nodes=declared))
+    return (0, declared) if declared else (agents, 0)
 
 
 def _say(text: str) -> None:

@@ -1,11 +1,11 @@
 """The folder of a platform on this machine: whose it is, what was noted in it, and what is in the way of a start.
 
 DATA/
-  dev.json      that this folder is ours, to which log the example was applied, how many nodes are declared
+  dev.json      that this folder is ours, to which log the example was applied, how many nodes there are
   lock          held by the one supervisor that uses it
   platform/     the platform's store, its ready file, the operator's token
   REGION/       a region's store, its ready file, its token at the platform
-  nodes/        the token of the agents of declared nodes, and their ready file
+  nodes/        the agents' token, and a folder for each node
   logs/         what each part wrote, cut when it has grown
 """
 
@@ -28,6 +28,8 @@ from holdfast.wiring.private import make_folder, write_private
 REGIONS = ("eu-central", "us-east", "us-west")
 HOST = "127.0.0.1"
 NODES = "nodes"
+#: Nodes of each region, each with an agent, where nothing else was said: enough for the example.
+AGENTS = 4
 
 
 class CannotStart(Exception):
@@ -37,7 +39,8 @@ class CannotStart(Exception):
 class Wish(Struct, frozen=True):
     """What `holdfast dev` was asked for. `file` is applied at every start, the example once for each log.
 
-    `declared_nodes` is how many nodes each region has; None: as many as at the last start.
+    `agents` is how many nodes each region has, each with an agent, and `declared_nodes` how many instead that run
+    nothing; None: as at the last start.
     """
 
     data: Path
@@ -45,6 +48,7 @@ class Wish(Struct, frozen=True):
     fresh: bool = False
     apply: bool = True
     file: Path | None = None
+    agents: int | None = None
     declared_nodes: int | None = None
 
 
@@ -60,11 +64,12 @@ class Note(Struct, rename="camel"):
     """`dev.json`: to which log of the platform the example was applied, and how many nodes each region has."""
 
     applied_to: str = ""
+    agents: int = AGENTS
     declared_nodes: int = 0
 
 
 def taken(wish: Wish) -> Lock:
-    """The folder, ours alone from now on; emptied if that was asked for. `CannotStart` when it is somebody else's."""
+    """The folder, ours alone from now on. `CannotStart` when it is somebody else's."""
     data = wish.data
     try:
         make_folder(data)
@@ -81,13 +86,16 @@ def taken(wish: Wish) -> Lock:
         raise CannotStart(f"{holder}, another `holdfast dev`\n{hint}") from error
     except StoreError as error:
         raise CannotStart(str(error)) from error
-    if wish.fresh:
-        for name in ("platform", *REGIONS, NODES, "logs"):
-            shutil.rmtree(data / name, ignore_errors=True)
-        (data / "dev.json").unlink(missing_ok=True)
     if not (data / "dev.json").exists():
         write_note(data, Note())
     return lock
+
+
+def empty(data: Path) -> None:
+    """Forget all that the folder holds; it stays ours."""
+    for name in ("platform", *REGIONS, NODES, "logs"):
+        shutil.rmtree(data / name, ignore_errors=True)
+    write_note(data, Note())
 
 
 def must_be_free(ports: list[int]) -> None:
@@ -113,7 +121,7 @@ def port(name: str, first: int) -> int:
 
 
 def token_file(data: Path) -> Path:
-    """Where the token of the declared nodes' agents lies."""
+    """Where the agents' token lies."""
     return data / NODES / "agents.token"
 
 

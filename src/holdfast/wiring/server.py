@@ -31,8 +31,10 @@ from holdfast.core.ledger.reconciler import Reconciler
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.reconcilers.assignment import Assignments
 from holdfast.core.reconcilers.grants import Grants
+from holdfast.core.reconcilers.node_health import NodesHealth
 from holdfast.core.reconcilers.overrides import Overrides
 from holdfast.core.reconcilers.region_health import Regions
+from holdfast.core.reconcilers.repair import Repair
 from holdfast.core.reconcilers.replicas import Replicas
 from holdfast.core.reconcilers.rights import Rights
 from holdfast.core.reconcilers.rollout import Rollout
@@ -42,6 +44,7 @@ from holdfast.host.clock import Clock, SystemClock
 from holdfast.host.controller import Care
 from holdfast.host.controllers import Controllers
 from holdfast.host.decisions import Decisions, Lasting
+from holdfast.host.endpoints import Endpoints
 from holdfast.host.errors import Stopped
 from holdfast.host.expiry import expire
 from holdfast.host.journal import Journal
@@ -54,8 +57,10 @@ from holdfast.host.store import Store, StoreCorrupt
 from holdfast.host.supervise import Supervisor
 from holdfast.host.workqueue import Pace
 from holdfast.wiring import logs, pieces
+from holdfast.wiring.asking import SocketAsker
 from holdfast.wiring.bootstrap import Bootstrap
 from holdfast.wiring.contradictions import ledger_settings
+from holdfast.wiring.files import allow_many_files
 from holdfast.wiring.opening import open_decisions
 from holdfast.wiring.pieces import CannotStart, ledger_name
 from holdfast.wiring.plugins import plugins
@@ -79,6 +84,7 @@ class Ending(IntEnum):
 def run(settings: ServerSettings) -> int:
     """Run a server until it is asked to stop or has to; its exit code. Of settings without contradictions."""
     logs.set_up(settings.log_level, settings.log_form)
+    allow_many_files()
     return int(asyncio.run(_until_signalled(settings)))
 
 
@@ -144,8 +150,11 @@ class Server:
             )
             link = Link(ledger, transport, self.clock, platform)
             ledger.beside["link"] = link.run
-            own: list[Reconciler[Any]] = [Replicas(), Rollout(), Rights(), Overrides()]
+            own: list[Reconciler[Any]] = [
+                Replicas(), Rollout(), Rights(), NodesHealth(), Repair(), Overrides(),
+            ]  # fmt: skip
             ledger.beside["controllers"] = Controllers(ledger, own, care=CARE).run
+            ledger.beside["endpoints"] = Endpoints(ledger, SocketAsker()).run
             if settings.scheduler == "beside":
                 ledger.beside["scheduler"] = SchedulerBeside(ledger, plugins(self.journal)).run
             ledger.beside["expiry"] = expire

@@ -12,6 +12,7 @@ from holdfast.api.documents.objects import read_object, show_object
 from holdfast.api.documents.offline import administer
 from holdfast.api.documents.shown import Node, NodeSpec
 from holdfast.core.model.meta import Condition, Deletion, Finalizer, Meta, Owner, Reason, Truth
+from holdfast.core.model.process import ExecProbe, HttpProbe, Probe, Restart, TcpProbe
 from holdfast.core.model.tenancy import Token, TokenSpec
 from holdfast.core.model.topology import Taint
 from holdfast.core.model.workload import Template, Workload, WorkloadSpec, WorkloadStatus
@@ -41,6 +42,38 @@ def faults_of(tree: object) -> list[Fault]:
 
 def test_a_document_is_an_object() -> None:
     assert read_object(document()) == WEB
+
+
+def test_how_a_process_is_run_and_watched_over_is_written_as_people_write_it() -> None:
+    template: dict[str, Any] = {
+        "command": ["serve"],
+        "secrets": {"TOKEN": "file:/run/token"},
+        "user": "web",
+        "ports": 2,
+        "uses": ["model-7"],
+        "startup": {"exec": {"command": ["ready"]}, "delay": "2s"},
+        "readiness": {"http": {"path": "/health", "port": 1}, "period": "500ms"},
+        "liveness": {"tcp": {}, "timeout": "2s", "failures": 5},
+        "grace": "5s",
+        "restart": "on-failure",
+    }
+    tree = document(spec={"template": template, "replicas": 3, "priorityClass": "normal"})
+    found = read_object(tree)
+    assert found.spec.template == Template(
+        command=("serve",),
+        secrets=(("TOKEN", "file:/run/token"),),
+        user="web",
+        ports=2,
+        uses=("model-7",),
+        startup=Probe(exec=ExecProbe(command=("ready",)), delay=2_000),
+        readiness=Probe(http=HttpProbe(path="/health", port=1), period=500),
+        liveness=Probe(tcp=TcpProbe(), timeout=2_000, failures=5),
+        grace=5_000,
+        restart=Restart.ON_FAILURE,
+    )
+    assert read_object(show_object(found)) == found
+    del template["readiness"]["http"]["path"]
+    assert [fault.pointer for fault in faults_of(tree)] == ["/spec/template/readiness/http/path"]
 
 
 def test_metadata_is_shown_without_what_is_empty_and_the_spec_in_full() -> None:

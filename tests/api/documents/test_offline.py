@@ -11,7 +11,9 @@ from holdfast.api.documents.offline import check
 from holdfast.api.documents.shown import Node, NodeSpec
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.allotment import RecoveryBudget, RecoveryBudgetSpec
+from holdfast.core.model.contradictions import contradictions
 from holdfast.core.model.meta import Meta
+from holdfast.core.model.process import HttpProbe, Probe
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.tenancy import (
     Principal,
@@ -35,7 +37,6 @@ from holdfast.core.model.workload import (
     Template,
     Workload,
     WorkloadSpec,
-    contradictions,
 )
 from holdfast.core.platform.commands import Put
 from tests.support.platform import ROOT, PlatformBench, a_tenant
@@ -79,6 +80,22 @@ def test_nothing_is_said_against_what_only_a_server_can_judge(obj: Any) -> None:
         (a_workload(template=Template(need=Resources(-1))), "/spec/template/need", "need: cpu is -1"),
         (a_workload(template=Template(spread=(Spread(key="node"),))), "/spec/template/spread", "spread is over zone"),
         (a_workload(placement=Placement(weights=(("eu", -1),))), "/spec/placement/weights", "weights"),
+        (
+            a_workload(template=Template(ports=1, readiness=Probe(http=HttpProbe(path="health")))),
+            "/spec/template/readiness/http/path",
+            "readiness.http.path begins",
+        ),
+        (a_workload(template=Template(liveness=Probe())), "/spec/template/liveness", "liveness asks in one way"),
+        (
+            a_workload(template=Template(secrets=(("A", "x"),))),
+            "/spec/template/secrets/A",
+            "secrets.A says where",
+        ),
+        (
+            a_workload(exclusive=True, failover=Failover.ACKNOWLEDGED, template=Template(grace=10_001)),
+            "/spec/template/grace",
+            "grace of 10001 ms is longer",
+        ),
         (
             Quota(meta=Meta(name="a"), spec=QuotaSpec(hard=NOTHING, protected=Resources(5))),
             "/spec/protected",

@@ -15,7 +15,7 @@ from holdfast.api.documents.told import SHOWN
 from holdfast.api.documents.views import view
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.resources import Resources
-from holdfast.core.model.summary import Counted, Nodes, Seen, Summary, Trouble, Waiting
+from holdfast.core.model.summary import Counted, Failing, Nodes, Seen, Summary, Trouble, Waiting
 from holdfast.core.model.topology import Taint
 from holdfast.core.platform import commands as c
 from tests.support.platform import T0, PlatformBench, a_template, a_workload, a_world, cpu
@@ -55,7 +55,8 @@ def test_each_region_and_template_shows_what_its_region_said_last() -> None:
     bench.put(a_workload(template=a_template(command="v2")))
     bench.assign(web, "eu", 2)
     waiting = Waiting("capacity", 1, T0, "2 nodes lack cpu")
-    seen = Seen(web, 2, (Counted(OLD, 1, 1, 1), Counted(NEW, 1, 0, 0)), (waiting,))
+    failing = Failing("exit", 1, "n1", "exit code 3")
+    seen = Seen(web, 2, (Counted(OLD, 1, 1, 1), Counted(NEW, 1, 0, 0)), (waiting,), (failing,))
     bench.accept("region/eu", c.Report("eu", 1, (seen,)))
     rows = shown(bench, "workloads", web)["status"]["regions"]
     counts = ("region", "template", "assigned", "bound", "ready", "serving", "generation")
@@ -64,6 +65,9 @@ def test_each_region_and_template_shows_what_its_region_said_last() -> None:
     )
     assert [len(one["waiting"]) for one in rows] == [1, 0, 0]
     assert rows[0]["waiting"][0]["message"] == "2 nodes lack cpu"
+    assert [one["failing"] for one in rows] == [
+        [{"code": "exit", "count": 1, "node": "n1", "detail": "exit code 3"}], [], [],
+    ]  # fmt: skip
     assert all(one["heard"] for one in rows)
 
 

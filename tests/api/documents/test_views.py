@@ -21,6 +21,7 @@ from holdfast.api.documents.wholes import WholeObject
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.control import Action, Override
+from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Deletion, Meta
 from holdfast.core.model.workload import Template, Workload, WorkloadSpec
 from holdfast.core.platform.state import PlatformState, index_workload
@@ -33,7 +34,7 @@ from tests.properties.region_walk import seeded, set_up, walk
 from tests.properties.region_world import Chance
 from tests.support.region import ROOT, T0, RegionBench
 
-SEEDS = range(8)
+SEEDS = range(9, 17)
 
 
 @cache
@@ -163,6 +164,30 @@ def test_a_nodes_labels_are_the_operators_and_the_agents_and_the_operators_word_
     assert tree["spec"]["labels"] == {"rack": "r1"}
     assert tree["status"]["reportedLabels"] == {"disk": "ssd", "rack": "r9"}
     assert tree["status"]["free"] == tree["status"]["capacity"]
+
+
+def test_a_node_shows_where_it_is_reached_and_how_it_fares() -> None:
+    bench = RegionBench()
+    uid = bench.a_node("n1", address="n1.example")
+    bench.accept("agent/n1", c.ReportNode("n1", 40, 70, ("model-7",)))
+    status = view(KINDS["nodes"], bench.state, uid, bench.state.nodes[uid])["status"]
+    assert (status["address"], status["present"]) == ("n1.example", ["model-7"])
+    assert {name: status["load"][name] for name in ("cpu", "memory")} == {"cpu": "40%", "memory": "70%"}
+
+
+def test_a_replica_shows_what_was_said_of_it_and_how_it_failed_last() -> None:
+    bench = RegionBench()
+    node = bench.a_node("n1")
+    bench.a_grant()
+    bench.a_scheduler()
+    bench.place(bench.a_workload(count=1), c.Placement(0, node))
+    bench.walk(Phase.RUNNING)
+    bench.move("agent/n1", Phase.FAILED, "exit", detail="exit code 3")
+    failed = view(KINDS["replicas"], bench.state, (1, 0), bench.slot())["status"]
+    assert (failed["cause"], failed["detail"], failed["failure"]["detail"]) == ("exit", "exit code 3", "exit code 3")
+    bench.move("agent/n1", Phase.STARTING, "restarted")
+    again = view(KINDS["replicas"], bench.state, (1, 0), bench.slot())["status"]
+    assert (again["detail"], again["failure"]) == ("", failed["failure"])
 
 
 def test_a_workload_that_is_being_deleted_is_found_until_another_takes_its_name() -> None:

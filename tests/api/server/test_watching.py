@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from holdfast.api.documents.kinds import KINDS
+from holdfast.api.server.touched import touched
 from holdfast.core.model.tenancy import Right
+from holdfast.core.region import events as e
+from holdfast.core.region.book import REGION
+from holdfast.core.region.state import RegionState
 from holdfast.host.transport import Declined
 from holdfast.stores.memory import MemoryStore
 from tests.support.served import World, a_shop, a_workload, in_world
@@ -38,6 +44,12 @@ def test_a_watch_tells_of_what_is_added_changed_and_deleted() -> None:
         assert lines[2]["object"]["metadata"]["uid"] == lines[0]["object"]["metadata"]["uid"]
 
     in_world(story)
+
+
+def test_who_watches_nodes_is_told_once_how_one_fares_and_once_that_it_is_gone() -> None:
+    for event in (e.NodeReported(7, 40, 70, ()), e.NodeRemoved(7)):
+        change: Any = SimpleNamespace(event=event, revision=9)
+        assert touched(KINDS["nodes"], REGION, RegionState(), change) == [7]
 
 
 def test_a_watch_with_initial_begins_with_what_is_there() -> None:

@@ -7,6 +7,7 @@ cluster's own: whatever certificate they sign is believed, so they sign a princi
 from __future__ import annotations
 
 import ssl
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -39,10 +40,20 @@ def server_context(tls: Tls) -> ssl.SSLContext:
 
 def client_context(tls: Tls | None) -> ssl.SSLContext:
     """How connections are made: the peer's certificate must be good, and must name the host that was asked for."""
-    context = ssl.create_default_context(cafile=(tls.authorities if tls is not None else "") or None)
+    if tls is None:
+        return _as_the_machine_believes()
+    context = ssl.create_default_context(cafile=tls.authorities or None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if tls is not None and tls.certificate:
+    if tls.certificate:
         context.load_cert_chain(tls.certificate, tls.key or None)
+    return context
+
+
+@cache
+def _as_the_machine_believes() -> ssl.SSLContext:
+    """One for all who ask so: to read a machine's authorities takes 45 ms."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 

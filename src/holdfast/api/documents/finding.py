@@ -20,6 +20,7 @@ from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import BUILT_IN_POLICY
 from holdfast.core.platform.state import PlatformState, grant_key
+from holdfast.core.region.endpoints import is_listed
 from holdfast.core.region.state import RegionState
 
 
@@ -93,6 +94,11 @@ def _replica(state: RegionState, name: str) -> Found | None:
     return None
 
 
+def _endpoint(state: RegionState, name: str) -> Found | None:
+    found = _replica(state, name)
+    return found if found is not None and is_listed(state, found[1]) else None
+
+
 def _request(state: RegionState, name: str) -> Found | None:
     found = _assignment(state, name.rpartition("/")[0])
     if found is None:
@@ -155,6 +161,7 @@ _FINDERS: dict[str, Callable[[Any, str], Found | None]] = {
     "Session": _session,
     "Node": _node,
     "Replica": _replica,
+    "Endpoint": _endpoint,
     "SchedulingRequest": _request,
     "Reservation": lambda state, name: _by_uid(state, "holds", name),
 }

@@ -19,7 +19,7 @@ class Column(NamedTuple):
 
     The hint says how to write the value: `text`, `age` (how long ago), `until` (how long from now), `list` (joined),
     `map` (`a=b`), `amounts` (`cpu=2 memory=4Gi`), `flag` (yes or nothing), `count` (how many are in the list), `why`
-    (of conditions: why replicas have no node).
+    (of conditions: why replicas fail or have no node).
     """
 
     title: str
@@ -91,9 +91,10 @@ _TABLE = (
         ("TENANTS", "spec.tenants", "list")), PLATFORM),
     Kind("Workload", "workloads", ("wl",), PLATFORM, "workload", _tenanted(
         ("REPLICAS", "spec.replicas"), ("BOUND", "status.bound"), ("READY", "status.ready"),
-        ("SERVING", "status.serving"), ("UPDATED", "status.conditions[Updated].status"),
-        ("CLASS", "spec.priorityClass"), ("AGE", "metadata.created", "age"),
-        ("DELETED", "metadata.deletion.at", "age"), ("WHY", "status.conditions", "why")),
+        ("SERVING", "status.serving"), ("SUCCEEDED", "status.succeeded"),
+        ("UPDATED", "status.conditions[Updated].status"), ("CLASS", "spec.priorityClass"),
+        ("AGE", "metadata.created", "age"), ("DELETED", "metadata.deletion.at", "age"),
+        ("WHY", "status.conditions", "why")),
         tenanted=True, writable=True, written_on=PLATFORM),
     Kind("Assignment", "assignments", ("as",), BOTH, "assignment", _tenanted(
         ("REGION", "spec.region"), ("PURPOSE", "spec.purpose"), ("STAGE", "spec.stage"),
@@ -117,10 +118,14 @@ _TABLE = (
         ("HEALTH", "status.health"), ("POOL", "status.pool"), ("ZONE", "status.zone"),
         ("FREE", "status.free", "amounts"), ("REPLICAS", "status.replicas"), ("CORDONED", "spec.cordoned", "flag"),
         ("DRAINING", "spec.draining", "flag"), ("NOTE", "spec.note")),
-        writable=True, written_on=REGION, deletable=False),
+        writable=True, written_on=REGION, also=("node-report",), deletable=False),
     Kind("Replica", "replicas", ("rep",), REGION, "workload", _tenanted(
         ("PHASE", "status.phase"), ("NODE", "status.node"), ("SINCE", "status.since", "age"),
-        ("CAUSE", "status.cause"), ("RESTARTS", "status.restarts")), tenanted=True, also=("node",)),
+        ("CAUSE", "status.cause"), ("RESTARTS", "status.restarts"), ("DETAIL", "status.detail")),
+        tenanted=True, also=("node",)),
+    Kind("Endpoint", "endpoints", ("ep",), REGION, "workload", _tenanted(
+        ("ADDRESSES", "status.addresses", "list"), ("PHASE", "status.phase"), ("NODE", "status.node"),
+        ("ZONE", "status.zone"), ("SINCE", "status.since", "age")), tenanted=True, also=("node",)),
     Kind("SchedulingRequest", "requests", ("req",), REGION, "workload", _tenanted(
         ("OPEN", "status.open"), ("SINCE", "status.since", "age"), ("ATTEMPTS", "status.attempts"),
         ("REASON", "status.reasons.0.message")), tenanted=True),

@@ -7,11 +7,11 @@ refused there is refused everywhere; what depends on the world is left to the le
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.api.documents.compounds import Fields
+from holdfast.api.documents.compounds import Fields, MapOf, Maybe
 from holdfast.api.documents.faults import Fault, step
 from holdfast.api.documents.forms import camel, fields_of
 from holdfast.api.documents.shown import Node, NodeSpec, SchedulerPolicy
@@ -163,22 +163,25 @@ def _named(refused: Refused) -> Fault:
 def _fault(refused: Refused, obj: Any) -> Fault:
     """A refusal as a fault, with a pointer to the first field that its facts or its words name.
 
-    A field is named `scores.packing` where it is a member of a map.
+    A field is named `readiness.http.path` where it is in others, and `scores.packing` where it is a member of a map.
     """
-    field, _, member = str(refused.facts.get("field", "")).partition(".")
-    named = [field] if field else []
-    words = [word.strip(",;:.").partition(".")[0] for word in refused.message.split()]
+    field = str(refused.facts.get("field", ""))
+    words = [word.strip(",;:.") for word in refused.message.split()]
     facts = [camel(fact) for fact in refused.facts]
     of: Any = type(obj)
     places = _places(fields_of(of).fields["spec"].form, "/spec")
-    place = next((places[word] for word in (*named, *words, *facts) if word in places), "/spec")
-    if not member:
-        return Fault(place, refused.message)
-    return Fault(step(place, member), refused.message.removeprefix(f"{field}.{member}: "))
+    named = (word.split(".") for word in (field, *words, *facts))
+    place = next((_within(places[first], rest) for first, *rest in named if first in places), "/spec")
+    return Fault(place, refused.message.removeprefix(f"{field}: ") if "." in field else refused.message)
 
 
-def _places(form: Any, at: str) -> dict[str, str]:
-    """By the name of a field: its pointer. Those further out win."""
+class _Place(NamedTuple):
+    pointer: str
+    form: Any
+
+
+def _places(form: Any, at: str) -> dict[str, _Place]:
+    """By the name of a field: where it is. Those further out win."""
     if not isinstance(form, Fields):
         return {}
     inner = {
@@ -186,4 +189,17 @@ def _places(form: Any, at: str) -> dict[str, str]:
         for field in form.fields.values()
         for name, place in _places(field.form, f"{at}/{field.name}").items()
     }
-    return {**inner, **{name: f"{at}/{name}" for name in form.fields}}
+    return {**inner, **{name: _Place(f"{at}/{name}", field.form) for name, field in form.fields.items()}}
+
+
+def _within(place: _Place, names: list[str]) -> str:
+    """The pointer to a field in this one, as far as the names go that there are."""
+    pointer, form = place
+    for depth, name in enumerate(names):
+        form = form.item if isinstance(form, Maybe) else form
+        if isinstance(form, MapOf):
+            return step(pointer, ".".join(names[depth:]))
+        if not isinstance(form, Fields) or name not in form.fields:
+            break
+        pointer, form = f"{pointer}/{name}", form.fields[name].form
+    return pointer

@@ -14,11 +14,13 @@ from holdfast.api.documents.decided import Decision
 from holdfast.api.documents.forms import fields_of
 from holdfast.api.documents.kinds import KINDS, Kind
 from holdfast.api.documents.openapi_parts import (
+    AGENT_PARAMETERS,
     FRAMES,
     JSON,
     LINES,
     LINK_PARAMETERS,
     MSGPACK,
+    OF_WORKLOAD,
     PARAMETERS,
     PROBLEM,
     SCHEDULING_PARAMETERS,
@@ -64,7 +66,7 @@ def description(ledger: str) -> Schema:
     if ledger == "platform":
         paths |= {**_in_regions(), **_shipments(), **_quota()}
     else:
-        paths |= {**_scheduling(schemas), **_log()}
+        paths |= {**_scheduling(schemas), **_log(), **_bindings()}
     fixed = SCHEMAS | ON_PLATFORM if ledger == "platform" else SCHEMAS
     assert not schemas.named.keys() & fixed.keys(), "two schemas have one name"
     return {
@@ -148,6 +150,8 @@ def _kind(kind: Kind, ledger: str, schemas: Schemas) -> Schema:
     schemas.named[many] = page_of(shown)
     listed = {"200": answer(f"Objects of kind {kind.name}, or their changes.", {JSON: ref(many), LINES: {}})}
     asked = parameters(*_READ, "limit", "continue", "selector", "tenant", "watch", "since", "initial")
+    if kind.name == "Endpoint":
+        asked.append(OF_WORKLOAD)
     parts = name_parts(kind)
     where = [path_parameter(part, text, part_schema(kind, part)) for part, text in parts]
     path = f"/v1/{kind.plural}/" + "/".join(f"{{{part}}}" for part, _ in parts)
@@ -271,6 +275,12 @@ def _shipments() -> Schema:
     stream = {"200": answer("The platform's log, filtered for the region.", {FRAMES: {}})}
     operation = _operation("shipments", "The link's stream.", [*LINK_PARAMETERS, *parameters()], stream)
     return {"/v1/shipments": {"get": operation}}
+
+
+def _bindings() -> Schema:
+    stream = {"200": answer("All that stands on the agent's node, whenever it changed.", {FRAMES: {}})}
+    operation = _operation("bindings", "An agent's stream.", [*AGENT_PARAMETERS, *parameters()], stream)
+    return {"/v1/bindings": {"get": operation}}
 
 
 def _log() -> Schema:

@@ -147,6 +147,9 @@ SCHEDULING_PARAMETERS: dict[str, Schema] = {
     "older": _query("continue", "Where the page before ended.", REVISION),
 }
 
+#: Of endpoints alone, so that it stands with their operation.
+OF_WORKLOAD = _query("workload", "Of this workload: `[TENANT/]NAME`.", like(WORKLOAD_PATTERN))
+
 #: Of the link alone, so that they stand with their operation.
 LINK_PARAMETERS = [
     _query("log", "The platform's log that the region follows.", TEXT),
@@ -155,6 +158,8 @@ LINK_PARAMETERS = [
     _query("session", "The region's session.", REVISION),
     _query("list", "`yes`: begin with a full list all the same.", TEXT),
 ]
+
+AGENT_PARAMETERS = [{**_query("session", "The agent's session.", REVISION), "required": True}]
 
 
 def parameters(*names: str) -> list[Schema]:
@@ -182,6 +187,7 @@ def name_parts(kind: Kind) -> list[tuple[str, str]]:
     inner = {
         "Assignment": [("workload", "A workload."), ("region", "A region."), ("purpose", "serving or recovery.")],
         "Replica": [("workload", "A workload."), ("region", "A region."), ("ordinal", "The replica's ordinal.")],
+        "Endpoint": [("workload", "A workload."), ("region", "A region."), ("ordinal", "The replica's ordinal.")],
     }.get(kind.name, [("name", f"The name of a {kind.name}; it may hold slashes.")])
     return [("tenant", "A tenant."), *inner] if kind.tenanted else inner
 

@@ -65,6 +65,7 @@ _OWNERS: dict[str, Callable[[Any, Any], str]] = {
     "Breach": _of_breach,
     "Session": lambda state, row: _of_principal(state, row.principal),
     "Replica": _of_assignment,
+    "Endpoint": _of_assignment,
     "SchedulingRequest": _of_assignment,
     "Reservation": lambda _, row: str(row.tenant),
 }

@@ -1,9 +1,9 @@
 """Which rows of a ledger's state are the objects of a kind, and by which names people find them.
 
 Most names are the objects' own. Rows without one are named by what they are: an assignment `workload/region/purpose`,
-a replica `workload/region/ordinal`, a grant `region/account`, a session its principal, the others their uid. Revisions
-of a policy share its name, and are called by their revisions too. Objects of a tenant are found under it:
-`tenant/name`.
+a replica and its endpoint `workload/region/ordinal`, a grant `region/account`, a session its principal, the others
+their uid. Revisions of a policy share its name, and are called by their revisions too. Objects of a tenant are found
+under it: `tenant/name`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from holdfast.core.ledger.state import LedgerState
 from holdfast.core.ledger.table import Table
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import BUILT_IN_POLICY
+from holdfast.core.region.endpoints import is_listed
 from holdfast.core.region.state import RegionState
 
 Found = tuple[Any, Any]
@@ -50,6 +51,7 @@ _REGION_TABLES = {
     "Session": "sessions",
     "Node": "nodes",
     "Replica": "slots",
+    "Endpoint": "slots",
     "SchedulingRequest": "requests",
     "Reservation": "holds",
 }
@@ -85,6 +87,8 @@ def rows(kind: Kind, state: LedgerState) -> Iterable[Found]:
         return [*found, *((f"{FROM_PLATFORM}{show(uid)}", row) for uid, row in state.platform_overrides.items())]
     if kind.name == "SchedulingRequest":
         return [((uid, request.template), request) for uid, requests in found for request in requests]
+    if kind.name == "Endpoint" and isinstance(state, RegionState):
+        return [(key, slot) for key, slot in found if is_listed(state, slot)]
     return found
 
 
@@ -117,6 +121,10 @@ def _grant_name(state: Any, key: Any, row: Any) -> str:
     return f"{state.place.name if is_region(state) else row.region}/{row.account}"
 
 
+def _slot_name(state: Any, _key: Any, row: Any) -> str:
+    return replica_name(state, state.assignments[row.assignment].workload_name, row.ordinal)
+
+
 _NAMES: dict[str, Callable[[Any, Any, Any], str]] = {
     "Assignment": lambda _state, _key, row: assignment_name(row),
     "Grant": _grant_name,
@@ -125,9 +133,8 @@ _NAMES: dict[str, Callable[[Any, Any, Any], str]] = {
     "Breach": lambda _state, _key, row: f"{row.invariant}/{row.key}",
     "Session": lambda _state, _key, row: str(row.principal),
     "Node": lambda _state, _key, row: str(row.name),
-    "Replica": lambda state, _key, row: replica_name(
-        state, state.assignments[row.assignment].workload_name, row.ordinal
-    ),
+    "Replica": _slot_name,
+    "Endpoint": _slot_name,
     "SchedulingRequest": _request_name,
     "Reservation": lambda _state, _key, row: show(row.uid),
 }

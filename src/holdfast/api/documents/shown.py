@@ -13,9 +13,9 @@ from holdfast.core.model.allotment import Purpose, Share, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Labels, Meta
-from holdfast.core.model.placement import HoldPurpose, PendingReason
+from holdfast.core.model.placement import Failure, HoldPurpose, PendingReason
 from holdfast.core.model.resources import NOTHING, Resources
-from holdfast.core.model.shapes import Document, Instant, Revision
+from holdfast.core.model.shapes import Document, Instant, Percent, Revision
 
 
 class NoStatus(Document, frozen=True):
@@ -201,10 +201,19 @@ class NodeSpec(Document, frozen=True):
     note: str = ""
 
 
+class Load(Document, frozen=True):
+    """What is used of a node's processor and memory, in steps of 10 percent, since when."""
+
+    cpu: Percent = 0
+    memory: Percent = 0
+    since: Instant = 0
+
+
 class NodeStatus(Document, frozen=True):
     """What the agent and node health say of a node, and what of it is taken.
 
-    `firm` is taken by work that stays, `taken` by all work, `held` by reservations; `free` is left for firm work.
+    `firm` is taken by work that stays, `taken` by all work, `held` by reservations; `free` is left for firm work. Its
+    ports are reached under `address`. `load` is what is used now, `present` what lies ready, as the agent said last.
     """
 
     pool: str = ""
@@ -224,6 +233,9 @@ class NodeStatus(Document, frozen=True):
     replicas: int = 0
     reservations: int = 0
     waiting: int = 0
+    address: str = ""
+    load: Load = Load()
+    present: tuple[str, ...] = ()
 
 
 class Node(Document, frozen=True, tag="Node"):
@@ -248,7 +260,10 @@ class ReplicaSpec(Document, frozen=True):
 
 
 class ReplicaStatus(Document, frozen=True):
-    """Where it is in its life. `stage` is request, reservation or binding; `by` made the last move, for `cause`."""
+    """Where it is in its life. `stage` is request, reservation or binding; `by` made the last move, for `cause`.
+
+    `detail` is what was said besides; `failure` is how it failed last, until it runs another template.
+    """
 
     stage: str
     phase: Phase
@@ -264,6 +279,8 @@ class ReplicaStatus(Document, frozen=True):
     restarts: int = 0
     waits_for: int = 0
     firm: bool = True
+    detail: str = ""
+    failure: Failure | None = None
 
 
 class Replica(Document, frozen=True, tag="Replica"):
@@ -272,6 +289,37 @@ class Replica(Document, frozen=True, tag="Replica"):
     meta: Meta
     spec: ReplicaSpec
     status: ReplicaStatus
+
+
+class EndpointSpec(Document, frozen=True):
+    """Of which ordinal of which workload it is."""
+
+    workload: str
+    workload_uid: Revision
+    region: str
+    ordinal: int
+
+
+class EndpointStatus(Document, frozen=True):
+    """Where it is reached: `addresses` are `host:port`, one for each of its ports.
+
+    It serves once one of the region's servers has asked it and was answered, and is only ready when it answers no more.
+    """
+
+    phase: Phase
+    since: Instant
+    addresses: tuple[str, ...] = ()
+    node: str = ""
+    zone: str = ""
+    epoch: Revision = 0
+
+
+class Endpoint(Document, frozen=True, tag="Endpoint"):
+    """Where a replica that serves, or is ready to, is reached."""
+
+    meta: Meta
+    spec: EndpointSpec
+    status: EndpointStatus
 
 
 class RequestSpec(Document, frozen=True):

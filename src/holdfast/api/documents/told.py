@@ -14,7 +14,7 @@ from holdfast.core.model.allotment import Stage
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING, Resources, add
 from holdfast.core.model.shapes import Document, Instant
-from holdfast.core.model.summary import Nodes, Summarised, Trouble, Waiting
+from holdfast.core.model.summary import Failing, Nodes, Summarised, Trouble, Waiting
 from holdfast.core.platform.state import PlatformState, assignments_of
 
 #: Accounts that are a tenant's own.
@@ -24,8 +24,8 @@ _OF_TENANTS = ("quota", "reclaimable", "emergency")
 class InRegion(Document, frozen=True):
     """One template of a workload in one region: how many are assigned, and what the region said of them last.
 
-    `generation` is the one that the region acts on, `heard` when it was heard last. What waits is told with the first
-    template of the region: of which one it is, regions do not tell.
+    `generation` is the one that the region acts on, `heard` when it was heard last. What waits, and what fails, is told
+    with the first template of the region: of which one it is, regions do not tell.
     """
 
     region: str
@@ -35,9 +35,11 @@ class InRegion(Document, frozen=True):
     ready: int = 0
     serving: int = 0
     done: int = 0
+    failed: int = 0
     generation: int = 0
     waiting: tuple[Waiting, ...] = ()
     heard: Instant = 0
+    failing: tuple[Failing, ...] = ()
 
 
 class WorkloadStatus(workload.WorkloadStatus, frozen=True):
@@ -98,7 +100,8 @@ def _in_regions(state: PlatformState, row: workload.Workload) -> tuple[InRegion,
     said = {one.region: one.seen for one in state.observed.get(uid) or ()}
     counted = {(region, count.template): count for region, seen in said.items() for count in seen.counts}
     told_of = {region for region, _ in (*assigned, *counted)}
-    waiting_only = [(region, "") for region, seen in said.items() if seen.waiting and region not in told_of]
+    waits = {region for region, seen in said.items() if seen.waiting or seen.failing}
+    waiting_only = [(region, "") for region in waits if region not in told_of]
     found: list[InRegion] = []
     for region, template in sorted({*assigned, *counted, *waiting_only}):
         count, seen, known = counted.get((region, template)), said.get(region), state.regions.get(region)
@@ -112,9 +115,11 @@ def _in_regions(state: PlatformState, row: workload.Workload) -> tuple[InRegion,
                 ready=count.ready if count is not None else 0,
                 serving=count.serving if count is not None else 0,
                 done=count.done if count is not None else 0,
+                failed=count.failed if count is not None else 0,
                 generation=seen.generation if seen is not None else 0,
                 waiting=seen.waiting if seen is not None and is_first else (),
                 heard=known.status.heard_at if known is not None else 0,
+                failing=seen.failing if seen is not None and is_first else (),
             )
         )
     return tuple(found)

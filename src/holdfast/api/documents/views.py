@@ -124,6 +124,7 @@ def _session(state: Any, name: str, key: Any, row: Any) -> s.Session:
 
 def _node(state: Any, name: str, key: Any, row: Any) -> s.Node:
     room = state.rooms.get(row.uid) or EMPTY_ROOM
+    report = state.node_reports.get(row.uid) or topology.NO_REPORT
     spec = s.NodeSpec(
         cordoned=row.cordoned, draining=row.draining, taints=row.taints, labels=row.labels, tenancy=row.tenancy,
         note=row.note,
@@ -146,6 +147,9 @@ def _node(state: Any, name: str, key: Any, row: Any) -> s.Node:
         replicas=len(standing(room)),
         reservations=len(room.holds),
         waiting=room.waiting,
+        address=row.address,
+        load=s.Load(cpu=report.cpu, memory=report.memory, since=report.at),
+        present=report.present,
     )
     labels = tuple(sorted({**dict(row.reported_labels), **dict(row.labels)}.items()))
     meta = Meta(name=row.name, uid=row.uid, revision=row.revision, labels=labels)
@@ -175,8 +179,23 @@ def _replica(state: Any, name: str, key: Any, row: Any) -> s.Replica:
         restarts=row.restarts,
         waits_for=len(row.after),
         firm=row.firm,
+        detail=row.detail,
+        failure=row.failure,
     )
     return s.Replica(meta=Meta(name=name, tenant=assignment.tenant, revision=row.revision), spec=spec, status=status)
+
+
+def _endpoint(state: Any, name: str, key: Any, row: Any) -> s.Endpoint:
+    assignment, node = state.assignments[row.assignment], state.nodes[row.node]
+    spec = s.EndpointSpec(
+        workload=assignment.workload_name, workload_uid=row.workload, region=state.place.name, ordinal=row.ordinal
+    )
+    host = f"[{node.address}]" if ":" in node.address else node.address
+    status = s.EndpointStatus(
+        phase=row.phase, since=row.since, addresses=tuple(f"{host}:{port}" for port in row.ports), node=node.name,
+        zone=node.zone, epoch=row.epoch,
+    )  # fmt: skip
+    return s.Endpoint(meta=Meta(name=name, tenant=assignment.tenant, revision=row.revision), spec=spec, status=status)
 
 
 def _request(state: Any, name: str, key: Any, row: Any) -> s.SchedulingRequest:
@@ -221,6 +240,7 @@ _BUILDERS: dict[str, Callable[[Any, str, Any, Any], Any]] = {
     "Session": _session,
     "Node": _node,
     "Replica": _replica,
+    "Endpoint": _endpoint,
     "SchedulingRequest": _request,
     "Reservation": _reservation,
 }

@@ -50,6 +50,8 @@ class Route(Struct, frozen=True):
     answers: Answering
     is_open: bool = False
     is_led: bool = False
+    #: Whether it is answered without waiting for anything: it then needs no deadline.
+    is_prompt: bool = False
     least: int = 0
     most: int = 0
     #: Query parameters that it knows; None: whatever there is, for somebody else to judge.
@@ -62,6 +64,8 @@ _LISTED = ("limit", "continue", "selector", "tenant", "watch", "since", "initial
 _AUDITED = ("since", "actor", "command", "outcome", "limit", "continue", "read")
 #: Asked for thousands of times a second.
 _BRIEF = (ENVELOPES, RENEWALS)
+#: On what another server has answered.
+_HANDED_ON = ("holdfast-server", LEDGER)
 _VERBS = ("GET", "HEAD", "PUT", "POST", "DELETE")
 
 #: By the first segments of the path, then by verb.
@@ -79,7 +83,7 @@ _FIXED: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "commands"): {"POST": Route(writing.command, is_led=True, least=1, most=1, asks=_DRY)},
     ("v1", "envelopes"): {"POST": Route(machines.envelope, is_led=True)},
     ("v1", "envelopes", "batch"): {"POST": Route(machines.envelopes, is_led=True)},
-    ("v1", "renewals"): {"POST": Route(machines.renewal, is_led=True)},
+    ("v1", "renewals"): {"POST": Route(machines.renewal, is_led=True, is_prompt=True)},
 }
 _ON_PLATFORM: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "quota"): {"GET": Route(quota.quota, most=1)},
@@ -87,6 +91,7 @@ _ON_PLATFORM: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "in"): {verb: Route(to_region, least=2, most=_ANY, asks=None) for verb in ("GET", "PUT", "POST", "DELETE")},
 }
 _IN_REGION: dict[tuple[str, ...], dict[str, Route]] = {
+    ("v1", "bindings"): {"GET": Route(machines.bindings, asks=("session",))},
     ("v1", "decisions"): {"GET": Route(decisions.decisions, asks=decisions.ASKS)},
     ("v1", "log"): {"GET": Route(machines.log, asks=("since",))},
     ("v1", "queue"): {"GET": Route(queue.queue, asks=queue.ASKS)},
@@ -115,7 +120,7 @@ class Api:
 
     async def run(self) -> None:
         """What goes on beside the requests."""
-        await watching.keep_awake(self.desk)
+        await self.desk.watchers.run(self.desk.clock)
 
     def _of_kind(self, kind: Kind, ledger: str) -> dict[str, Route]:
         async def read(desk: Desk, call: Call) -> Reply | Flow:
@@ -131,7 +136,8 @@ class Api:
         async def delete(desk: Desk, call: Call) -> Reply:
             return await writing.delete(desk, call, kind)
 
-        routes = {"GET": Route(read, most=_ANY, asks=_LISTED)}
+        asks = (*_LISTED, "workload") if kind.name == "Endpoint" else _LISTED
+        routes = {"GET": Route(read, most=_ANY, asks=asks)}
         if ledger in kind.written_on:
             routes["PUT"] = Route(put, is_led=True, least=1 + kind.tenanted, most=_ANY, asks=_DRY)
         if ledger in kind.written_on and kind.deletable:
@@ -154,8 +160,9 @@ class Api:
             found = problem_reply(problem("internal", "a fault of ours, which was logged; it may have been done"))
         self._count(request, found)
         place = desk.place(brief=request.path in _BRIEF)
-        if any(name in ("holdfast-server", LEDGER) for name, _ in found.headers):
-            return found  # another server's answer or stream, handed on: what is true of this one is not of it
+        for name, _ in found.headers:
+            if name in _HANDED_ON:
+                return found  # another server's answer or stream: what is true of this one is not of it
         if isinstance(found, Flow):
             return Flow(found.messages, found.framing, (*found.headers, *place))
         return Reply(found.status, (*found.headers, *place), found.body)
@@ -176,6 +183,8 @@ class Api:
         _must_know(route, request)
         if len(request.body) > desk.limits.body_bytes:
             raise Trouble(_too_large(len(request.body), desk.limits.body_bytes))
+        if route.is_prompt and desk.ledger.leader is not None:
+            return await route.answers(desk, call)
         async with asyncio.timeout(call.timeout_ms / 1000):
             if route.is_led and desk.ledger.leader is None:
                 return await to_leader(desk, call)

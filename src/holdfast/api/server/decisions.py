@@ -18,6 +18,7 @@ from holdfast.api.documents.scalars import parse_instant
 from holdfast.api.problems import of_refusal, problem
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.desk import Desk
+from holdfast.api.server.reading import of_tenant
 from holdfast.api.server.rights import refuse_reading, refuse_tenant, sees_everything
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.revision import parse as parse_revision
@@ -111,14 +112,6 @@ def _asked(desk: Desk, call: Call) -> Asked:
         before=before,
         limit=call.count("limit", 50, ITEMS_MAX),
     )
-
-
-def of_tenant(tenant: str, workload: str) -> tuple[str, str]:
-    """The tenant and the name of a workload that may name its tenant itself."""
-    owner, slash, name = workload.partition("/")
-    if slash and tenant not in ("", owner):
-        raise contradictory(f"tenant {tenant[:80]!r} and workload {workload[:80]!r} contradict one another")
-    return (owner, name) if slash else (tenant, workload)
 
 
 def contradictory(text: str) -> Trouble:

@@ -19,7 +19,7 @@ from holdfast.host.errors import show_token
 from holdfast.host.journal import Journal
 from holdfast.host.ledger import Ledger
 from holdfast.host.reads import View
-from holdfast.host.subscription import Subscription
+from holdfast.host.rounds import Rounds
 from holdfast.host.transport import Pairs, Transport
 
 #: How many of the headers a brief answer has.
@@ -61,8 +61,8 @@ class Desk:
         self.paces = Paces(ledger.clock, limits)
         self.lists = Places(limits.lists_at_a_time, "lists")
         self.watches = Places(limits.watches, "watches")
-        #: Open watches, which are nudged now and then.
-        self.watchers: dict[Subscription, None] = {}
+        #: Whoever hears of nothing is told now and then that the stream lives, and where to resume from.
+        self.watchers = Rounds()
         self._at: tuple[Any, ...] = ()
         self._place: Pairs = ()
 

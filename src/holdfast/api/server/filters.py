@@ -16,9 +16,9 @@ from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.owners import tenant_of
 from holdfast.api.documents.rows import Found, is_called, name_of, replica_name, rows
 from holdfast.api.server.call import Call
-from holdfast.api.server.reading import is_shown
+from holdfast.api.server.reading import is_shown, narrowed
 from holdfast.api.server.rights import sees, sees_everything, sees_principal
-from holdfast.api.server.selectors import Term, read_selector, selects
+from holdfast.api.server.selectors import selects
 from holdfast.api.server.touched import labels_of, row_at
 from holdfast.core.ledger.revision import seq_of
 from holdfast.core.model.shapes import Revision
@@ -42,14 +42,13 @@ class Filter:
         #: Whoever asks for this sees the same, as far as it was shown the same before.
         self.asked = (call.caller.actor, call.caller.principal.meta.revision, call.request.path, call.request.query)
         self._name = "/".join(call.rest[1:] if kind.tenanted else call.rest)
-        self._terms: tuple[Term, ...] = read_selector(call.query("selector"))
-        self._tenant = call.query("tenant") or (call.rest[0] if kind.tenanted and call.rest else "")
+        self._tenant, self._terms = narrowed(call, kind)
         of_principals = kind.plural in ("principals", "tokens")
         may_all = sees_principal(call.caller, "") if of_principals else sees_everything(call.caller)
         #: Whether every end is for this watcher: then nothing is kept of what it was shown. No event names a request
-        #: that is gone, so those are kept for everybody.
+        #: that is gone, nor says that something was listed, so those are kept for everybody.
         is_part = bool(self._name or self._terms or self._tenant)
-        self._is_open = may_all and not is_part and kind.name != "SchedulingRequest"
+        self._is_open = may_all and not is_part and kind.name not in ("SchedulingRequest", "Endpoint")
         self._shown: dict[Any, str] = {}
         #: Workloads by uid, of which replicas are told: tenant and name, which outlive the last of them here.
         self._workloads: dict[Revision, tuple[str, str]] = {}
@@ -71,7 +70,7 @@ class Filter:
 
     def shows(self, state: Any, key: Any, found: Any) -> bool:
         """Whether this row is for this watcher."""
-        shown = self._may_show(state, key, found) and (not self._terms or selects(self._terms, labels_of(found)))
+        shown = self._may_show(state, key, found) and (not self._terms or selects(self._terms, labels_of(state, found)))
         if shown and not self._is_open:
             self._shown[key] = name_of(self.kind, state, key, found)
         elif shown and self.kind.name == "Replica":
@@ -144,7 +143,7 @@ class Filter:
         if kind == "Grant":
             account, _, tenant = str(key).rpartition("|")[2].partition("/")
             return tenant if account == "quota" else ""
-        if kind == "Replica":
+        if kind in ("Replica", "Endpoint"):
             known = self._workload(state, key[0])
             return None if known is None else known[0]
         if isinstance(event, e.WorkloadsRemoved) and kind == "Workload":
@@ -160,7 +159,7 @@ class Filter:
             return str(key).replace("|", "/", 1) if "|" in str(key) else f"{state.place.name}/{key}"
         if kind == "Breach":
             return "/".join(key)
-        if kind == "Replica":
+        if kind in ("Replica", "Endpoint"):
             known = self._workload(state, key[0])
             return "" if known is None else replica_name(state, known[1], key[1])
         return key if isinstance(key, str) else ""

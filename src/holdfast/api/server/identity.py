@@ -22,6 +22,10 @@ from holdfast.host.transport import Request, named
 _BEARER = "bearer "
 #: Of so many callers it is remembered that they have proven who they are.
 REMEMBERED_MAX = 10_000
+#: Of longer names it is not: whoever has a token of many chooses them.
+ACTOR_MAX = 256
+#: Names one of those whom a token stands for.
+ACTOR = "holdfast-actor"
 
 
 class Caller(Struct, frozen=True):
@@ -50,6 +54,16 @@ class Caller(Struct, frozen=True):
         return self.principal.spec.scope.tenant
 
 
+class _Known(Struct):
+    """A caller, and the rows that it was proven by; `many` is the principal of a token that stands for many."""
+
+    caller: Caller
+    token: Token
+    many: Principal
+    #: After which batch it was last seen to hold: until the next one it does, but for its end.
+    held_at: int
+
+
 class Callers:
     """Callers by what they said, so that a secret is not hashed for every request of the same one.
 
@@ -59,9 +73,8 @@ class Callers:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: OrderedDict[str, tuple[Caller, Token]] = OrderedDict()
-        #: What was said last by a caller who still held, and after which batch.
-        self._just_held: tuple[str, int] = ("", 0)
+        #: By the token as it was spoken and, where that stands for many, by the one that was named.
+        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
     def no_longer(self, state: LedgerState, request: Request, caller: Caller) -> Problem | None:
         """Why a stream that this caller opened has to end: it outlives the moment in which the caller was proven."""
@@ -78,25 +91,27 @@ class Callers:
         """Who asks, or why that is not known."""
         now = max(state.facts.at, self._clock.wall())
         spoken = named(request.headers, "authorization")
-        known = self._known.get(spoken)
-        if known is not None:
-            # A thousand watchers with one token hear of the same batch: it is looked up for the first of them.
-            asked = (spoken, state.facts.seq)
-            if (asked == self._just_held and known[0].expires > now) or self._still_holds(state, *known, now):
-                self._just_held = asked
-                return known[0]
+        known = self._known.get((spoken, "")) or self._known.get((spoken, named(request.headers, ACTOR)))
+        if known is not None and known.caller.expires > now:
+            # A thousand watchers with one token hear of the same batch, and agents ask where nothing changes.
+            if known.held_at == state.facts.seq or self._still_holds(state, known):
+                known.held_at = state.facts.seq
+                return known.caller
         found = authenticate(state, request, now)
-        if isinstance(found, Caller) and found.token and not found.is_chosen:
-            self._known[spoken] = (found, state.table("tokens")[found.token])
+        if isinstance(found, Caller) and found.token and len(found.actor) <= ACTOR_MAX:
+            token = state.table("tokens")[found.token]
+            many = state.principals[token.spec.principal] if found.is_chosen else found.principal
+            self._known[spoken, found.actor if found.is_chosen else ""] = _Known(found, token, many, state.facts.seq)
             if len(self._known) > REMEMBERED_MAX:
                 self._known.popitem(last=False)
         return found
 
-    def _still_holds(self, state: LedgerState, caller: Caller, token: Token, now: Instant) -> bool:
+    def _still_holds(self, state: LedgerState, known: _Known) -> bool:
+        caller, principals = known.caller, state.principals
         return (
-            caller.expires > now
-            and state.table("tokens").get(caller.token) is token
-            and (state.principals.get(caller.actor) or state.principals.get(f"{caller.kind}/*")) is caller.principal
+            state.table("tokens").get(caller.token) is known.token
+            and (principals.get(caller.actor) or principals.get(f"{caller.kind}/*")) is caller.principal
+            and (not caller.is_chosen or principals.get(known.token.spec.principal) is known.many)
         )
 
 
@@ -135,7 +150,7 @@ def _as_principal(state: LedgerState, request: Request, name: str, token: str, e
         if name.partition("/")[0] not in MACHINES:
             # It would have the rights of whomever it names, which who made it need not have.
             return problem("unauthenticated", f"a token of {name} is nobody's: people have tokens of their own")
-        actor = named(request.headers, "holdfast-actor")
+        actor = named(request.headers, ACTOR)
         if not actor.startswith(name[:-1]) or actor == name:
             return problem("unauthenticated", f"{name} stands for many: name one in Holdfast-Actor")
     principal = state.principals.get(actor) or state.principals.get(f"{actor.partition('/')[0]}/*")

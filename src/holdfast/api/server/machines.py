@@ -1,9 +1,10 @@
-"""What machines ask for: commands in their sessions, heartbeats, the stream of shipments to a region, and that of a
-region's log to schedulers apart from it."""
+"""What machines ask for: commands in their sessions, heartbeats, and streams: shipments to a region, a region's log to
+schedulers apart from it, what stands on a node to its agent."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.judge import PEOPLE
 from holdfast.core.ledger.revision import parse as parse_revision
 from holdfast.core.model.shapes import Revision
+from holdfast.host.bindings.serving import serve_bindings
+from holdfast.host.bindings.wire import SESSION
 from holdfast.host.errors import Unavailable
 from holdfast.host.link.shipping import serve_shipments
 from holdfast.host.mirror.serving import serve_log
@@ -30,6 +33,8 @@ from holdfast.host.wire import AT, JSON, MSGPACK, Answered, Renewed, Said
 ENVELOPES_MAX = 256
 _many = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _MEDIA = (MSGPACK,)
+#: A renewal to the byte as machines write it: it need not be parsed.
+_RENEWS = re.compile(rb'{"session":"([0-9.]{1,64})"}')
 
 
 async def envelope(desk: Desk, call: Call) -> Reply:
@@ -105,7 +110,11 @@ async def renewal(desk: Desk, call: Call) -> Reply:
 
 
 def _session_of(call: Call) -> Revision:
-    body = call.json()
+    written = _RENEWS.fullmatch(call.request.body)
+    if written is not None and call.header("content-type") == JSON[1]:
+        body: Any = {"session": written[1].decode()}
+    else:
+        body = call.json()
     session = body.get("session") if isinstance(body, dict) else None
     found = parse_revision(session) if isinstance(session, str) else None
     if found is None:
@@ -128,3 +137,18 @@ async def log(desk: Desk, call: Call) -> Flow:
         refused = of_refusal(Refused(Code.NO_RIGHT, f"{call.caller.actor} is not told the log", {}))
         raise Trouble(desk.deny(call, refused))
     return await serve_log(desk.ledger, call.since(), lambda: desk.no_longer(call) is None)
+
+
+async def bindings(desk: Desk, call: Call) -> Flow:
+    """An agent's stream: what stands on its own node, in the session that it names."""
+    if call.caller.kind != "agent":
+        refused = of_refusal(Refused(Code.NO_RIGHT, f"{call.caller.actor} has no node", {}))
+        raise Trouble(desk.deny(call, refused))
+    session = parse_revision(call.query(SESSION))
+    if session is None:
+        raise Trouble(problem("unreadable", "say in which session: ?session=41.3"))
+    name = call.caller.actor.partition("/")[2]
+    found = await serve_bindings(desk.ledger, name, session, call.timeout_ms, desk.watchers)
+    if isinstance(found, Refused):
+        raise Trouble(of_refusal(found))
+    return found

@@ -11,10 +11,10 @@ from holdfast.api.documents.forms import show
 from holdfast.api.documents.scalars import format_instant as show_instant
 from holdfast.api.problems import problem
 from holdfast.api.server.call import Call, Trouble, answer
-from holdfast.api.server.decisions import of_tenant
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.identity import Caller
 from holdfast.api.server.lists import moment
+from holdfast.api.server.reading import of_tenant
 from holdfast.api.server.rights import sees_everything
 from holdfast.core.scheduling.queued import Queued, in_order
 from holdfast.host.transport import Reply

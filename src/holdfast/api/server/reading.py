@@ -14,9 +14,9 @@ from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.pages import Listing, Pages
 from holdfast.api.server.rights import refuse_reading, refuse_tenant, sees, sees_principal
-from holdfast.api.server.selectors import read_selector, selects
+from holdfast.api.server.selectors import Term, read_selector, selects
 from holdfast.api.server.touched import labels_of
-from holdfast.core.ledger.answers import not_found
+from holdfast.core.ledger.answers import Code, Refused, not_found
 from holdfast.host.errors import show_token
 from holdfast.host.transport import Reply
 
@@ -36,6 +36,25 @@ def must_say_right(call: Call) -> None:
     """What only a watch looks at is not to be wrong in other reads either: somebody meant something by it."""
     call.since()
     call.flag("initial")
+
+
+def narrowed(call: Call, kind: Kind) -> tuple[str, tuple[Term, ...]]:
+    """The tenant that a list or a watch is narrowed down to, and the terms: those of the selector, and the workload."""
+    tenant = call.query("tenant") or (call.rest[0] if kind.tenanted and call.rest else "")
+    terms, workload = read_selector(call.query("selector")), call.query("workload")
+    if not workload:
+        return tenant, terms
+    tenant, name = of_tenant(tenant, workload)
+    return tenant, (*terms, Term("workload", name, True))
+
+
+def of_tenant(tenant: str, workload: str) -> tuple[str, str]:
+    """The tenant and the name of a workload that may name its tenant itself."""
+    owner, slash, name = workload.partition("/")
+    if slash and tenant not in ("", owner):
+        text = f"tenant {tenant[:80]!r} and workload {workload[:80]!r} contradict one another"
+        raise Trouble(of_refusal(Refused(Code.CONTRADICTORY, text)))
+    return (owner, name) if slash else (tenant, workload)
 
 
 def is_shown(call: Call, kind: Kind, state: Any, key: Any, found: Any) -> bool:
@@ -73,7 +92,7 @@ async def list_(desk: Desk, call: Call, kind: Kind, pages: Pages) -> Reply:
     """Many objects, in pages that all show one moment."""
     must_read(desk, call, kind)
     must_say_right(call)
-    tenant = call.query("tenant")
+    tenant, _ = narrowed(call, kind)
     refused = refuse_tenant(call.caller, tenant)
     if refused is not None:
         raise Trouble(desk.deny(call, refused, tenant))
@@ -89,7 +108,8 @@ async def list_(desk: Desk, call: Call, kind: Kind, pages: Pages) -> Reply:
 async def _page(desk: Desk, call: Call, kind: Kind, pages: Pages, tenant: str) -> Reply:
     limit = call.count("limit", desk.limits.list_items, desk.limits.list_items)
     # With all that the caller may: a page is not shown to whoever has become somebody else since the first.
-    asked = (call.caller.actor, call.caller.principal.spec, kind.plural, tenant, call.query("selector"))
+    chosen = tenant, call.query("selector"), call.query("workload")
+    asked = (call.caller.actor, call.caller.principal.spec, kind.plural, *chosen)
     if call.query("continue"):
         listing, number, place = pages.take(call.query("continue"), asked)
     else:
@@ -106,7 +126,7 @@ async def _page(desk: Desk, call: Call, kind: Kind, pages: Pages, tenant: str) -
 
 
 async def _begin(desk: Desk, call: Call, kind: Kind, tenant: str, asked: tuple[object, ...]) -> Listing:
-    terms = read_selector(call.query("selector"))
+    _, terms = narrowed(call, kind)
     view = await desk.view(call)
     state = view.state
     found = [
@@ -114,6 +134,6 @@ async def _begin(desk: Desk, call: Call, kind: Kind, tenant: str, asked: tuple[o
         for key, one in rows(kind, state)
         if is_shown(call, kind, state, key, one)
         and (not tenant or tenant_of(kind, state, key, one) == tenant)
-        and (not terms or selects(terms, labels_of(one)))
+        and (not terms or selects(terms, labels_of(state, one)))
     ]
     return Listing(asked, state, view.token, found)

@@ -15,13 +15,15 @@ from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.revision import parse as parse_revision
 from holdfast.core.ledger.revision import show as show_revision
 from holdfast.core.model.control import BUILT_IN_POLICY
+from holdfast.core.model.placement import Slot, standing
 from holdfast.core.model.shapes import SlotKey
 from holdfast.core.region import events as e
+from holdfast.core.region.endpoints import is_listed
 from holdfast.core.region.state import RegionState
 from holdfast.host.changes import Change
 
 #: Kinds whose rows do not have the ids of their watch keys.
-_NOT_BY_ID = ("Replica", "SchedulingRequest", "Breach", "SchedulerPolicy")
+_NOT_BY_ID = ("Replica", "Endpoint", "SchedulingRequest", "Breach", "SchedulerPolicy")
 #: Kinds whose watch keys are uids, which a name outlives: whoever watches a name hears of the next one that has it.
 _BY_UID = ("Workload", "Assignment", "Node", "Session")
 
@@ -34,8 +36,8 @@ def is_by_id(kind: Kind, state: Any) -> bool:
 def touched(kind: Kind, book: Book[Any], state: Any, change: Change) -> Iterable[Any]:
     """The keys of the rows that this change concerns, as far as this kind goes."""
     event = change.event
-    if kind.name == "Replica":
-        return _slots(event)
+    if kind.name in ("Replica", "Endpoint"):
+        return _slots(event) or (_on_node(state, event) if kind.name == "Endpoint" else [])
     keys = book.keys[type(event)](event, change.revision)
     if kind.name == "SchedulingRequest":
         return _requests(state, [uid for word, uid in keys if word == "workload"])
@@ -43,6 +45,8 @@ def touched(kind: Kind, book: Book[Any], state: Any, change: Change) -> Iterable
         return [tuple(str(name).split("/", 1)) for word, name in keys if word == kind.key]
     if kind.name == "SchedulerPolicy":
         return _policies(state, keys)
+    if kind.name == "Node":
+        return list(dict.fromkeys(name for word, name in keys if word in (kind.key, *kind.also)))
     found = [name for word, name in keys if word == kind.key]
     if kind.also and kind.name == "Override":
         found += [f"{FROM_PLATFORM}{show_revision(int(name))}" for word, name in keys if word in kind.also]
@@ -64,6 +68,12 @@ def _slots(event: Any) -> list[SlotKey]:
         case e.SlotsReleased():
             return [one.slot for one in event.releases]
     return []
+
+
+def _on_node(state: Any, event: Any) -> list[SlotKey]:
+    """What may be reached under the address of a node that has changed, or was."""
+    room = state.rooms.get(event.node.uid) if isinstance(event, e.NodeStored) else None
+    return standing(room) if room is not None else []
 
 
 def _requests(state: Any, workloads: list[Any]) -> list[Any]:
@@ -95,11 +105,19 @@ def row_at(kind: Kind, state: Any, key: Any) -> Any:
         return next((one for one in state.requests.get(uid) or () if one.template == template), None)
     if isinstance(key, str) and key.startswith(FROM_PLATFORM) and kind.name == "Override":
         return state.platform_overrides.get(parse_revision(key.removeprefix(FROM_PLATFORM)))
-    return table_of(kind, state).get(key)
+    found = table_of(kind, state).get(key)
+    if kind.name == "Endpoint" and found is not None and not is_listed(state, found):
+        return None
+    return found
 
 
-def labels_of(row: Any) -> Mapping[str, str]:
-    """The labels that selectors look at."""
+def labels_of(state: Any, row: Any) -> Mapping[str, str]:
+    """The labels that selectors look at. Replicas and endpoints have none of their own: they are chosen by what they
+    are."""
+    if isinstance(row, Slot):
+        node = state.nodes.get(row.node)
+        where = {"node": node.name, "zone": node.zone} if node is not None else {}
+        return {"workload": state.assignments[row.assignment].workload_name, "phase": row.phase.value, **where}
     meta = getattr(row, "meta", None)
     if meta is not None:
         return dict(meta.labels)

@@ -8,7 +8,6 @@ too. Nothing is lost: a watcher that is slow reads the log instead; one that com
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -21,7 +20,7 @@ from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.filters import Filter
 from holdfast.api.server.lines import Lines, bookmark, broken, listed, removed
-from holdfast.api.server.reading import must_read
+from holdfast.api.server.reading import must_read, narrowed
 from holdfast.api.server.rights import refuse_tenant
 from holdfast.api.server.touched import is_by_id, row_at, touched
 from holdfast.core.ledger.revision import Token
@@ -31,8 +30,6 @@ from holdfast.host.store import StoreError
 from holdfast.host.subscription import Subscription
 from holdfast.host.transport import Flow
 
-#: Whoever hears of nothing gets a bookmark so often: it shows that the stream lives, and moves where to resume from.
-BOOKMARK_MS = 5_000
 RETRY_MS = 200
 
 
@@ -41,7 +38,7 @@ def interest(kind: Kind, call: Call, state: Any, kinds: Mapping[str, str]) -> In
     found = row(kind, state, "/".join(call.rest)) if call.rest else None
     if found is not None and is_by_id(kind, state):
         return about((kind.key, found[0]))
-    tenant = call.query("tenant") or (call.rest[0] if kind.tenanted and call.rest else "")
+    tenant, _ = narrowed(call, kind)
     if kind.name == "Workload" and tenant:
         return about(("tenant", tenant))
     return about(*(word for word in (kind.key, *kind.also) if word in kinds))
@@ -50,7 +47,7 @@ def interest(kind: Kind, call: Call, state: Any, kinds: Mapping[str, str]) -> In
 async def watch(desk: Desk, call: Call, kind: Kind, lines: Lines) -> Flow:
     """The stream of one kind's changes."""
     must_read(desk, call, kind)
-    tenant = call.query("tenant") or (call.rest[0] if kind.tenanted and call.rest else "")
+    tenant, _ = narrowed(call, kind)
     refused = refuse_tenant(call.caller, tenant)
     if refused is not None:
         raise Trouble(desk.deny(call, refused, tenant))
@@ -69,7 +66,7 @@ async def watch(desk: Desk, call: Call, kind: Kind, lines: Lines) -> Flow:
     except BaseException:
         desk.watches.leave(call.caller.actor)
         raise
-    desk.watchers[subscription] = None
+    desk.watchers.add(subscription)
     chosen.begin(desk.state, resumes=since is not None)
     begin = _listed(desk, chosen, subscription.token) if call.flag("initial") else []
     messages = _lines(desk, call, chosen, subscription, begin, lines)
@@ -113,7 +110,7 @@ async def _lines(
     except (ListAgain, Unavailable) as error:
         yield broken(of_error(error))
     finally:
-        desk.watchers.pop(subscription, None)
+        desk.watchers.leave(subscription)
         subscription.close()
         desk.watches.leave(call.caller.actor)
 
@@ -143,12 +140,3 @@ def _told(desk: Desk, chosen: Filter, changes: Changes, lines: Lines) -> list[by
     if found and chosen.has(tuple(by_key)):
         lines.tell(chosen.asked, state, token, tuple(by_key), found)
     return found or [bookmark(token)]
-
-
-async def keep_awake(desk: Desk) -> None:
-    """Nudge every watcher now and then."""
-    while True:
-        await desk.clock.sleep(BOOKMARK_MS)
-        for subscription in list(desk.watchers):
-            subscription.nudge()
-        await asyncio.sleep(0)
