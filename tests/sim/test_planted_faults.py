@@ -68,7 +68,7 @@ def test_a_node_flaps() -> None:
 
 
 def test_mass_silence_is_doubted_once_before_anybody_is_given_up() -> None:
-    silent = [Fault(20 * SECOND, "isolate", f"eu-n{number}", 15 * SECOND) for number in (1, 2, 3, 4)]
+    silent = [Fault(20 * SECOND, "isolate", f"eu-n{number}", 12 * SECOND) for number in (1, 2, 3, 4)]
     report = planted(*silent, acts=(Act(22 * SECOND, "scale", 3),))
     assert report.counts.get("command.end-session", 0) == 0
 

@@ -99,6 +99,13 @@ def test_with_the_phase_of_slots_alone_it_is_refused_as_stale() -> None:
     assert [part[2] for part in answer.facts["refused"]] == [Code.STALE] * len(the_reservation().slots)
 
 
+def test_with_the_ports_of_slots_alone_it_is_refused_as_stale() -> None:
+    with guarded_by("port"):
+        answer = repeat(the_reservation(), when_it_came())
+    assert isinstance(answer, Refused)
+    assert [part[2] for part in answer.facts["refused"]] == [Code.STALE] * len(the_reservation().slots)
+
+
 def test_with_the_count_of_what_waits_alone_it_cannot_be_judged() -> None:
     audit = when_it_came()
     with guarded_by("count"), pytest.raises(AssertionError):
@@ -115,7 +122,7 @@ def test_without_any_guard_it_reserves_twice_and_the_audit_says_so() -> None:
 
 def test_but_for_its_number_it_would_reserve_again_what_was_given_back() -> None:
     audit = audit_of(the_reservation().ledger, the_reservation().given_back)
-    with guarded_by("phase", "count"):
+    with guarded_by("phase", "port", "count"):
         answer = repeat(the_reservation(), audit)
     assert isinstance(answer, Landed)
     assert [finding.promise for finding in audit.findings] == ["once"]

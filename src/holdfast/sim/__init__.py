@@ -14,7 +14,7 @@ A run in it:
 
 - `scenario`  a file that says where it takes place, what people do, what goes wrong, what must be seen
 - `plan`      what will happen, drawn from the seed; `troubles` let it happen
-- `scene`     the machines of a scenario and what they run; `actors` stand in for what is not written yet
+- `scene`     the machines of a scenario and what they run; `actors` are their programs
 - `run`       one run, and its report; `swarm` many, with their `coverage`; `shrink` makes a failing one smaller
 
 Who judges it:

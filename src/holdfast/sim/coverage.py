@@ -14,7 +14,7 @@ from msgspec import Struct
 from holdfast.sim.scenario import Scenario
 
 #: With fewer runs of a scenario, what it did not meet says nothing.
-RUNS_LEAST = 20
+RUNS_LEAST = 10
 #: In place of a scenario's name.
 ALL = "all scenarios"
 
@@ -54,7 +54,13 @@ EVERYWHERE = {
     "moved.session-ended": "replicas whose agent was not heard of",
     "moved.found-again": "replicas whose agent came back in time",
     "moved.gone": "replicas that were gone when their agent came back",
-    "released.declined": "replicas that an agent would not start",
+    "moved.cannot-start": "processes that could not be started",
+    "moved.exit": "processes that ended by themselves",
+    "moved.over-limit": "processes that took more than they may",
+    "moved.probe-lost": "processes that did not answer for a while",
+    "moved.probe-failed": "processes that did not answer for so long that their agent ended them",
+    "moved.restarted": "processes that were started again where they stood",
+    "released.given-up": "replicas that an agent started again as often as it may",
     "released.expired": "reservations that nobody bound in time",
     "released.fenced": "slots of replicas that were fenced",
     "released.stopped": "slots of replicas that were stopped",

@@ -143,6 +143,12 @@ class Links:
         else:
             act()
 
+    def is_open(self, a: str, b: str) -> bool:
+        """Whether what one sends would reach the other and be answered: neither is cut off, or paused."""
+        ways = (a, b), (b, a)
+        alone = any(name in self._isolated or name in self._waiting for name in (a, b))
+        return a == b or not (alone or any(way in self._cut for way in ways))
+
     def send(self, packet: Packet) -> None:
         """Let it depart. Exactly one of `arrive` and `lost` is called, unless its sender dies while it is paused."""
         self.tally["sent"] += 1

@@ -173,7 +173,7 @@ def _processes(scene: Scene, name: str, state: RegionState) -> Iterator[str]:
         if metal.region != name:
             continue
         uid = state.node_names.get(metal.name) or 0
-        bound = {k: s.epoch for k, s in state.slots.items() if s.node == uid and s.phase is Phase.SERVING}
-        runs = {key: live.epoch for key, live in metal.running.items()}
+        bound = {(k, s.epoch) for k, s in state.slots.items() if s.node == uid and s.phase is Phase.SERVING}
+        runs = {(live.slot, live.epoch) for live in metal.running()}
         if bound != runs:
             yield f"{metal.name} runs {sorted(runs)}, and {sorted(bound)} serve there"

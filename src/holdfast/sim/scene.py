@@ -8,30 +8,38 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.agent.driver import Work
+from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.draft import Book, Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import StartLog
 from holdfast.core.ledger.overrides import OpenOverride
-from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import Token, show
 from holdfast.core.model.control import Action
-from holdfast.core.model.shapes import Revision
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.platform.book import PLATFORM
+from holdfast.core.platform.state import PlatformState
 from holdfast.core.region.book import REGION
+from holdfast.core.region.endpoints import Question
+from holdfast.core.region.events import SlotsMoved
 from holdfast.host.transport import TransportError
 from holdfast.sim import links, service
 from holdfast.sim.actors.agent import agent
 from holdfast.sim.actors.desk import Look, Seen, encode, read_seen
+from holdfast.sim.actors.habits import Habits
 from holdfast.sim.actors.metal import Metal, Truth
 from holdfast.sim.actors.paths import post
 from holdfast.sim.actors.people import People, amounts
 from holdfast.sim.actors.remote import ROOT, Heard, Remote
 from holdfast.sim.actors.scheduler import scheduler
 from holdfast.sim.actors.servers import Manner, Servers
-from holdfast.sim.audit import Asked, Audit
+from holdfast.sim.audit import Asked, Audit, Finding
 from holdfast.sim.chronicle import Chronicle
+from holdfast.sim.machine import Machine
 from holdfast.sim.plan import Cast, Plan, drawn
 from holdfast.sim.scenario import Regional, Scenario
-from holdfast.sim.world import Process, World
+from holdfast.sim.world import Process, Program, World
 
 #: By the names that scenarios use.
 NETWORKS = {
@@ -59,8 +67,10 @@ class Scene:
         self.world = World(seed, network=NETWORKS[scenario.network], stores=self.store_weather)
         self.cast = cast_of(scenario)
         self.plan = plan or drawn(scenario, self.cast, seed)
-        self.truth = Truth()
-        self.servers = Servers(manner or Manner())
+        self.truth = Truth(self._is_exclusive)
+        self.servers = Servers(manner or Manner(), self._lives)
+        #: Which replicas were asked and have answered, by region, and under which epoch.
+        self._answered: set[tuple[str, SlotKey, Revision]] = set()
         self.metals: dict[str, Metal] = {}
         self.people: People | None = None
         self.audits: dict[str, Audit[Any]] = {}
@@ -87,6 +97,29 @@ class Scene:
         audit = self.audits[name] = Audit(book, disk)
         disk.listeners.append(audit.landed)
         audit.listeners.append(lambda batch: self.chronicle.note(self.world.now(), name, batch))
+        audit.listeners.append(lambda batch: self._judge_serving(name, batch))
+
+    def _lives(self, question: Question) -> bool:
+        """Whether a process lives at an address, by what the node really runs; then it has answered."""
+        metal = self.metals[question.host]
+        binding = metal.answering(question.port)
+        if binding is not None:
+            self._answered.add((metal.region, *binding))
+        return binding is not None
+
+    def _is_exclusive(self, work: Work) -> bool:
+        """Whether a process is of an exclusive identity. Of a workload that nobody knows any more it may be."""
+        platform: PlatformState = self.audits[PLATFORM_NAME].state
+        workload = platform.workloads.get(work.slot[0])
+        return work.leased if workload is None else workload.spec.exclusive
+
+    def _judge_serving(self, ledger: str, batch: Batch[Any]) -> None:
+        """What serves has answered under its binding epoch."""
+        for move in [one for r in batch.records for e in r.events if isinstance(e, SlotsMoved) for one in e.moves]:
+            slot = self.audits[ledger].state.slots.get(move.slot) if move.phase is Phase.SERVING else None
+            if slot is not None and (ledger, move.slot, slot.epoch) not in self._answered:
+                detail = f"{move.slot} serves under epoch {show(slot.epoch)}, and was not asked"
+                self.truth.findings.append(Finding("answered", detail))
 
     def _populate(self) -> None:
         start = StartLog("log-platform", PLATFORM_NAME, ROOT)
@@ -112,12 +145,13 @@ class Scene:
             self._machine(name, scheduler(region, servers, self.heard(region), self.refused))
         capacity = amounts(written.cpu, written.memory)
         for number, name in enumerate(self.cast.nodes[region]):
-            metal = self.metals[name] = Metal(name, region, str(1 + number % written.zones), self.truth)
-            self._machine(name, agent(metal, servers, capacity, self.heard(region)))
+            machine = self._machine(name, agent(self.metals, servers, capacity, self.heard(region)))
+            habits, zone = Habits(self.world.chance, name), str(1 + number % written.zones)
+            self.metals[name] = Metal(name, region, zone, machine.clock, habits, self.truth)
 
-    def _machine(self, name: str, program: Any) -> None:
+    def _machine(self, name: str, program: Program) -> Machine:
         drift = self._clocks.randrange(-500, 500)
-        self.world.machine(name, program, fast_per_million=drift, wrong_by=self._clocks.randrange(-1_500, 1_500))
+        return self.world.machine(name, program, fast_per_million=drift, wrong_by=self._clocks.randrange(-1_500, 1_500))
 
     async def _play_people(self, process: Process) -> None:
         remotes = {name: Remote(process, servers, self.heard(name)) for name, servers in self.cast.servers.items()}

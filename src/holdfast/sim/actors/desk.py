@@ -11,6 +11,7 @@ from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import Token
 from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.region.state import RegionState
 from holdfast.host.errors import ListAgain, Unavailable
 from holdfast.host.ledger import Ledger
 from holdfast.host.reads import Level
@@ -90,6 +91,15 @@ def serve(paths: Paths, ledger: Ledger[Any]) -> None:
     paths.add("/submit", submit)
     paths.add("/renew", renew)
     paths.add("/read", read)
+
+
+def serve_nodes(paths: Paths, ledger: Ledger[RegionState]) -> None:
+    """Answer whoever asks which nodes there are in a region."""
+
+    async def nodes(_body: bytes) -> bytes:
+        return encode([uid for uid, _ in ledger.durable.state.nodes.items()])
+
+    paths.add("/nodes", nodes)
 
 
 async def _submit(ledger: Ledger[Any], envelope: Envelope[Any]) -> Reply:

@@ -35,6 +35,7 @@ from holdfast.core.model.workload import Failover, OnDisconnect, Placement, Reco
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
 from holdfast.sim.actors.desk import Reply
+from holdfast.sim.actors.habits import LIVENESS, READINESS, STARTUP
 from holdfast.sim.actors.remote import ROOT, Remote
 from holdfast.sim.plan import Act
 from holdfast.sim.scenario import Asked, Scenario
@@ -71,10 +72,12 @@ def opening(scenario: Scenario) -> list[Any]:
 
 
 def workload_of(name: str, asked: Asked) -> Workload:
-    """The workload that somebody asks for."""
+    """The workload that somebody asks for. What is critical or exclusive is probed; all else is ready once it runs."""
     failover = Failover.LEASED if asked.leased else Failover.ACKNOWLEDGED if asked.exclusive else Failover.ADDITIVE
+    template = Template(command=("run", name), need=amounts(asked.cpu, asked.memory), ports=1)
+    probed = asked.exclusive or asked.priority == "critical"
     spec = WorkloadSpec(
-        template=Template(command=("run", name), need=amounts(asked.cpu, asked.memory)),
+        template=replace(template, startup=STARTUP, readiness=READINESS, liveness=LIVENESS) if probed else template,
         replicas=asked.replicas,
         priority_class=asked.priority,
         exclusive=asked.exclusive,

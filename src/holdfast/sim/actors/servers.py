@@ -1,4 +1,4 @@
-"""The programs of servers: a production ledger and link, and what stands in for controllers, beside one another."""
+"""The programs of servers: a production ledger, link and controllers, beside one another."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ from holdfast.core.platform.book import PLATFORM
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.reconcilers.assignment import Assignments
 from holdfast.core.reconcilers.grants import Grants
+from holdfast.core.reconcilers.node_health import NodesHealth
 from holdfast.core.reconcilers.overrides import Overrides
 from holdfast.core.reconcilers.region_health import Regions
+from holdfast.core.reconcilers.repair import Repair
 from holdfast.core.reconcilers.replicas import Replicas
 from holdfast.core.reconcilers.rights import Rights
 from holdfast.core.reconcilers.rollout import Rollout
 from holdfast.core.reconcilers.status import Statuses
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
+from holdfast.host.asker import Habits
 from holdfast.host.controller import Care
 from holdfast.host.controllers import Controllers
+from holdfast.host.endpoints import Endpoints
 from holdfast.host.expiry import expire
 from holdfast.host.ledger import Identity, Ledger
 from holdfast.host.link.link import Link
@@ -36,12 +40,11 @@ from holdfast.host.meters import Meters
 from holdfast.host.snapshots import Keeping
 from holdfast.host.workqueue import Pace
 from holdfast.sim.actors import desk
-from holdfast.sim.actors.agent import serve_beats
+from holdfast.sim.actors.asking import Lives, SimAsker
 from holdfast.sim.actors.ears import Ears
 from holdfast.sim.actors.paths import Paths
 from holdfast.sim.actors.planners import Failing
 from holdfast.sim.actors.remote import Heard
-from holdfast.sim.actors.replicas import Endpoints, Health, Repair
 from holdfast.sim.actors.witness import Witness
 from holdfast.sim.world import Process, Program
 
@@ -73,13 +76,15 @@ class Manner(Struct, frozen=True):
 
     keeping: Keeping = Keeping(log_batches=10, retention_ms=2_000)
     care: Care = Care(pace=Pace(backoff_max_ms=10_000), resync_ms=30_000, measure_ms=10_000)
+    habits: Habits = Habits(workers=4, resync_ms=30_000)
 
 
 class Servers:
     """Whom a world's servers are, by machine: for whoever looks at them from outside."""
 
-    def __init__(self, manner: Manner) -> None:
+    def __init__(self, manner: Manner, lives: Lives) -> None:
         self.manner = manner
+        self._lives = lives
         self.ledgers: dict[str, Ledger[Any]] = {}
         #: Every life's counters, to be added up at the end.
         self.meters: list[Meters] = []
@@ -114,15 +119,17 @@ class Servers:
                 REGION, process.store(name), process.clock, Identity(process.name, start), keeping=self.manner.keeping
             )
             own: list[Reconciler[RegionState]] = [
-                Replicas(), Rollout(), Rights(), Endpoints(), Health(), Repair(), Overrides(),
+                Replicas(), Rollout(), Rights(), NodesHealth(), Repair(), Overrides(),
             ]  # fmt: skip
             ledger.beside["controllers"] = Controllers(ledger, own, care=self.manner.care).run
+            asker = SimAsker(process, self._lives)
+            ledger.beside["endpoints"] = Endpoints(ledger, asker, habits=self.manner.habits).run
             process.transport.certificate = f"region/{name}"
-            way = Witness(process.transport, heard)
+            way = Witness(process.transport, PLATFORM, heard)
             ledger.beside["link"] = Link(ledger, way, process.clock, Platform(tuple(platform), name)).run
             ledger.beside["expiry"] = expire
-            paths = Paths()
-            serve_beats(paths, ledger)
+            paths = Paths(Api(ledger, process.transport, limits=LIMITS).serve)
+            desk.serve_nodes(paths, ledger)
             await self._run(process, ledger, paths)
 
         return run

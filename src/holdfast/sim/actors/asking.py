@@ -1,0 +1,30 @@
+"""How a region's leader asks endpoints in a made-up world: what really lives there answers, if the way is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.core.region.endpoints import Question
+from holdfast.sim.world import Process
+
+#: How long a question and its answer are under way.
+WAY_MS = 5
+#: What is sent into a partition is never answered: longer than anybody waits.
+NEVER_MS = 3_600_000
+
+#: Whether a process lives where a question is asked.
+Lives = Callable[[Question], bool]
+
+
+class SimAsker:
+    """Asks from the machine of a process. The address of a node is the name of its machine."""
+
+    def __init__(self, process: Process, lives: Lives) -> None:
+        self._process = process
+        self._lives = lives
+
+    async def ask(self, question: Question) -> str:
+        await self._process.clock.sleep(WAY_MS)
+        if not self._process.transport.network.is_open(self._process.machine, question.host):
+            await self._process.clock.sleep(NEVER_MS)
+        return "" if self._lives(question) else "connection refused"
