@@ -26,8 +26,8 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) --no-build-isolation -e '.[dev]'
 	@touch $@
 
-run: $(READY) ## Run a platform and three regions on this machine, until Ctrl-C
-	@exec $(BIN)/holdfast dev --declared-nodes 6 $(ARGS)
+run: $(READY) ## Run a platform, three regions and their nodes on this machine, until Ctrl-C
+	@exec $(BIN)/holdfast dev $(ARGS)
 
 test: $(READY) ## Run every test except the soak tests
 	$(BIN)/pytest -n 2 --dist loadfile --durations=10 $(ARGS)
@@ -43,13 +43,14 @@ format: $(READY) ## Sort imports, fix what can be fixed, format
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store, the API, the road, the scheduler, the simulator
+bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store, the API, the road, the scheduler, agents, the simulator
 	$(BIN)/holdfast bench core $(ARGS)
 	$(BIN)/holdfast bench ledger $(ARGS)
 	$(BIN)/holdfast bench store $(ARGS)
 	$(BIN)/holdfast bench api $(ARGS)
 	$(BIN)/holdfast bench road $(ARGS)
 	$(BIN)/holdfast bench schedule $(ARGS)
+	$(BIN)/holdfast bench agent $(ARGS)
 	$(BIN)/holdfast bench sim $(ARGS)
 
 reference: $(READY) ## Write docs/reference.md and the settings in docs/operating.md anew from the tables in the code

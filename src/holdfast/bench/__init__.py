@@ -5,10 +5,12 @@
 - `core`       the pure core: deciding, forking, memory
 - `ledger`     a ledger on SQLite as a server runs it; `restart` starts it again in a new process
 - `store`      the embedded store: commits, alone and beside a snapshot
-- `api`        a server over HTTP; `api_load` is the process at the other end
+- `api`        a server over HTTP; `api_load` is the process at the other end, which `other` starts
 - `processes`  `holdfast dev` for a benchmark; `asking` who asks it, and how they hear what came of it
 - `road`       the road from the platform to its regions
 - `schedule`   the scheduler, on `yard`, a region that is running; `openb` reads nodes and shapes of a real cluster,
                `growth` is what more nodes cost, `million` a million slots, `latency` from a write to `bound`
+- `agent`      agents: `sessions` is what many of them cost while nothing changes, `sessions_load` the process that they
+               are; `serving` from a write to a replica that serves
 - `sim`        the simulator
 """

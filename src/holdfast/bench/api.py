@@ -21,6 +21,7 @@ from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.server import Api, Limits
 from holdfast.bench.api_load import Heard, Sent, Task
 from holdfast.bench.ledger import BY_HAND, Load, RawLoop, prepared
+from holdfast.bench.other import Other
 from holdfast.bench.region import SCHEDULER
 from holdfast.bench.report import Report, Result, at_least, at_most, machine
 from holdfast.core.ledger.codec import encode
@@ -45,6 +46,7 @@ WATCHERS = 1_000
 SUBSCRIPTIONS = 10_000
 CHANGES = 20
 CLI_RUNS = 15
+OTHER = "holdfast.bench.api_load"
 
 
 def run(*, nodes: int = NODES) -> Report:
@@ -100,39 +102,6 @@ async def _tokens(load: Load) -> None:
     await load.send(Envelope("controller/link", c.Ship("platform", 1, cursor, cursor + 1, tuple(puts)), now))
 
 
-class Other:
-    """The process at the other end."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-
-    @classmethod
-    async def start(cls, task: Task) -> Other:
-        """Start it with its task, and wait until it is ready."""
-        pipe = asyncio.subprocess.PIPE
-        command = (sys.executable, "-m", "holdfast.bench.api_load")
-        other = cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe))
-        other.tell(msgspec.json.encode(task))
-        assert await other.hear() == b'"ready"'
-        return other
-
-    def tell(self, line: bytes = b"go") -> None:
-        """One line for it."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + b"\n")
-
-    async def hear(self) -> bytes:
-        """Its next line."""
-        assert self._process.stdout is not None
-        line = await self._process.stdout.readline()
-        assert line, "the other process ended early"
-        return line.strip()
-
-    async def end(self) -> None:
-        """Wait for its end."""
-        await self._process.wait()
-
-
 async def _rate(
     load: Load, raw: RawLoop, server: str, folder: Path, name: str, shape: tuple[int, int, int], least: float
 ) -> Result:
@@ -147,7 +116,7 @@ async def _rate(
         envelopes = await load.open(each, max(1, workloads // ROUNDS))
         path = folder / "envelopes"
         path.write_bytes(msgspec.msgpack.encode([encode(one) for one in envelopes]))
-        other = await Other.start(Task(server, token, str(path), senders))
+        other = await Other.start(OTHER, Task(server, token, str(path), senders))
         seq, before = durable.state.facts.seq, durable.log_bytes
         other.tell()
         sent = msgspec.json.decode(await other.hear(), type=Sent)
@@ -180,7 +149,7 @@ async def _reached(load: Load, server: str, watches: int) -> list[float]:
     node = load.region.node_uids[0]
     name = load.ledger.durable.state.nodes[node].name
     path = f"/v1/nodes/{name}?watch=true"
-    other = await Other.start(Task(server, spoken("operator", SECRET), watches=watches, path=path))
+    other = await Other.start(OTHER, Task(server, spoken("operator", SECRET), watches=watches, path=path))
     took = []
     for number in range(1, CHANGES + 1):
         command = c.AdministerNode(node, note=f"change {watches} {number}", cordoned=True)

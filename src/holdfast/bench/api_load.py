@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from holdfast.bench.other import say
 from holdfast.host.transport import Reply
 from holdfast.host.wire import ENVELOPES, MSGPACK, Said, read_answered
 
@@ -44,12 +45,6 @@ class Heard(Struct, frozen=True):
 
     number: int
     last: float
-
-
-def say(found: object) -> None:
-    """One line for the benchmark."""
-    sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
-    sys.stdout.buffer.flush()
 
 
 async def send(task: Task) -> None:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from holdfast.wiring.declared import nodes_of
 from holdfast.wiring.dev_folder import HOST, NODES, REGIONS
 
 LOOK_SECONDS = 0.02
@@ -18,18 +19,21 @@ READY_SECONDS = 30.0
 
 
 @asynccontextmanager
-async def running(folder: Path, *, nodes: int = 0) -> AsyncIterator[int]:
-    """A platform and its regions on loopback, with so many declared nodes each, ready; the first of their ports."""
+async def running(folder: Path, *, nodes: int = 0, agents: int = 0) -> AsyncIterator[int]:
+    """A platform and its regions on loopback, with so many declared nodes or so many agents each, ready; the first of
+    their ports."""
     port = _free_ports(len(REGIONS) + 1)
-    command = (sys.executable, "-m", "holdfast.cli.main", "dev", "--no-apply", "--declared-nodes", str(nodes))
+    command = (sys.executable, "-m", "holdfast.cli.main", "dev", "--no-apply")
+    wish = ("--agents", str(agents), "--declared-nodes", str(nodes))
     process = await asyncio.create_subprocess_exec(
-        *command, "--data", str(folder), "--port", str(port),
+        *command, *wish, "--data", str(folder), "--port", str(port),
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "HOLDFAST_CONFIG": str(folder / "config.yaml")},  # people's own contexts stay as they are
     )  # fmt: skip
     try:
         until = time.monotonic() + READY_SECONDS
-        parts = ("platform", *REGIONS, *((NODES,) if nodes else ()))
+        parts = ["platform", *REGIONS, *([NODES] if nodes else [])]
+        parts += [f"{NODES}/{node.name}" for region in REGIONS for node in nodes_of(region, agents)]
         while not all((folder / name / "ready.json").exists() for name in parts):
             assert process.returncode is None, "holdfast dev ended early"
             assert time.monotonic() < until, "holdfast dev is not ready"
@@ -43,7 +47,8 @@ async def running(folder: Path, *, nodes: int = 0) -> AsyncIterator[int]:
 
 def _free_ports(count: int) -> int:
     """The first of so many ports in a row that nobody has."""
-    for first in range(20_000, 60_000, 50):
+    begin = 21_000 + os.getpid() % 400 * 50  # so that two that look at once find others
+    for first in range(begin, 60_000, 50):
         with suppress(OSError):
             for port in range(first, first + count):
                 with socket.socket() as probe:

@@ -1,0 +1,98 @@
+"""What 2,000 agents cost their region's server while nothing changes: processor time, and entries in its log.
+
+    2,000 agents in one process ──▶ heartbeats, four in a lease ──▶ one region's server of `holdfast dev`
+                                ◀── a stream for each
+
+The server's processor time is what the system says of its process. First it is watched without agents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.api.client.aio import Holdfast
+from holdfast.bench.asking import SECRET, Clients, asking, document
+from holdfast.bench.other import Other
+from holdfast.bench.report import Result, at_least, at_most
+from holdfast.bench.sessions_load import Crowd, Lived
+from holdfast.core.model.secrets import hashed, spoken
+from holdfast.core.model.settings import DEFAULTS
+from holdfast.wiring.dev_folder import REGIONS, ready_in
+
+AGENTS = 2_000
+#: After the last has registered, until nothing of it is under way any more.
+SETTLE_SECONDS = 10.0
+ALONE_SECONDS = 10.0
+WATCHED_SECONDS = 20.0
+#: The part of all heartbeats that has to come: one that waits for a core comes late.
+LEAST = 0.85
+TOKEN = "agents"
+OTHER = "holdfast.bench.sessions_load"
+
+
+class Look(Struct, frozen=True):
+    """A server at a moment: the seconds of a core that its process has used, and the last batch of its log."""
+
+    when: float
+    used: float
+    seq: int
+
+
+async def measure_sessions(folder: Path, agents: int = AGENTS) -> list[Result]:
+    """The percent of one core, the batches in the log meanwhile, and the heartbeats answered in a second.
+
+    The baselines are the same server without agents, all heartbeats that were answered, and four in each lease.
+    """
+    async with asking(folder) as clients:
+        await _admit(clients)
+        region, ready = clients.regions[0], ready_in(folder / REGIONS[0])
+        assert ready is not None, "a server that runs is ready"
+        alone, _ = await _watched(region, ready.pid, ALONE_SECONDS)
+        other = await Other.start(OTHER, Crowd(ready.address, spoken(TOKEN, SECRET), agents))
+        await asyncio.sleep(SETTLE_SECONDS)
+        before = await _lived(other)
+        percent, batches = await _watched(region, ready.pid, WATCHED_SECONDS)
+        after = await _lived(other)
+        await other.end()
+    assert (after.broken, after.over) == (before.broken, before.over), f"not quiet: {before} to {after}"
+    answered, wanted = after.renewed - before.renewed, agents * 4_000 / DEFAULTS.session_lease
+    return [
+        at_most("agent.sessions2000", percent, "percent", alone, 20),
+        at_most("agent.sessions2000_log", batches, "batches", answered, 0),
+        at_least("agent.sessions2000_rate", answered / (after.when - before.when), "/s", wanted, wanted * LEAST),
+    ]
+
+
+async def _admit(clients: Clients) -> None:
+    """Agents can prove who they are, at the platform and at the region that is asked."""
+    expires = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    spec = {"principal": "agent/*", "hash": hashed(SECRET), "expires": expires}
+    await clients.platform.batch([document("Principal", "agent/*", {}), document("Token", TOKEN, spec)])
+
+
+async def _lived(other: Other) -> Lived:
+    other.tell()
+    return msgspec.json.decode(await other.hear(), type=Lived)
+
+
+async def _watched(region: Holdfast, pid: int, seconds: float) -> tuple[float, int]:
+    """The percent of one core that the server used for so long, and how many batches it wrote."""
+    before = await _look(region, pid)
+    await asyncio.sleep(seconds)
+    after = await _look(region, pid)
+    return (after.used - before.used) * 100 / (after.when - before.when), after.seq - before.seq
+
+
+async def _look(region: Holdfast, pid: int) -> Look:
+    status = await region.status()
+    _, _, fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(") ")
+    user, system = fields.split()[11:13]
+    used = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return Look(time.monotonic(), used, int(status["token"].split(":")[2]))
