@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.field import free_ports
 
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,19 +30,6 @@ def _commands(heading: str) -> list[str]:
     return [line for line in lines if line.startswith("holdfast ")]
 
 
-def _four_free_ports() -> int:
-    """The first of four neighbouring ports that nobody listens on."""
-    for first in range(21_000, 29_000, 4):
-        try:
-            for port in range(first, first + 4):
-                with socket.socket() as taken:
-                    taken.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return first
-    raise AssertionError("no free ports")
-
-
 def _run(command: str, environment: dict[str, str], cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "holdfast.cli.main", *shlex.split(command)[1:]]
     return subprocess.run(words, env=environment, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
@@ -53,7 +41,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
     folder = tmp_path_factory.mktemp("readme")
     environment = {**os.environ, "HOLDFAST_CONFIG": str(folder / "config.yaml")}
     command = [sys.executable, "-m", "holdfast.cli.main", *RUN.split()[1:], "--data", str(folder / "data")]
-    command += ["--port", str(_four_free_ports())]
+    command += ["--port", str(free_ports(4))]
     out = folder / "out"
     with out.open("w") as file:
         process = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=file, stderr=file, start_new_session=True)
@@ -75,18 +63,21 @@ def test_make_run_is_what_the_readme_says_that_it_is() -> None:
     assert "make run" in README
 
 
-def test_what_make_run_shows_is_bound(platform: dict[str, str]) -> None:
-    deadline = time.monotonic() + 30
-    while "unbound" in (said := _bound(platform)):
-        assert time.monotonic() < deadline, said
-        time.sleep(0.2)
+def test_what_make_run_starts_serves_and_completes(platform: dict[str, str]) -> None:
+    """Within 20 seconds of the command where nobody else uses the machine; batch work takes as long again."""
+    deadline = time.monotonic() + 90
+    while _left(platform):
+        assert time.monotonic() < deadline, _left(platform)
+        time.sleep(0.5)
 
 
-def _bound(platform: dict[str, str]) -> str:
-    """The replicas of the example in one region; `unbound` where one is not."""
-    rows = _run("holdfast get replicas -A --region us-east", platform).stdout.splitlines()[1:]
-    phases = [row.split()[2] for row in rows] or ["none"]
-    return "\n".join("bound" if phase == "bound" else f"unbound: {phase}" for phase in phases)
+def _left(platform: dict[str, str]) -> list[str]:
+    """The workloads of which something neither serves nor is done."""
+    rows = _run("holdfast get workloads -A", platform).stdout.splitlines()
+    places = {name: rows[0].split().index(name) for name in ("REPLICAS", "SERVING", "SUCCEEDED")}
+    found = [(row, [int(row.split()[place]) for place in places.values()]) for row in rows[1:]]
+    assert len(found) == 5, rows
+    return [row for row, (wanted, serving, succeeded) in found if wanted not in (serving, succeeded)]
 
 
 def test_every_command_of_the_readme_is_run() -> None:

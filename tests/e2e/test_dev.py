@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,26 +23,13 @@ import pytest
 
 from holdfast.wiring.dev import TRY
 from holdfast.wiring.dev_folder import NODES, REGIONS, Ready, ready_in, token_file
+from tests.support.field import CHECKOUT, free_ports
 
-CHECKOUT = Path(__file__).parents[2]
 #: From the command to the first answered request. It takes two seconds on an idle machine with two cores.
 FIRST_ANSWER_SECONDS = 15
 PARTS = ("platform", *REGIONS)
 
 pytestmark = pytest.mark.timeout(90)
-
-
-def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on."""
-    for first in range(21_000 + os.getpid() % 5_000, 60_000, count):
-        try:
-            for port in range(first, first + count):
-                with socket.socket() as trial:
-                    trial.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return first
-    raise AssertionError("no ports are free")
 
 
 class Dev:
@@ -181,10 +167,10 @@ def test_the_example_is_applied_and_its_regions_are_heard(dev: Dev) -> None:
 
 
 def bound(dev: Dev, region: str) -> list[tuple[str, str]]:
-    """The replicas of one of the example's workloads that have a node there, each with its node."""
+    """The replicas of one of the example's workloads that are ready there, each with its node."""
     found = [one for one in dev.get("/v1/replicas", region)["items"] if one["metadata"]["name"].startswith("risk-api/")]
     return sorted(
-        (one["metadata"]["name"], one["status"]["node"]) for one in found if one["status"]["phase"] == "bound"
+        (one["metadata"]["name"], one["status"]["node"]) for one in found if one["status"]["phase"] == "ready"
     )
 
 
@@ -203,7 +189,7 @@ def test_declared_nodes_take_the_replicas_of_the_example(dev: Dev) -> None:
     assert {node for _, node in until_bound(dev)} <= {f"{region}-{number}" for region in REGIONS for number in (1, 2)}
 
 
-def test_declared_nodes_that_are_killed_come_back_as_the_same_nodes(dev: Dev) -> None:
+def test_declared_nodes_that_are_killed_come_back_as_the_same_nodes_and_play_the_same_replicas(dev: Dev) -> None:
     before, placed = dev.ready(NODES), until_bound(dev)
     nodes = [one["metadata"]["uid"] for one in dev.get("/v1/nodes", "us-east")["items"]]
     os.kill(before.pid, signal.SIGKILL)
@@ -263,7 +249,7 @@ def test_when_it_is_killed_its_parts_end_and_the_next_start_finds_them_gone(dev:
     while any(map(_is_alive, pids)):
         assert time.monotonic() < deadline, "parts live on without their supervisor"
         time.sleep(0.02)
-    dev.start("--fresh", "--no-apply")
+    dev.start("--fresh", "--no-apply", "--agents", "0")
     dev.until_said("ready after")
     assert "declared" not in dev.text()
     assert dev.get("/v1/workloads")["items"] == []

@@ -92,6 +92,7 @@ class Acting:
         session, number = self._numbers[actor]
         self._numbers[actor] = session, number + 1
         envelope = Envelope(actor, command, self.world.clock.wall(), session=session, sequence=number + 1)
+        self.region.ledger.renew(actor, session)
         answer = await self.region.ledger.submit(envelope)
         assert isinstance(answer, Landed), answer
         return answer.revision
@@ -135,13 +136,21 @@ class Acting:
         await self.region.accept(REPLICA, c.Stop(slots, "scaled-down"))
         await self._move(workload, ordinals, Phase.RELEASED, "stopped")
 
-    async def _move(self, workload: int, ordinals: tuple[int, ...], target: Phase, cause: str) -> None:
-        node = self.region.state.nodes[self.region.state.slots[workload, ordinals[0]].node]
-        await self.machine(f"agent/{node.name}", c.Move(self._moves(workload, ordinals, target, cause)))
+    async def says(self, workload: int, ordinal: int, target: Phase, cause: str, detail: str = "") -> None:
+        """The agent of a replica moves it, and says why."""
+        await self._move(workload, (ordinal,), target, cause, detail)
 
-    def _moves(self, workload: int, ordinals: tuple[int, ...], target: Phase, cause: str) -> tuple[c.MoveSlot, ...]:
+    async def _move(
+        self, workload: int, ordinals: tuple[int, ...], target: Phase, cause: str, detail: str = ""
+    ) -> None:
+        node = self.region.state.nodes[self.region.state.slots[workload, ordinals[0]].node]
+        await self.machine(f"agent/{node.name}", c.Move(self._moves(workload, ordinals, target, cause, detail)))
+
+    def _moves(
+        self, workload: int, ordinals: tuple[int, ...], target: Phase, cause: str, detail: str = ""
+    ) -> tuple[c.MoveSlot, ...]:
         slots = [self.region.state.slots[workload, ordinal] for ordinal in ordinals]
-        return tuple(c.MoveSlot((workload, slot.ordinal), slot.epoch, target, cause) for slot in slots)
+        return tuple(c.MoveSlot((workload, slot.ordinal), slot.epoch, target, cause, detail) for slot in slots)
 
 
 async def acting(world: LinkWorld) -> Acting:

@@ -28,6 +28,7 @@ from holdfast.core.model.evidence import Denial
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.placement import HoldPurpose, PendingReason
+from holdfast.core.model.process import Driver, ExecProbe, HttpProbe, Probe, Restart, TcpProbe
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.tenancy import Token, TokenSpec
@@ -36,6 +37,7 @@ from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
 from holdfast.core.region import listing
 from holdfast.core.region.book import REGION
+from holdfast.core.region.releasing import ATTEMPTS_MAX
 from tests.support.golden_defaults import keep_defaults
 from tests.support.golden_platform import platform_story
 from tests.support.region import LINK, REPLICA, ROOT, SCHEDULER, RegionBench, a_template
@@ -69,6 +71,22 @@ def _record(ledger: str) -> tuple[Log, str]:
     return platform.log, state_digest(platform.state).hex()
 
 
+#: What a template says of how its process is run and watched over.
+_RUN: dict[str, Any] = {
+    "secrets": (("TOKEN", "file:/run/token"),),
+    "driver": Driver.SIMULATED,
+    "user": "web",
+    "folder": "/srv",
+    "pids": 64,
+    "uses": ("model-7",),
+    "startup": Probe(exec=ExecProbe(command=("true",)), delay=500),
+    "readiness": Probe(http=HttpProbe(path="/health"), period=2_000),
+    "liveness": Probe(tcp=TcpProbe(), timeout=2_000, failures=5),
+    "grace": 5_000,
+    "restart": Restart.ON_FAILURE,
+}
+
+
 def region_story() -> RegionBench:
     """A short life of a region in which every event happens."""
     bench = RegionBench()
@@ -77,6 +95,7 @@ def region_story() -> RegionBench:
     second = bench.a_node("n2", cpu=8000, zone="b")
     bench.a_grant(protected=Resources(2000, 2048))
     _work(bench, first, second)
+    _batch(bench, second)
     _recovery(bench, second)
     _steering(bench)
     _endings(bench, first)
@@ -87,7 +106,7 @@ def region_story() -> RegionBench:
 
 def _work(bench: RegionBench, first: int, second: int) -> None:
     spread = (Spread(key="zone", max_skew=2),)
-    shape = a_template(gpus=1, gpu_milli=500, ports=1, extended=(("fpga", 1),), spread=spread)
+    shape = a_template(gpus=1, gpu_milli=500, ports=1, extended=(("fpga", 1),), spread=spread, **_RUN)
     service = bench.a_workload(shape, count=2)
     bench.place(service, c.Placement(0, first, (0,), (30_000,)), c.Placement(1, first, (0,), (30_001,)))
     bench.walk(Phase.SERVING)
@@ -102,6 +121,20 @@ def _work(bench: RegionBench, first: int, second: int) -> None:
     bench.move("agent/n1", Phase.RELEASED, "stopped", 0, 11)
 
 
+def _batch(bench: RegionBench, node: int) -> None:
+    """One is done, and one is given up until it has failed for good."""
+    work = bench.a_workload(a_template(cpu=100), 2, uid=130, workload=13, batch=True)
+    bench.place(work, c.Placement(0, node))
+    bench.walk(Phase.RUNNING, 0, 13)
+    bench.move("agent/n2", Phase.SUCCEEDED, "completed", 0, 13)
+    bench.move("agent/n2", Phase.RELEASED, "collected", 0, 13)
+    for _ in range(ATTEMPTS_MAX):
+        bench.place(work, c.Placement(1, node))
+        bench.walk(Phase.RUNNING, 1, 13)
+        bench.move("agent/n2", Phase.FAILED, "exit", 1, 13)
+        bench.move("agent/n2", Phase.RELEASED, "given-up", 1, 13)
+
+
 def _recovery(bench: RegionBench, node: int) -> None:
     bench.a_grant("recovery/critical", target=Resources(4000, 8192))
     work = bench.a_workload(uid=120, workload=12, count=2, accounts=("recovery/critical",), priority_class="critical")
@@ -112,6 +145,9 @@ def _recovery(bench: RegionBench, node: int) -> None:
     bench.accept(SCHEDULER, c.DropHold(hold))
     bench.ship(c.AssignmentShipped(replace(work, accounts=("quota/acme",))))
     bench.accept(REPLICA, c.AdoptSlots(120, (0,)))
+    bench.walk(Phase.RUNNING, 0, 12)
+    bench.move("agent/n2", Phase.FAILED, "exit", 0, 12, "exit code 3")
+    bench.move("agent/n2", Phase.RELEASED, "given-up", 0, 12, "after 3 restarts")
 
 
 def _steering(bench: RegionBench) -> None:
@@ -138,7 +174,9 @@ def _endings(bench: RegionBench, first: int) -> None:
     bench.a_node("n1", cpu=500, gpus=("a100", "a100"), extended=(("fpga", 2),))
     bench.a_node("n1", cpu=8000, gpus=("a100", "a100"), extended=(("fpga", 2),))
     bench.accept("controller/repair", c.CloseBreach("region.capacity", f"node/{first}/cpu"))
-    third = bench.a_node("n3")
+    bench.accept("agent/n1", c.ReportNode("n1", 40, 70, ("model-7", "python-3.11")))
+    third = bench.a_node("n3", address="n3.example")
+    bench.accept("agent/n3", c.ReportNode("n3", 0, 10))
     bench.accept("controller/node-health", EndSession(bench.sessions["agent/n3"], "silent"))
     bench.accept(ROOT, c.RemoveNode(third))
     plain = bench.state.assignments[110]

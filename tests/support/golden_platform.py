@@ -18,6 +18,7 @@ from holdfast.core.model.evidence import Denial
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.model.summary import Counted, Seen
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
@@ -138,6 +139,13 @@ def _recover(bench: PlatformBench, web: int, db: int) -> None:
     bench.accept(FAILOVER, c.EndAssignment(serving))
     bench.accept("region/us", c.RemoveAssignment(serving))
     bench.accept(FAILOVER, c.Adopt(standby))
+    batch = bench.put(a_workload("batch", replicas=2, batch=True))
+    job = bench.assign(batch, "eu", 2)
+    digest = bench.state.templates_of[batch][0]
+    bench.tell("eu", seen=(Seen(batch, 1, (Counted(digest, 0, 0, 0, 1, 1, "exit"),)),))
+    bench.accept(STATUS, c.ReportStatus(batch, 1, 0, 0, 0, (), 1, 1))
+    bench.accept(FAILOVER, c.EndAssignment(job))
+    bench.accept("region/eu", c.RemoveAssignment(job, ((digest, 1),)))
 
 
 def _end(bench: PlatformBench, web: int) -> None:

@@ -2,6 +2,7 @@
 
 number    a repeat is known by its number, and gets the first answer
 phase     a slot that does not wait is not placed
+port      a port that is taken, be it by the slot itself, is not given again
 count     of a request no more is placed than waits: that is a mistake of ours, and its batch is never written
 """
 
@@ -20,7 +21,7 @@ from holdfast.core.ledger.repeats import earlier_answer
 from holdfast.core.model.lifecycle import PENDING
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import SlotKey
-from holdfast.core.region import placing, running, standing
+from holdfast.core.region import feasible, placing, running, standing
 from holdfast.core.region.commands import Placement, Propose
 from holdfast.core.region.index import count_open
 from holdfast.core.region.terms import Terms
@@ -58,6 +59,11 @@ def phase_ignored(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(where, "place", planted)
 
 
+def port_ignored(patch: pytest.MonkeyPatch) -> None:
+    """The ledger believes schedulers that ports are free."""
+    patch.setattr(feasible, "fits_ports", lambda *_args: None)
+
+
 def count_ignored(patch: pytest.MonkeyPatch) -> None:
     """RULES 16: a batch is written although what it says cannot be."""
 
@@ -71,6 +77,7 @@ def count_ignored(patch: pytest.MonkeyPatch) -> None:
 GUARDS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "number": number_ignored,
     "phase": phase_ignored,
+    "port": port_ignored,
     "count": count_ignored,
 }
 

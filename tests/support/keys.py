@@ -47,9 +47,11 @@ def _of_breach(key: tuple[str, str], _row: Any, _: Any) -> list[Key]:
 REGION_TOLD: dict[str, Told] = {
     **COMMON,
     "nodes": lambda uid, _row, _: [("node", uid)],
+    "node_reports": lambda uid, _row, _: [("node-report", uid)],
     "slots": _of_slot,
     "rooms": lambda uid, _row, _: [("node", uid)],
     "requests": lambda uid, _row, state: [("workload", state.assignments[uid].workload)],
+    "finished": lambda uid, _row, state: [("workload", state.assignments[uid].workload)],
     "holds": _of_hold,
     "assignments": lambda uid, row, _: [("assignment", uid), ("workload", row.workload)],
     "allowances": lambda account, _row, _: [("grant", account)],
@@ -65,7 +67,8 @@ REGION_TOLD: dict[str, Told] = {
 
 def _of_platform_breach(key: tuple[str, str], _row: Any, _: Any) -> list[Key]:
     invariant, what = key
-    about: Key = ("account", what.rpartition("/")[0]) if invariant == "platform.escrow" else ("workload", int(what))
+    account = what.rpartition("/")[0].partition("|")[0]  # of a budget: in one region
+    about: Key = ("account", account) if invariant == "platform.escrow" else ("workload", int(what))
     return [("breach", f"{invariant}/{what}"), about]
 
 
@@ -86,6 +89,7 @@ PLATFORM_TOLD: dict[str, Told] = {
     "grants": lambda key, row, _: [("grant", key), ("region", row.region), ("account", row.account)],
     "rights": lambda key, row, _: [("workload", key[0]), ("region", row.region)],
     "observed": lambda uid, _row, _: [("observed", uid)],
+    "done_before": lambda uid, _row, _: [("workload", uid)],
     "summaries": lambda name, _row, _: [("summary", name)],
     "overflows": lambda uid, _row, _: [("workload", uid)],
     "rebalances": lambda name, _row, _: [("summary", name)],

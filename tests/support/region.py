@@ -208,10 +208,10 @@ class RegionBench:
         return self.state.slots[workload, ordinal]
 
     def move(
-        self, actor: str, target: Phase, cause: str, ordinal: int = 0, workload: int = 1
+        self, actor: str, target: Phase, cause: str, ordinal: int = 0, workload: int = 1, detail: str = ""
     ) -> Landed | Refused | Repeated:
         epoch = self.slot(ordinal, workload).epoch
-        return self.send(actor, c.Move((c.MoveSlot((workload, ordinal), epoch, target, cause),)))
+        return self.send(actor, c.Move((c.MoveSlot((workload, ordinal), epoch, target, cause, detail),)))
 
     def walk(self, phase: Phase, ordinal: int = 0, workload: int = 1) -> None:
         """Move a bound slot forward to a phase, each step by its owner."""

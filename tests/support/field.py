@@ -1,0 +1,112 @@
+"""A platform and one region as real processes on loopback, and whatever else a test starts beside them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from holdfast.api.client.sync import HoldfastSync
+from holdfast.wiring import first
+from holdfast.wiring.dev_folder import address, ready_in, token_file
+from holdfast.wiring.private import read_private
+from holdfast.wiring.tokens import token_in
+from tests.support.served import a_class, a_tenant
+
+CHECKOUT = Path(__file__).parents[2]
+#: One of those whose nodes can be declared.
+PLACE = "eu-central"
+QUOTA = {"hard": {"cpu": 400, "memory": "400Gi"}}
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody listens on."""
+    for begin in range(21_000 + os.getpid() % 5_000, 60_000, count):
+        try:
+            for port in range(begin, begin + count):
+                with socket.socket() as trial:
+                    trial.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return begin
+    raise AssertionError("no ports are free")
+
+
+class Field:
+    """What was started in a folder, on ports of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_ports(4)
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
+        """A module of ours, with words for it. What it says goes to the log of this name."""
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT / "src"), "HOME": str(self.folder)}
+        with open(self.folder / f"{name}.log", "ab") as out:
+            process = subprocess.Popen([sys.executable, "-m", *words], env=environment, stdout=out, stderr=out)
+        self.processes.append(process)
+        return process
+
+    def server(self, name: str, *flags: str) -> subprocess.Popen[bytes]:
+        """A server; returns when it is ready."""
+        listen = address(name, self.port).removeprefix("http://")
+        words = ("holdfast.cli.main", "server", "--data", str(self.folder / name), "--listen", listen, *flags)
+        process = self.start(name, *words)
+        self.until(lambda: ready_in(self.folder / name) is not None, f"{name} is not ready")
+        return process
+
+    def log(self, name: str) -> str:
+        """What one of them has said."""
+        return (self.folder / f"{name}.log").read_text(encoding="utf-8")
+
+    def until(self, holds: Callable[[], Any], why: str, seconds: float = 30) -> None:
+        """Wait for something to be so."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            logs = "\n".join(f"{file.name}:\n{file.read_text()[-2_000:]}" for file in self.folder.glob("*.log"))
+            assert time.monotonic() < deadline, f"{why}\n{logs}"
+            time.sleep(0.05)
+
+    @contextmanager
+    def client(self) -> Iterator[HoldfastSync]:
+        """The operator's."""
+        token = read_private(self.folder / "platform" / "operator.token") or ""
+        with first.operator(address("platform", self.port), token) as client:
+            yield client
+
+    def tell(self, *documents: first.Document) -> None:
+        """Apply these."""
+        with self.client() as client:
+            first.tell(client, documents)
+
+    def replicas(self) -> list[dict[str, Any]]:
+        """All of them, as the region has them."""
+        with self.client() as client:
+            return list(client.region(PLACE).list("replicas", tenant="*").items)
+
+    def open(self, *flags: str) -> None:
+        """Start platform and region, let machines speak, and make a tenant with much quota."""
+        self.server("platform", "--role", "platform")
+        token_in(f"region-{PLACE}", self.folder / "region.token")
+        now = datetime.now(UTC)
+        with self.client() as client:
+            first.introduce(client, {PLACE: self.folder / "region.token"}, now)
+            first.admit(client, "agent/*", "agents", token_file(self.folder), now)
+            first.admit(client, "scheduler/*", "schedulers", self.folder / "schedulers.token", now)
+        where = ("--platform", address("platform", self.port), "--token-file", str(self.folder / "region.token"))
+        self.server(PLACE, "--role", "region", "--region", PLACE, *where, *flags)
+        self.tell(a_class(), a_tenant(), first.document("Quota", "shop", QUOTA))
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        for process in self.processes:
+            process.kill()
+            process.wait(20)

@@ -1,0 +1,35 @@
+"""An agent in a process of its own, for tests that kill or stop it: it starts leased work, and renews it all the time.
+
+    python -m tests.support.holder FOLDER CGROUPS LEASE_MS GRACE_MS SCRIPT
+
+It says `started` when the process runs. Each renewal gives the work one lease from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from holdfast.agent.driver import Work
+from holdfast.agent.process.driver import ProcessDriver
+from holdfast.agent.process.settings import ProcessSettings
+from holdfast.host.clock import SystemClock
+
+CLOCK = SystemClock()
+
+
+async def main(folder: str, cgroups: bool, lease_ms: int, grace_ms: int, script: str) -> None:
+    driver = ProcessDriver(ProcessSettings(folder=folder, cgroups=cgroups), CLOCK)
+    await driver.open()
+    deadline = CLOCK.boot() + lease_ms
+    await driver.start(
+        Work((7, 0), 11, "web/eu/0", ("sh", "-c", script), leased=True, deadline=deadline, grace_ms=grace_ms)
+    )
+    print("started", flush=True)
+    while True:
+        driver.extend(CLOCK.boot() + lease_ms)
+        await asyncio.sleep(lease_ms / 10_000)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2] == "True", int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]))

@@ -1,0 +1,135 @@
+"""Real processes for tests: a folder for drivers, work for them, and everything ended by its identity afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.agent import guard
+from holdfast.agent.driver import Binding, Driver, Live, State, Work
+from holdfast.agent.process.cgroups import Cgroups
+from holdfast.agent.process.driver import ProcessDriver
+from holdfast.agent.process.folders import name_of
+from holdfast.agent.process.leftovers import end_once
+from holdfast.agent.process.records import Record, Unreadable, read_record
+from holdfast.agent.process.settings import ProcessSettings
+from holdfast.host.clock import SystemClock
+
+CLOCK = SystemClock()
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes as another user")
+BINDING: Binding = ((7, 0), 11)
+
+
+def a_work(script: str, **fields: Any) -> Work:
+    """A shell script as work. Its grace is short."""
+    given = {"slot": BINDING[0], "epoch": BINDING[1], "name": "web/eu/0", "command": ("sh", "-c", script), **fields}
+    return Work(**{"grace_ms": 300, **given})
+
+
+class Yard:
+    """A folder that users of tenants can pass through, and the drivers that use it one after the other."""
+
+    def __init__(self, root: Path, *, cgroups: bool) -> None:
+        self.root = root
+        self.data = root / "data"
+        self.cgroups = cgroups
+
+    def settings(self, **given: Any) -> ProcessSettings:
+        return ProcessSettings(**{"folder": str(self.data), "cgroups": self.cgroups, "sample_ms": 50, **given})
+
+    @asynccontextmanager
+    async def driver(self, **given: Any) -> AsyncIterator[ProcessDriver]:
+        driver = ProcessDriver(self.settings(**given), CLOCK)
+        await driver.open()
+        try:
+            yield driver
+        finally:
+            await driver.close()
+
+    def slot(self, binding: Binding = BINDING) -> Path:
+        return self.data / "slots" / name_of(binding)
+
+    def record(self, binding: Binding = BINDING) -> Record:
+        record = read_record(self.slot(binding))
+        assert record is not None
+        return record
+
+    def log(self, stream: str = "stdout", binding: Binding = BINDING) -> str:
+        return guard.read(str(self.slot(binding) / "logs" / stream))
+
+    def working(self, binding: Binding = BINDING) -> Path:
+        return self.data / "work" / name_of(binding)
+
+    def clear(self) -> None:
+        """End what is left, each by its identity, and remove the folders."""
+        groups = Cgroups(Path("/sys/fs/cgroup"), self.data)
+        if self.cgroups:
+            groups.find()
+        for slot in (self.data / "slots").glob("*"):
+            with suppress(Unreadable):
+                record = read_record(slot)
+                while record is not None and end_once(record):
+                    time.sleep(0.01)
+                groups.remove(record.groups if record is not None else ())
+        groups.leave()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+@contextmanager
+def a_yard(*, cgroups: bool) -> Iterator[Yard]:
+    """A yard; skips the test where it asks for cgroups and none can be written to."""
+    root = Path(tempfile.mkdtemp(prefix="holdfast-"))
+    root.chmod(0o711)
+    yard = Yard(root, cgroups=cgroups)
+    try:
+        if cgroups and not can_use_cgroups(yard.data):
+            pytest.skip("no cgroup for memory, cpu and pids can be written to on this machine")
+        yield yard
+    finally:
+        yard.clear()
+
+
+def can_use_cgroups(owner: Path) -> bool:
+    groups = Cgroups(Path("/sys/fs/cgroup"), owner)
+    groups.find()
+    groups.leave()
+    return len(groups.controllers) == 3
+
+
+def found(driver: Driver, binding: Binding = BINDING) -> Live | None:
+    """What the driver says of a binding."""
+    return next((live for live in driver.lives() if (live.slot, live.epoch) == binding), None)
+
+
+async def until(driver: Driver, state: State, binding: Binding = BINDING, limit: float = 10) -> Live:
+    """Wait until the driver says so."""
+
+    async def wait() -> Live:
+        while (live := found(driver, binding)) is None or live.state is not state:
+            await driver.changed()
+        return live
+
+    return await asyncio.wait_for(wait(), limit)
+
+
+async def until_true(what: Callable[[], object], limit: float = 10) -> None:
+    """Wait until something that nobody tells of is so."""
+    end = time.monotonic() + limit
+    while not what():
+        assert time.monotonic() < end, "it did not come true"
+        await asyncio.sleep(0.01)
+
+
+def lives(pid: int) -> bool:
+    """Whether a process has this pid, and has not ended."""
+    one = guard.seen(pid)
+    return one is not None and one.state not in "ZX"
