@@ -46,7 +46,7 @@ class Table:
         return sorted((one for one in list(self._seen.values()) if one.slot == slot), key=lambda one: one.first)
 
     def now(self, slot: str) -> list[Sighted]:
-        """Those that were there in the last whole sample, however long ago that was: a stall of this thread ends nobody."""
+        """Those that were there in the last whole sample, however long ago that was: a stalled thread ends nobody."""
         return [one for one in self.of(slot) if one.last >= self._latest]
 
     def _run(self) -> None:
