@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -36,11 +36,15 @@ async def served(host: str) -> AsyncIterator[Bound]:
         await reader.readline()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
     server = await asyncio.start_server(answer, host, 0)
     port = server.sockets[0].getsockname()[1]
     async with server:
         yield Bound((1, 0), 1, Phase.RUNNING, "", "t", "w", "acme", 1, 1, ports=(port,))
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
 
 
 @asynccontextmanager

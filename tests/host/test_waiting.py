@@ -1,10 +1,12 @@
 """Waiting with an end: what was waited for is done, late or abandoned, and never left running."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
-from holdfast.host.waiting import Abandoned, DeadlinePassed, together, within
+from holdfast.host.waiting import Abandoned, DeadlinePassed, is_being_cancelled, together, within
+from holdfast.sim.clock import SimClock
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 
@@ -86,6 +88,81 @@ def test_a_caller_that_is_cancelled_takes_what_it_waited_for_with_it(raises: boo
         await asyncio.wait((waiting,))
         assert waiting.cancelled()
         assert alone()
+
+    run_virtual(story())
+
+
+@pytest.mark.parametrize("inner_ms", [5, 10, 20])
+def test_of_two_deadlines_each_is_told_to_whoever_set_it(inner_ms: int) -> None:
+    async def story() -> None:
+        clock, told = clock_here(), []
+
+        async def inner() -> None:
+            try:
+                await within(clock, inner_ms, clock.sleep(1_000))
+            except DeadlinePassed:
+                told.append(clock.boot())
+            await clock.sleep(1_000)
+
+        began = clock.boot()
+        with pytest.raises(DeadlinePassed):
+            await within(clock, 10, inner())
+        assert clock.boot() == began + 10
+        assert told == ([began + 5] if inner_ms == 5 else [])
+        assert is_being_cancelled() is False
+        await clock.sleep(1)
+        assert alone()
+
+    run_virtual(story())
+
+
+def test_work_that_does_not_let_itself_be_ended_is_late_all_the_same() -> None:
+    async def story() -> None:
+        clock = clock_here()
+
+        async def stubborn() -> str:
+            with suppress(asyncio.CancelledError):
+                await clock.sleep(1_000)
+            await clock.sleep(7)
+            return "done"
+
+        began = clock.boot()
+        with pytest.raises(DeadlinePassed):
+            await within(clock, 10, stubborn())
+        assert clock.boot() == began + 17
+        await clock.sleep(1)  # nothing of it is left that would cancel this
+
+    run_virtual(story())
+
+
+def test_a_caller_that_is_cancelled_when_its_time_is_over_is_cancelled() -> None:
+    async def story() -> None:
+        clock = clock_here()
+        waiting = asyncio.create_task(within(clock, 10, clock.sleep(1_000)))
+        await clock.sleep(9)
+        clock.alarm(1, waiting.cancel)
+        await asyncio.wait((waiting,))
+        assert waiting.cancelled()
+
+    run_virtual(story())
+
+
+def test_on_a_machine_that_stands_still_time_is_over_when_it_goes_on() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        clock, answer = SimClock(loop), loop.create_future()
+        loop.call_later(0.005, clock.pause)
+        loop.call_later(0.050, clock.resume)
+        began = clock.boot()
+        with pytest.raises(DeadlinePassed):
+            await within(clock, 10, answer)
+        assert clock.boot() == began + 50
+        loop.call_later(0.005, clock.pause)
+        loop.call_later(0.050, clock.resume)
+        loop.call_later(0.020, (later := loop.create_future()).set_result, "heard meanwhile")
+        assert await within(clock, 10, later) == "heard meanwhile"
+        await clock.sleep(100)  # the alarm that was late ends nobody
 
     run_virtual(story())
 

@@ -81,9 +81,11 @@ def test_leaders_that_are_paused_for_thirty_seconds_declare_nobody_dead() -> Non
 def test_watch_events_that_are_late_repeated_or_skipped_are_made_up_for() -> None:
     acts = tuple(Act((12 + 4 * number) * SECOND, "scale", number) for number in range(8))
     deaf = [Fault(11 * SECOND, "deafen", name, 40 * SECOND) for name in ("platform", "eu", "us")]
-    report = planted(*deaf, acts=acts)
-    assert min(report.counts[f"watch.{fate}"] for fate in ("skipped", "repeated", "stale")) > 0
-    assert report.counts["meter.reconcile_caught"] > 0
+    reports = [planted(*deaf, acts=acts, seed=seed) for seed in range(1, 5)]
+    for report in reports:
+        assert min(report.counts[f"watch.{fate}"] for fate in ("skipped", "repeated", "stale")) > 0
+    # Most of what was not heard of is seen to by whatever is heard next; of some nothing is.
+    assert sum(report.counts.get("meter.reconcile_caught", 0) for report in reports) > 0
 
 
 def test_hosts_are_clogged_one_after_another_and_come_back_in_another_order() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Protocol
 
 import aiohttp
@@ -55,6 +56,8 @@ class RealAsking:
         if probe.tcp is not None:
             _, writer = await asyncio.open_connection(self._host, one.ports[probe.tcp.port])
             writer.close()
+            with suppress(OSError):  # whoever took it and let go at once has taken it
+                await writer.wait_closed()
             return ""
         assert probe.exec is not None, "a probe asks in one of three ways"
         code = await self._driver.exec(work_of(one, template, 0), probe.exec.command)

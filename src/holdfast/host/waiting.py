@@ -24,24 +24,45 @@ class Abandoned(Exception):
     """Somebody else cancelled what was waited for: it has no result."""
 
 
+class _Deadline:
+    """Cancels the task that waits, once its time is over, unless it waits no more."""
+
+    __slots__ = ("is_over", "is_passed", "task")
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.is_over = self.is_passed = False
+
+    def pass_by(self) -> None:
+        if not self.is_over:
+            self.is_passed = True
+            self.task.cancel()
+
+
 async def within(clock: Clock, limit_ms: int, awaitable: Awaitable[T]) -> T:
     """What the awaitable gives, if it does so in time.
 
     Otherwise it is cancelled, and `DeadlinePassed` raised once it has ended: nothing is left running. That it cancelled
-    itself is `Abandoned`, and not taken for a cancellation of the caller.
+    itself is `Abandoned`, and not taken for a cancellation of the caller. It runs in the caller's own task: most waits
+    end in time, and a task and an alarm for each would cost more than what is waited for.
     """
-    work = asyncio.ensure_future(awaitable)
-    alarm = asyncio.ensure_future(clock.sleep(limit_ms))
+    task = asyncio.current_task()
+    assert task is not None, "only a task can wait"
+    deadline, before = _Deadline(task), task.cancelling()
+    alarm = clock.alarm(limit_ms, deadline.pass_by)
     try:
-        await asyncio.wait((work, alarm), return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            raise DeadlinePassed(f"not done within {limit_ms} ms")
-        if work.cancelled():
-            raise Abandoned("cancelled by somebody else")
-        return work.result()
+        return await awaitable
+    except asyncio.CancelledError:
+        if deadline.is_passed or task.cancelling() > before:
+            raise
+        raise Abandoned("cancelled by somebody else") from None
     finally:
-        await _end(work)
-        await _end(alarm)
+        deadline.is_over = True
+        alarm.cancel()
+        if deadline.is_passed and task.uncancel() <= before:
+            raise DeadlinePassed(f"not done within {limit_ms} ms")
+        if task.cancelling() > before:  # whatever came of the work while it was ending
+            raise asyncio.CancelledError
 
 
 async def together(*work: Coroutine[Any, Any, None]) -> None:
@@ -73,15 +94,6 @@ def is_being_cancelled() -> bool:
     """Whether somebody wants the current task to end; otherwise what it waited for was cancelled, not the task."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-async def _end(future: asyncio.Future[T]) -> None:
-    """Cancel what is not done, and see its exception, if it has one, so that nobody complains of it later."""
-    if not future.done():
-        future.cancel()
-        await asyncio.wait((future,))
-    if not future.cancelled():
-        future.exception()
 
 
 def jittered(most_ms: int, *identity: object) -> int:

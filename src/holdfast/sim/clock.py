@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from holdfast.sim.loop import VirtualClock, VirtualLoop
 
@@ -15,16 +16,29 @@ class SimClock(VirtualClock):
         self._fast = fast_per_million
         self._awake = asyncio.Event()
         self._awake.set()
+        #: What should have rung while the machine was paused.
+        self._late: list[Callable[[], object]] = []
 
     def boot(self) -> int:
         return self._booted + round(self._loop.now * 1000 * (1_000_000 + self._fast) / 1_000_000)
 
     async def sleep(self, duration: int) -> None:
-        # A fast clock's second is over sooner; nobody wakes up before its own clock says so.
-        duration = -(-duration * 1_000_000 // (1_000_000 + self._fast))
-        await asyncio.sleep(duration / 1000 if duration > 0 else 0)
+        await asyncio.sleep(self._true_ms(duration) / 1000)
         if not self._awake.is_set():
             await self._awake.wait()
+
+    def alarm(self, duration: int, ring: Callable[[], object]) -> asyncio.TimerHandle:
+        return self._loop.call_later(self._true_ms(duration) / 1000, self._ring, ring)
+
+    def _ring(self, ring: Callable[[], object]) -> None:
+        if self._awake.is_set():
+            ring()
+        else:
+            self._late.append(ring)
+
+    def _true_ms(self, duration: int) -> int:
+        """A fast clock's second is over sooner; nobody wakes up before its own clock says so."""
+        return max(0, -(-duration * 1_000_000 // (1_000_000 + self._fast)))
 
     def step(self, by_ms: int) -> None:
         """Somebody sets the wall clock."""
@@ -37,3 +51,6 @@ class SimClock(VirtualClock):
     def resume(self) -> None:
         """Whoever should have woken up meanwhile does so now."""
         self._awake.set()
+        late, self._late = self._late, []
+        for ring in late:
+            self._loop.call_soon(ring)

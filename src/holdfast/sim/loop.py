@@ -147,6 +147,9 @@ class VirtualClock:
     async def sleep(self, duration: int) -> None:
         await asyncio.sleep(max(0, duration) / 1000)
 
+    def alarm(self, duration: int, ring: Callable[[], object]) -> asyncio.TimerHandle:
+        return self._loop.call_later(max(0, duration) / 1000, ring)
+
 
 def run_virtual(main: Coroutine[Any, Any, T], loop: VirtualLoop | None = None) -> T:
     """Run to the end on virtual time, like `asyncio.run`."""

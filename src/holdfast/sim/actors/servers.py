@@ -38,6 +38,7 @@ from holdfast.host.link.link import Link
 from holdfast.host.link.speaker import Platform
 from holdfast.host.meters import Meters
 from holdfast.host.snapshots import Keeping
+from holdfast.host.waiting import together
 from holdfast.host.workqueue import Pace
 from holdfast.sim.actors import desk
 from holdfast.sim.actors.asking import Lives, SimAsker
@@ -106,7 +107,8 @@ class Servers:
                 Assignments(), Failing(), Grants(), Statuses(), Regions(), Overrides(),
             ]  # fmt: skip
             ledger.beside["controllers"] = Controllers(ledger, planners, care=self.manner.care).run
-            await self._run(process, ledger, Paths(Api(ledger, process.transport, limits=LIMITS).serve))
+            api = Api(ledger, process.transport, limits=LIMITS)
+            await self._run(process, ledger, api, Paths(api.serve))
 
         return run
 
@@ -128,9 +130,10 @@ class Servers:
             way = Witness(process.transport, PLATFORM, heard)
             ledger.beside["link"] = Link(ledger, way, process.clock, Platform(tuple(platform), name)).run
             ledger.beside["expiry"] = expire
-            paths = Paths(Api(ledger, process.transport, limits=LIMITS).serve)
+            api = Api(ledger, process.transport, limits=LIMITS)
+            paths = Paths(api.serve)
             desk.serve_nodes(paths, ledger)
-            await self._run(process, ledger, paths)
+            await self._run(process, ledger, api, paths)
 
         return run
 
@@ -145,10 +148,10 @@ class Servers:
 
         return run
 
-    async def _run(self, process: Process, ledger: Ledger[Any], paths: Paths) -> None:
+    async def _run(self, process: Process, ledger: Ledger[Any], api: Api, paths: Paths) -> None:
         desk.serve(paths, ledger)
         process.transport.serve(paths.serve)
         self.ledgers[process.machine] = ledger
         self.meters.append(ledger.meters)
         self.ears.setdefault(process.machine, Ears(self.heard)).put_on(ledger.hub)
-        await ledger.run()
+        await together(ledger.run(), api.run())
