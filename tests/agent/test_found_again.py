@@ -129,19 +129,44 @@ async def test_a_record_of_another_boot_has_ended_and_touches_nobody(yard: Yard)
     rewritten(yard, boot=record.boot)
 
 
+@pytest.mark.parametrize("raw", [b"{", b'{"name": "\xff"}', b""])
 @in_a_loop
-async def test_a_record_that_cannot_be_read_is_reported_and_stops_nobody(
-    yard: Yard, caplog: pytest.LogCaptureFixture
+async def test_a_record_that_cannot_be_read_is_reported_and_disturbs_nobody_else(
+    yard: Yard, caplog: pytest.LogCaptureFixture, raw: bytes
 ) -> None:
     await left_by_another(yard, "exec sleep 60")
     broken = yard.data / "slots" / "8-0-12"
     broken.mkdir()
-    (broken / guard.RECORD).write_text("{")
+    (broken / guard.RECORD).write_bytes(raw)
     with caplog.at_level(logging.WARNING):
         async with yard.driver() as driver:
             assert [live.state for live in driver.lives()] == [State.RUNNING]
     assert "record-unreadable" in caplog.text
     assert "8-0-12" in caplog.text
+    assert not broken.exists()
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+@in_a_loop
+async def test_what_runs_under_a_record_that_cannot_be_read_has_ended_before_anybody_may_call_it_gone(
+    each_yard: Yard, hangs: bool
+) -> None:
+    await left_by_another(each_yard, "trap '' TERM; echo begun; sleep 60 & wait; sleep 60")
+    record = each_yard.record()
+    await until_true(lambda: "begun" in each_yard.log())
+    (each_yard.slot() / guard.RECORD).write_text("{")
+    if hangs:
+        os.kill(record.guard.pid, signal.SIGSTOP)
+    async with each_yard.driver(answer_ms=500) as driver:
+        assert not record.process.is_alive()
+        await until_true(lambda: not record.guard.is_alive())
+        assert not guard.members(list(record.groups))
+        assert [one for one in in_session(record.process) if one.is_alive()] == []
+        assert driver.lives() == []
+        kept = (each_yard.data / "logs").rglob("stdout")
+        assert ["begun" in file.read_text() for file in kept] == [True]
+        await driver.start(a_work("exit 0"))
+        await until(driver, State.ENDED)
 
 
 @in_a_loop

@@ -54,19 +54,23 @@ class Nodes(Field):
 
     def agent(self, name: str) -> subprocess.Popen[bytes]:
         """One life of the agent of this node; returns when it is registered."""
+        process = self.agents[name] = self.begin(name, self.folder / name)
+        self.until(lambda: _is_ready(self.folder / name, process.pid), f"{name} is not registered")
+        return process
+
+    def begin(self, name: str, data: Path) -> subprocess.Popen[bytes]:
+        """The process of an agent, which keeps what it has in this folder."""
         number = int(name[1:])
         server = f"http://127.0.0.1:{self.cut.port}" if name == "n3" else address(PLACE, self.port)
         ports = self.first_port + number * 10
         words = [
-            f"--server={server}", f"--node={name}", f"--data={self.folder / name}", "--pool=p", f"--zone={name}",
+            f"--server={server}", f"--node={name}", f"--data={data}", "--pool=p", f"--zone={name}",
             "--cpu=4", "--memory=4Gi", "--disk=10Gi", f"--ports={ports}-{ports + 9}", f"--label=name={name}",
             f"--token-file={token_file(self.folder)}",
             *([f"--user={self.whose.user}"] if self.whose.user else []),
             *(f"--environment={key}={value}" for key, value in self.whose.environment),
         ]  # fmt: skip
-        process = self.agents[name] = self.start(name, "holdfast.cli.main", "agent", *words)
-        self.until(lambda: _is_ready(self.folder / name, process.pid), f"{name} is not registered")
-        return process
+        return self.start(name, "holdfast.cli.main", "agent", *words)
 
     def run(self, name: str, *words: str, replicas: int = 1, node: str = "", **fields: Any) -> None:
         """A workload of the example's service, on this node if one is named."""
@@ -113,8 +117,8 @@ class Nodes(Field):
     def end(self) -> None:
         """Leave nothing behind: what agents started outlives them."""
         super().end()
-        for name in self.agents:
-            asyncio.run(end_all(ProcessDriver(ProcessSettings(folder=str(self.folder / name)), SystemClock())))
+        for slots in self.folder.glob("*/slots"):
+            asyncio.run(end_all(ProcessDriver(ProcessSettings(folder=str(slots.parent)), SystemClock())))
         self.cut.close()
 
 
@@ -260,11 +264,9 @@ def test_an_agent_that_is_killed_finds_what_it_started_and_goes_on(nodes: Nodes)
     assert (again["status"]["restarts"], ask(again)) == (one["status"]["restarts"], before)
 
 
-def test_of_two_agents_of_one_node_the_earlier_one_ends(nodes: Nodes) -> None:
-    earlier = nodes.agents["n1"]
-    nodes.agent("n1")
-    assert earlier.wait(30) == Ending.SUPERSEDED
-    assert "agent/n1 has another session" in nodes.log("n1")
+def test_a_second_agent_in_the_folder_of_a_node_does_not_start(nodes: Nodes) -> None:
+    assert nodes.begin("n1", nodes.folder / "n1").wait(30) == Ending.CANNOT_START
+    assert f"n1: in use by process {nodes.agents['n1'].pid}" in nodes.log("n1")
     nodes.until_serving("web")
 
 
@@ -318,3 +320,12 @@ def test_a_node_that_is_cut_off_keeps_what_may_go_on_and_ends_what_may_not(nodes
         (kept,), (ended,) = nodes.until_serving("kept", seconds=60), nodes.until_serving("ended", seconds=60)
     assert ask(kept) == before, "it was found again"
     assert ask(ended)["pid"] != gone["pid"]
+
+
+def test_of_two_agents_of_one_node_the_earlier_one_ends(nodes: Nodes) -> None:
+    earlier = nodes.agent("n5")
+    later = nodes.begin("n5", nodes.folder / "n5-elsewhere")
+    assert earlier.wait(30) == Ending.SUPERSEDED
+    assert "agent/n5 has another session" in nodes.log("n5")
+    later.terminate()
+    assert later.wait(30) == Ending.ASKED

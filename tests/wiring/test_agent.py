@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.wiring import agent
+from holdfast.wiring.pieces import CannotStart
 from tests.support.aio import in_a_loop
 
 
@@ -21,8 +23,28 @@ async def test_a_disk_that_takes_no_ready_file_stops_no_agent(tmp_path: Path, ca
     registered.set()
     node: Any = SimpleNamespace(is_registered=registered)
     with caplog.at_level(logging.WARNING):
-        telling = asyncio.create_task(agent.tell(node, tmp_path / "full" / "ready.json"))
+        telling = asyncio.create_task(agent.tell([node], tmp_path / "full" / "ready.json"))
         await asyncio.sleep(0)
     assert not telling.done(), "it goes on"
     telling.cancel()
     assert "not-told-ready" in caplog.text
+
+
+@in_a_loop
+async def test_a_nodes_folder_is_one_agents_and_is_free_again_when_that_has_ended(tmp_path: Path) -> None:
+    async with agent.taken(tmp_path / "n1"):
+        with pytest.raises(CannotStart, match=rf"in use by process {os.getpid()}\nhint: a node has one agent"):
+            async with agent.taken(tmp_path / "n1"):
+                pass
+        async with agent.taken(tmp_path / "n2"):
+            pass
+    async with agent.taken(tmp_path / "n1"):
+        pass
+
+
+@in_a_loop
+async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CannotStart, match="file/n1"):
+        async with agent.taken(tmp_path / "file" / "n1"):
+            pass

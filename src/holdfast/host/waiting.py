@@ -65,7 +65,7 @@ async def within(clock: Clock, limit_ms: int, awaitable: Awaitable[T]) -> T:
             raise asyncio.CancelledError
 
 
-async def together(*work: Coroutine[Any, Any, None]) -> None:
+async def together(*work: Coroutine[Any, Any, object]) -> None:
     """Run all until one ends; then end the others, too. Raises what that one raised; of several, the first."""
     tasks = [asyncio.create_task(one) for one in work]
     try:

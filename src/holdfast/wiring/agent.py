@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -31,8 +32,10 @@ from holdfast.core.region.commands import RegisterNode
 from holdfast.host.clock import Clock, SystemClock
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
+from holdfast.host.store import StoreError, StoreInUse
 from holdfast.host.voice import Sender, Voice
 from holdfast.host.waiting import together
+from holdfast.stores.folder import Lock
 from holdfast.wiring import logs
 from holdfast.wiring.machine import Ending, MachineWish, credentials, on_the_wire, say, until_signalled
 from holdfast.wiring.pieces import CannotStart
@@ -92,7 +95,7 @@ async def be_agent(wish: MachineWish, node: NodeWish, clock: Clock, asked: async
     meters = Meters()
     try:
         proof = credentials(wish)
-        async with on_the_wire(wish, clock, meters) as transport:
+        async with on_the_wire(wish, clock, meters) as transport, taken(node.data):
             voice = Voice(transport, clock, Sender(wish.actor, wish.servers, proof), clock.boot)
             driver, terms = _driver(node, clock), _terms(node.data)
             asking = RealAsking(driver, clock, node.address)
@@ -100,7 +103,7 @@ async def be_agent(wish: MachineWish, node: NodeWish, clock: Clock, asked: async
             faring = OfMachine(node.present)
             agent = Agent(registered, voice, transport, driver, asking, terms, clock, meters, faring)
             try:
-                await together(agent.run(), tell(agent, node.data / READY), _until(asked))
+                await together(agent.run(), tell([agent], node.data / READY), asked.wait())
             finally:
                 (node.data / READY).unlink(missing_ok=True)
                 await asking.close()
@@ -139,26 +142,39 @@ def _driver(node: NodeWish, clock: Clock) -> ProcessDriver:
     return ProcessDriver(settings, clock)
 
 
-def _terms(data: Path) -> Terms:
+@asynccontextmanager
+async def taken(data: Path) -> AsyncIterator[None]:
+    """The folder of a node, this agent's alone: two would start, adopt and clear away each other's."""
     try:
         data.mkdir(mode=0o711, parents=True, exist_ok=True)
+        lock = Lock(data)
+    except StoreInUse as error:
+        hint = "hint: a node has one agent; stop that one, or give this one --data of its own and another name"
+        raise CannotStart(f"{str(error).partition(chr(10))[0]}\n{hint}") from error
+    except (OSError, StoreError) as error:
+        raise CannotStart(f"{data}: {error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _terms(data: Path) -> Terms:
+    try:
         return on_disk(data)
     except (OSError, ValueError) as error:
         raise CannotStart(f"{data}: {error}") from error
 
 
-async def tell(agent: Agent, file: Path) -> None:
-    """Say that it is registered, once it is, for whoever waits for it; and stay."""
-    await agent.is_registered.wait()
+async def tell(agents: Sequence[Agent], file: Path) -> None:
+    """Say that all are registered, once they are, for whoever waits for that; and stay."""
+    for agent in agents:
+        await agent.is_registered.wait()
     try:
         write_private(file, json.dumps({"pid": os.getpid(), "address": "", "logId": ""}) + "\n", mode=0o644)
     except OSError as error:  # such as a full disk: what runs there needs its agent all the more
         Journal(AGENT).warning("not-told-ready", file=file, why=error)
     await asyncio.Event().wait()
-
-
-async def _until(asked: asyncio.Event) -> None:
-    await asked.wait()
 
 
 async def end_all(driver: ProcessDriver) -> None:

@@ -9,8 +9,6 @@ its next life takes the same names again, says that nothing is left, and plays i
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -31,9 +29,9 @@ from holdfast.host.transport import Transport
 from holdfast.host.voice import Sender, Voice
 from holdfast.host.waiting import together
 from holdfast.wiring import logs
+from holdfast.wiring.agent import READY, tell
 from holdfast.wiring.credentials import Credentials, NoToken
 from holdfast.wiring.dev_folder import NODES, REGIONS, address, token_file
-from holdfast.wiring.private import write_private
 
 ZONES = ("a", "b", "c")
 #: Where the example has a pool of nodes with much memory beside the general one.
@@ -87,24 +85,12 @@ async def run(data: Path, port: int, count: int, asked: asyncio.Event) -> None:
     nodes = [
         played(transport, clock, sender(region, node), node) for region in REGIONS for node in nodes_of(region, count)
     ]
-    ready = data / NODES / "ready.json"
+    ready = data / NODES / READY
     try:
-        await together(*(node.run() for node in nodes), _tell(nodes, ready), _until(asked))
+        await together(*(node.run() for node in nodes), tell(nodes, ready), asked.wait())
     finally:
         ready.unlink(missing_ok=True)
         await transport.close()
-
-
-async def _tell(nodes: Sequence[Agent], file: Path) -> None:
-    """Say that all are registered, once they are; and stay."""
-    for node in nodes:
-        await node.is_registered.wait()
-    write_private(file, json.dumps({"pid": os.getpid(), "address": "", "logId": ""}) + "\n", mode=0o644)
-    await asyncio.Event().wait()
-
-
-async def _until(asked: asyncio.Event) -> None:
-    await asked.wait()
 
 
 async def _until_signalled(data: Path, port: int, count: int) -> None:

@@ -129,7 +129,7 @@ def ready_in(folder: Path) -> Ready | None:
     """What the ready file there says; None when there is none, or none of ours."""
     try:
         return msgspec.json.decode((folder / "ready.json").read_bytes(), type=Ready)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
@@ -137,7 +137,7 @@ def noted(data: Path) -> Note:
     """What `dev.json` says."""
     try:
         return msgspec.json.decode((data / "dev.json").read_bytes(), type=Note)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return Note()
 
 

@@ -166,7 +166,7 @@ def _read(path: Path, decoder: msgspec.json.Decoder[T]) -> T | None:
         return decoder.decode(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno in OF_OURSELVES:
             raise
         raise Unreadable(f"{path}: {error}") from None

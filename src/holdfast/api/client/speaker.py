@@ -132,7 +132,7 @@ def _answer(reply: Reply) -> dict[str, Any]:
     """What a command that landed was answered, with revisions as text."""
     try:
         found = _answered.decode(reply.body)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return document_in(reply, wrote="")
     session = show(found.session) if found.session else ""
     return {"revision": show(found.revision), "session": session, "at": found.at, "answer": found.answer}

@@ -137,7 +137,7 @@ def _entries(desk: Desk, call: Call, stored: Stored) -> Iterator[dict[str, Any]]
 def _read(payload: bytes) -> AuditEvent | None:
     try:
         found = read_evidence(payload)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     return found if isinstance(found, AuditEvent) else None
 

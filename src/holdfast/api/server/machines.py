@@ -52,7 +52,7 @@ async def envelopes(desk: Desk, call: Call) -> Reply:
     """Many commands, judged in order, each by itself."""
     try:
         raw = _many.decode(call.request.body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Trouble(problem("unreadable", f"the body is no array of envelopes: {error}")) from None
     if not 1 <= len(raw) <= ENVELOPES_MAX:
         raise Trouble(problem("unreadable", f"1 to {ENVELOPES_MAX} envelopes, not {len(raw)}"))

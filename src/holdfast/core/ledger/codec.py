@@ -103,7 +103,7 @@ _evidence = msgspec.msgpack.Decoder(tuple[Evidence, ...])
 def _frame(raw: bytes) -> _Frame:
     try:
         return _frames.decode(raw)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UpgradeNeeded(f"a batch of {len(raw)} bytes has a frame this version cannot read: {error}") from error
 
 
@@ -127,7 +127,7 @@ class BatchReader(Generic[E]):
             raise UpgradeNeeded(f"batch {header.seq} is of level {header.level}; this version reads {LEVEL}")
         try:
             return Batch(header, self._records.decode(frame.records), found)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise UpgradeNeeded(f"batch {header.seq} cannot be read by this version: {error}") from error
 
     def header(self, raw: bytes) -> Header:

@@ -149,7 +149,7 @@ class Following:
     async def _take(self, server: str, frame: bytes) -> None:
         try:
             message = read_message(frame)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self._outlook.trouble = f"{server} ships what this version cannot read: {error}"
             self._journal.error("unreadable", why=error, platform=server)
             raise _Broken("unreadable") from error

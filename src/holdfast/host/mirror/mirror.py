@@ -182,7 +182,7 @@ class Mirror:
     def _take(self, server: str, frame: bytes) -> None:
         try:
             message = read_message(frame)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self.trouble = f"{server} sends what this version cannot read: {error}"
             raise _Broken("unreadable") from error
         match message:
