@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.house import EndSession
@@ -498,10 +499,11 @@ def test_between_clocks_an_hour_apart_the_region_joins_and_what_ends_there_ends_
     linked(story)
 
 
-def test_what_this_version_cannot_read_is_named_and_stops_nothing_else() -> None:
+@pytest.mark.parametrize("frame", [b"\x93\xa6parade\x01\x02", b"\x92\xa1\xff\x01"])
+def test_what_this_version_cannot_read_is_named_and_stops_nothing_else(frame: bytes) -> None:
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
-        region.line.fate = lambda message: [b"\x93\xa6parade\x01\x02"]
+        region.line.fate = lambda message: [frame]
         await put_people(platform, "ops")
         await until(lambda: "cannot read" in region.link.trouble(), world.clock, 5_000)
         await world.clock.sleep(20_000)
