@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -140,33 +141,81 @@ async def test_a_record_that_cannot_be_read_is_reported_and_disturbs_nobody_else
     (broken / guard.RECORD).write_bytes(raw)
     with caplog.at_level(logging.WARNING):
         async with yard.driver() as driver:
-            assert [live.state for live in driver.lives()] == [State.RUNNING]
+            assert (await until(driver, State.ENDED, ((8, 0), 12))).why is Why.GUARD_GONE
+            assert (await until(driver, State.RUNNING)).why is Why.NOT_YET
+            await driver.forget((8, 0), 12)
     assert "record-unreadable" in caplog.text
     assert "8-0-12" in caplog.text
     assert not broken.exists()
 
 
-@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("guards", ["well", "hung", "killed"])
 @in_a_loop
 async def test_what_runs_under_a_record_that_cannot_be_read_has_ended_before_anybody_may_call_it_gone(
-    each_yard: Yard, hangs: bool
+    each_yard: Yard, guards: str
 ) -> None:
-    await left_by_another(each_yard, "trap '' TERM; echo begun; sleep 60 & wait; sleep 60")
+    await left_by_another(each_yard, "trap '' TERM; sleep 60 & echo begun; wait; sleep 60")
     record = each_yard.record()
     await until_true(lambda: "begun" in each_yard.log())
     (each_yard.slot() / guard.RECORD).write_text("{")
-    if hangs:
-        os.kill(record.guard.pid, signal.SIGSTOP)
+    if guards != "well":
+        os.kill(record.guard.pid, {"hung": signal.SIGSTOP, "killed": signal.SIGKILL}[guards])
     async with each_yard.driver(answer_ms=500) as driver:
+        seen = found(driver)
+        assert seen is not None
+        assert seen.state in (State.STOPPING, State.ENDED)
+        await until(driver, State.ENDED)
         assert not record.process.is_alive()
-        await until_true(lambda: not record.guard.is_alive())
-        assert not guard.members(list(record.groups))
         assert [one for one in in_session(record.process) if one.is_alive()] == []
-        assert driver.lives() == []
+        assert not guard.members(list(record.groups))
+        await until_true(lambda: not record.guard.is_alive())
+        await driver.forget(*BINDING)
         kept = (each_yard.data / "logs").rglob("stdout")
         assert ["begun" in file.read_text() for file in kept] == [True]
         await driver.start(a_work("exit 0"))
         await until(driver, State.ENDED)
+
+
+@in_a_loop
+async def test_where_nobody_can_say_who_it_is_its_guard_is_asked(yard: Yard) -> None:
+    """The record and the link beside it are gone bad, as no single fault makes them."""
+    await left_by_another(yard, "exec sleep 60")
+    record = yard.record()
+    (yard.slot() / guard.RECORD).write_text("{")
+    (yard.slot() / guard.WHO).unlink()
+    async with yard.driver() as driver:
+        assert (await until(driver, State.ENDED)).why is Why.KILLED
+        assert not record.process.is_alive()
+        await driver.forget(*BINDING)
+
+
+@in_a_loop
+async def test_a_guard_that_dies_before_it_has_begun_leaves_nobody(yard: Yard) -> None:
+    """Its record cannot be written, as on a full disk; its child must not wait for it for ever."""
+    (yard.data / "slots").mkdir(parents=True)
+    async with yard.driver() as driver:
+        make = driver._folders.make
+
+        def make_full(name: str) -> Path:
+            folder = make(name)
+            (folder / f"{guard.RECORD}.new").mkdir()
+            return folder
+
+        driver._folders.make = make_full  # type: ignore[method-assign]
+        with pytest.raises(CannotStart):
+            await driver.start(a_work("touch ../../begun"))
+        await until_true(lambda: not _in_folder(yard.data))
+        assert not (yard.data / "begun").exists()
+
+
+def _in_folder(folder: Path) -> list[str]:
+    """The processes that work anywhere in it, or where it was."""
+    links = [f"/proc/{name}/cwd" for name in os.listdir("/proc") if name.isdecimal()]
+    found = []
+    for link in links:
+        with suppress(OSError):
+            found.append(os.readlink(link))
+    return [path for path in found if path.startswith(str(folder.resolve()))]
 
 
 @in_a_loop

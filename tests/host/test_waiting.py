@@ -147,6 +147,61 @@ def test_a_caller_that_is_cancelled_when_its_time_is_over_is_cancelled() -> None
     run_virtual(story())
 
 
+def test_an_answer_that_came_in_time_wins_over_a_deadline_that_is_looked_at_in_the_same_turn() -> None:
+    async def story() -> None:
+        clock, loop = clock_here(), asyncio.get_running_loop()
+
+        async def through_a_task(answer: asyncio.Future[str]) -> str:
+            async def relay() -> str:
+                return await answer
+
+            return await asyncio.create_task(relay())
+
+        for through in (lambda answer: answer, through_a_task):
+            answer: asyncio.Future[str] = loop.create_future()
+            clock.alarm(10, lambda answer=answer: answer.set_result("in time"))  # type: ignore[misc]
+            assert await within(clock, 10, through(answer)) == "in time"
+
+    run_virtual(story())
+
+
+def test_a_deadline_does_not_cut_short_how_work_that_is_cancelled_ends() -> None:
+    async def story() -> None:
+        clock, ended = clock_here(), []
+
+        async def slow() -> None:
+            try:
+                await clock.sleep(1_000)
+            finally:
+                await clock.sleep(50)
+                ended.append(clock.boot())
+
+        began = clock.boot()
+        waiting = asyncio.create_task(within(clock, 30, slow()))
+        await clock.sleep(10)
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+        assert waiting.cancelled()
+        assert ended == [began + 60]
+
+    run_virtual(story())
+
+
+def test_who_is_cancelled_before_it_waits_is_cancelled() -> None:
+    async def story() -> None:
+        async def cancels_itself() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await within(clock_here(), 10, asyncio.sleep(0))
+
+        waiting = asyncio.create_task(cancels_itself())
+        await asyncio.wait((waiting,))
+        assert waiting.cancelled()
+
+    run_virtual(story())
+
+
 def test_on_a_machine_that_stands_still_time_is_over_when_it_goes_on() -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()

@@ -32,7 +32,11 @@ async def test_a_disk_that_takes_no_ready_file_stops_no_agent(tmp_path: Path, ca
 
 @in_a_loop
 async def test_a_nodes_folder_is_one_agents_and_is_free_again_when_that_has_ended(tmp_path: Path) -> None:
+    (tmp_path / "n1").mkdir(mode=0o711)
+    (tmp_path / "n1" / "lock").touch(mode=0o644)
     async with agent.taken(tmp_path / "n1"):
+        # Tenants pass through the folder, and whoever can open a file can lock it.
+        assert (tmp_path / "n1" / "lock").stat().st_mode & 0o777 == 0o600
         with pytest.raises(CannotStart, match=rf"in use by process {os.getpid()}\nhint: a node has one agent"):
             async with agent.taken(tmp_path / "n1"):
                 pass

@@ -35,13 +35,13 @@ from contextlib import suppress
 TYPE_CHECKING = False  # `typing` would be the slowest import, and nothing needs it to run
 if TYPE_CHECKING:
     from typing import Any
-RECORD, RESULT, SOCKET, LOGS = "record.json", "result.json", "guard.sock", "logs"
+RECORD, RESULT, WHO, SOCKET, LOGS = "record.json", "result.json", "who", "guard.sock", "logs"
 
 #: How long a poll may last while there is a time to keep: its own clock stands still while the machine is suspended.
 TICK_MS = 250
 #: How soon to look again while something that was killed is not gone, and how long to wait for a disk after that.
 HURRY_MS, DISK_MS = 20, 1_000
-
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 _libc = ctypes.CDLL(None, use_errno=True)  # before any fork: what a fork leaves of a loader's locks is not relied on
 
@@ -69,8 +69,7 @@ def seen(pid: int) -> Seen | None:
     fields = read(f"/proc/{pid}/stat", (FileNotFoundError, ProcessLookupError)).rpartition(")")[2].split()
     if not fields:
         return None
-    resident = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
-    return Seen(fields[0], int(fields[3]), int(fields[17]), int(fields[19]), resident)
+    return Seen(fields[0], int(fields[3]), int(fields[17]), int(fields[19]), int(fields[21]) * PAGE_BYTES)
 
 
 def descendants(pid: int) -> list[int]:
@@ -251,6 +250,7 @@ class Guard:
         self.nothing = os.open(os.devnull, os.O_RDWR)
         self.pid = os.fork()
         if self.pid == 0:
+            os.close(let_go)  # or it would wait for ever for a guard that has died
             become(self.order, go, said, (self.nothing, to_out, to_err))
         for theirs in (go, said, to_out, to_err):
             os.close(theirs)
@@ -260,9 +260,10 @@ class Guard:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self.since = boot_ms()
-        pids = {"guard": os.getpid(), "process": self.pid}
-        identities = {name: [pid, one.start] for name, pid in pids.items() if (one := seen(pid))}
-        write_whole(RECORD, {**self.order["record"], **identities, "since": self.since})
+        pids = (("guard", os.getpid()), ("process", self.pid))
+        who = {name: [pid, one.start] for name, pid in pids if (one := seen(pid))}
+        os.symlink(json.dumps({**who, "boot": self.order["record"]["boot"]}), WHO)  # never torn; if the record is lost
+        write_whole(RECORD, {**self.order["record"], **who, "since": self.since})
         del self.order["environment"]
         logs = {out: Log(f"{LOGS}/stdout", *self.order["logs"]), err: Log(f"{LOGS}/stderr", *self.order["logs"])}
         self.logs = [threading.Thread(target=log.keep, args=(pipe,), daemon=True) for pipe, log in logs.items()]
@@ -373,10 +374,9 @@ class Guard:
 
     def hear(self, agent: socket.socket) -> None:
         """Do what an agent asks. A deadline is never lowered, and once it has passed no other is taken."""
-        try:
+        asked = {}
+        with suppress(OSError):
             asked = json.loads(agent.recv(4096) or "{}")
-        except OSError:
-            asked = {}
         if boot_ms() < self.deadline:
             self.deadline = max(self.deadline, asked.get("extend", 0))
         if "stop" in asked:

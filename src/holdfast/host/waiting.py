@@ -24,17 +24,27 @@ class Abandoned(Exception):
     """Somebody else cancelled what was waited for: it has no result."""
 
 
-class _Deadline:
-    """Cancels the task that waits, once its time is over, unless it waits no more."""
+#: So many turns of the loop whatever is ready goes before a deadline: one that comes late must not win over an answer
+#: that came in time and was not looked at yet.
+GIVES_WAY = 3
 
-    __slots__ = ("is_over", "is_passed", "task")
+
+class _Deadline:
+    """Cancels the task that waits, once its time is over, unless it waits no more or is being cancelled already."""
+
+    __slots__ = ("before", "is_over", "is_passed", "task")
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self.task = task
+        self.before = task.cancelling()
         self.is_over = self.is_passed = False
 
-    def pass_by(self) -> None:
-        if not self.is_over:
+    def ring(self, turns: int = GIVES_WAY) -> None:
+        if self.is_over or self.task.cancelling() > self.before:
+            return
+        if turns:
+            self.task.get_loop().call_soon(self.ring, turns - 1)
+        else:
             self.is_passed = True
             self.task.cancel()
 
@@ -48,20 +58,20 @@ async def within(clock: Clock, limit_ms: int, awaitable: Awaitable[T]) -> T:
     """
     task = asyncio.current_task()
     assert task is not None, "only a task can wait"
-    deadline, before = _Deadline(task), task.cancelling()
-    alarm = clock.alarm(limit_ms, deadline.pass_by)
+    deadline = _Deadline(task)
+    alarm = clock.alarm(limit_ms, deadline.ring)
     try:
         return await awaitable
     except asyncio.CancelledError:
-        if deadline.is_passed or task.cancelling() > before:
+        if task.cancelling():
             raise
         raise Abandoned("cancelled by somebody else") from None
     finally:
         deadline.is_over = True
         alarm.cancel()
-        if deadline.is_passed and task.uncancel() <= before:
+        if deadline.is_passed and task.uncancel() <= deadline.before:
             raise DeadlinePassed(f"not done within {limit_ms} ms")
-        if task.cancelling() > before:  # whatever came of the work while it was ending
+        if task.cancelling() > deadline.before:  # whatever came of the work while it was ending
             raise asyncio.CancelledError
 
 

@@ -35,12 +35,14 @@ class Lock:
 
     def __init__(self, folder: Path) -> None:
         try:
-            self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+            # For its owner alone: whoever can open a file can lock it, and tenants pass through the folder of a node.
+            self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            os.fchmod(self._file, 0o600)
         except OSError as error:
             raise StoreError(f"{folder}/lock: {error.strerror}\nhint: name a folder that this user owns") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(self._file)
             raise StoreInUse(

@@ -1,6 +1,6 @@
 """The driver of real processes. Each of them has a guard (`holdfast.agent.guard`), and a folder on the node's disk:
 
-    DATA/slots/WORKLOAD-ORDINAL-EPOCH/   record.json, result.json, guard.sock, logs/; for the agent's user alone
+    DATA/slots/WORKLOAD-ORDINAL-EPOCH/   who, record.json, result.json, guard.sock, logs/; for the agent's user alone
     DATA/work/WORKLOAD-ORDINAL-EPOCH/    where the process works if nothing else was asked for; its user's
     DATA/logs/WORKLOAD-ORDINAL-EPOCH.N/  the logs of what was forgotten, the newest few
 

@@ -22,9 +22,8 @@ from holdfast.agent.process.launching import launch, order_of, record_of
 from holdfast.agent.process.leftovers import can_look, clear, once_able
 from holdfast.agent.process.line import extension
 from holdfast.agent.process.ports import must_be_free
-from holdfast.agent.process.records import Record, Unreadable, boot_id, read_record
+from holdfast.agent.process.records import Record, Unreadable, boot_id, made_up, read_record
 from holdfast.agent.process.settings import ProcessSettings
-from holdfast.agent.process.unread import end_unread
 from holdfast.agent.process.users import user_for
 from holdfast.core.model.process import Driver as Kind
 from holdfast.core.model.shapes import Revision, SlotKey
@@ -139,7 +138,9 @@ class ProcessDriver:
             record = await self._begun_in(folder)
         except Unreadable as error:
             self._journal.warning("record-unreadable", slot=folder.name, why=error, then="what runs there is ended")
-            await self._end_unread(folder)
+            record = self._made_up(folder)
+            await self._hold(record, folder)
+            await self.stop(*record.binding, 0)
             return
         if record is not None:
             await self._hold(record, folder)
@@ -206,19 +207,14 @@ class ProcessDriver:
         try:
             record = await once_able(self._clock, lambda: self._begun_in(folder))
         except Unreadable:
-            await self._end_unread(folder)
-            return
+            record = self._made_up(folder)
         if record is not None:
             await once_able(self._clock, lambda: clear(record, self._clock))
         await asyncio.to_thread(self._cgroups.remove, self._cgroups.named(name))
         await asyncio.to_thread(self._folders.remove, name)
 
-    async def _end_unread(self, folder: Path) -> None:
-        """Nobody can say whose it is; only its logs are kept."""
-        groups = self._cgroups.named(folder.name)
-        await once_able(self._clock, lambda: end_unread(folder, groups, self._clock, self._settings.answer_ms))
-        await asyncio.to_thread(self._cgroups.remove, groups)
-        await asyncio.to_thread(self._folders.forget, folder.name)
+    def _made_up(self, folder: Path) -> Record:
+        return made_up(folder, self._folders.binding_of(folder), self._cgroups.named(folder.name))
 
     async def _begun_in(self, folder: Path) -> Record | None:
         """The record of what was begun in this folder; None: nothing was, and nothing will be. A guard on its way may

@@ -45,6 +45,14 @@ class Folders:
         for folder, mode in ((self._work, 0o711), (self._slots, 0o700), (self._logs, 0o700)):
             folder.chmod(mode)
 
+    @staticmethod
+    def binding_of(folder: Path) -> Binding:
+        """Whose folder it is, by its name."""
+        found = _NAME.fullmatch(folder.name)
+        assert found is not None, f"{folder} is no folder of a binding"
+        workload, ordinal, epoch = map(int, found.groups())
+        return (workload, ordinal), epoch
+
     def found(self) -> list[Path]:
         """The folders of bindings, in order."""
         return sorted(folder for folder in self._slots.iterdir() if _NAME.fullmatch(folder.name))
@@ -87,7 +95,7 @@ class Folders:
             (folder / guard.LOGS / GUARD_LOG).unlink(missing_ok=True)
             (folder / guard.LOGS).rmdir()
         with suppress(OSError):
-            for name in (guard.SOCKET, f"{guard.RECORD}.new"):
+            for name in (guard.SOCKET, guard.WHO, f"{guard.RECORD}.new"):
                 (folder / name).unlink(missing_ok=True)
             folder.rmdir()
         return not folder.exists()

@@ -21,7 +21,7 @@ from holdfast.agent import guard
 from holdfast.agent.driver import Live, State, Why
 from holdfast.agent.process.leftovers import clear, end_exactly
 from holdfast.agent.process.line import Line, call
-from holdfast.agent.process.records import Record, Said, Unreadable, boot_id, live_of, lost_of, read_result
+from holdfast.agent.process.records import NOBODY, Record, Said, Unreadable, boot_id, live_of, lost_of, read_result
 from holdfast.host.clock import Clock
 from holdfast.host.waiting import DeadlinePassed, within
 
@@ -90,8 +90,11 @@ class Held:
         if self._line is not None:
             self._line.go()
         self.hang_up()
-        with suppress(ChildProcessError):  # where the agent is the first process of a container, orphans are its own
-            os.waitpid(self.record.guard.pid, os.WNOHANG)
+        if self.record.guard != NOBODY:
+            with suppress(
+                ChildProcessError
+            ):  # where the agent is the first process of a container, orphans are its own
+                os.waitpid(self.record.guard.pid, os.WNOHANG)
 
     def hang_up(self) -> None:
         """Hear nothing of it any more."""
@@ -101,7 +104,7 @@ class Held:
 
     async def _call(self, answer_ms: int) -> bool:
         """Whether its guard lives and answers. One that does not answer is no fence."""
-        if not self.record.guard.is_alive():
+        if self.record.guard != NOBODY and not self.record.guard.is_alive():
             return False
         self._answered = asyncio.get_running_loop().create_future()
         line = self._line = call(self._folder, self._hear)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from holdfast.agent import guard
-from holdfast.agent.process.records import Identity, Record, boot_id
+from holdfast.agent.process.records import NOBODY, Identity, Record, boot_id
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
 
@@ -53,7 +53,7 @@ def end_once(record: Record) -> bool:
     left = guard.members(groups)
     if left:
         guard.kill_members(groups)
-    ended = [end_exactly(one) for one in (record.guard, *in_session(record.process))]
+    ended = [end_exactly(one) for one in (record.guard, *in_session(record.process)) if one != NOBODY]
     return bool(left) or any(ended)
 
 

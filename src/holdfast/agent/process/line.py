@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import struct
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -45,12 +44,6 @@ class Line:
     def go(self) -> None:
         """What it guarded is forgotten."""
         self._send(b'{"go": true}')
-
-    def peer(self) -> int:
-        """The pid of the guard at the other end, as the kernel knows it. `OSError` once this side has hung up."""
-        raw = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        pid: int = struct.unpack("3i", raw)[0]
-        return pid
 
     def close(self) -> None:
         """Hang up. Nothing is heard any more."""

@@ -1,6 +1,7 @@
 """What guards write about a replica, and what it means.
 
-    record.json    before the process begins: who it is and who its guard is, by pid, start time and boot
+    who            before the process begins: who it is and who its guard is, by pid, start time and boot, in a link
+    record.json    then: the same, and what its driver knows of it
     result.json    when nothing of it is left: how it ended
 
 A pid alone names nobody: pids are used again, and after a reboot all of them are. None of these files holds a secret,
@@ -10,7 +11,10 @@ added, fields with a default.
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -61,6 +65,14 @@ class Record(Struct, frozen=True):
         return self.slot, self.epoch
 
 
+class Who(Struct, frozen=True):
+    """Who a replica is, where that is all that is known."""
+
+    boot: str
+    guard: Identity = NOBODY
+    process: Identity = NOBODY
+
+
 class Said(Struct, frozen=True):
     """What a guard says on its line, and as its result. A negative code is the signal that ended the process."""
 
@@ -81,11 +93,20 @@ T = TypeVar("T")
 
 _records = msgspec.json.Decoder(Record)
 _said = msgspec.json.Decoder(Said)
+_who = msgspec.json.Decoder(Who)
 
 
 def read_record(folder: Path) -> Record | None:
     """The record in a slot's folder; None when nothing was begun there."""
     return _read(folder / guard.RECORD, _records)
+
+
+def made_up(folder: Path, binding: Binding, groups: Sequence[str]) -> Record:
+    """What is held of a replica whose record cannot be read: enough to end it, and no more."""
+    who = Who(boot_id())
+    with suppress(OSError, msgspec.MsgspecError):
+        who = _who.decode(os.readlink(folder / guard.WHO))
+    return Record(*binding, folder.name, who.boot, False, 0, 0, 0, 0, tuple(groups), 0, who.guard, who.process)
 
 
 def read_result(folder: Path) -> Said | None:
