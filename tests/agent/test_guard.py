@@ -163,7 +163,7 @@ def test_a_guard_costs_little(slot: Path) -> None:
         with a_line(slot) as line:
             line.send(b'{"stop": 0}')
             until_gone(keeper)
-        for file in (guard.RECORD, guard.RESULT, guard.SOCKET):
+        for file in (guard.WHO, guard.RECORD, guard.RESULT, guard.SOCKET):
             (slot / file).unlink()
     assert min(costs) < 150
 
