@@ -85,6 +85,7 @@ async def launch(order: dict[str, Any], folder: Path, clock: Clock, limit_ms: in
     except DeadlinePassed:
         with suppress(ProcessLookupError):
             started.kill()
+        await started.wait()
         raise CannotStart(StartFault.DRIVER, f"its guard did not begin within {limit_ms} ms") from None
     said = answer.decode()
     if not said:
