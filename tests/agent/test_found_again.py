@@ -176,13 +176,16 @@ async def test_what_runs_under_a_record_that_cannot_be_read_has_ended_before_any
         await until(driver, State.ENDED)
 
 
+@pytest.mark.parametrize("link", [None, b"{", b'{"boot": "\xff"}'])
 @in_a_loop
-async def test_where_nobody_can_say_who_it_is_its_guard_is_asked(yard: Yard) -> None:
+async def test_where_nobody_can_say_who_it_is_its_guard_is_asked(yard: Yard, link: bytes | None) -> None:
     """The record and the link beside it are gone bad, as no single fault makes them."""
     await left_by_another(yard, "exec sleep 60")
     record = yard.record()
     (yard.slot() / guard.RECORD).write_text("{")
     (yard.slot() / guard.WHO).unlink()
+    if link is not None:
+        os.symlink(link, os.fsencode(yard.slot() / guard.WHO))
     async with yard.driver() as driver:
         assert (await until(driver, State.ENDED)).why is Why.KILLED
         assert not record.process.is_alive()

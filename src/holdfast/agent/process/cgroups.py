@@ -112,7 +112,7 @@ class Cgroups:
 
     def leave(self) -> None:
         """Remove the folders above those of slots, if no slot has one."""
-        for base in set(self._bases.values()):
+        for base in dict.fromkeys(self._bases.values()):
             with suppress(OSError):
                 self._tree.remove(base)
 

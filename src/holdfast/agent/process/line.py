@@ -59,7 +59,7 @@ class Line:
 
     def _read(self) -> None:
         said = None
-        with suppress(OSError, msgspec.MsgspecError):
+        with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             said = understood(self._socket.recv(65_536))
         if said is None:
             self.close()

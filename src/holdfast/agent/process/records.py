@@ -104,8 +104,8 @@ def read_record(folder: Path) -> Record | None:
 def made_up(folder: Path, binding: Binding, groups: Sequence[str]) -> Record:
     """What is held of a replica whose record cannot be read: enough to end it, and no more."""
     who = Who(boot_id())
-    with suppress(OSError, msgspec.MsgspecError):
-        who = _who.decode(os.readlink(folder / guard.WHO))
+    with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):  # nobody knows: its guard is asked, if it answers
+        who = _who.decode(os.readlink(os.fsencode(folder / guard.WHO)))
     return Record(*binding, folder.name, who.boot, False, 0, 0, 0, 0, tuple(groups), 0, who.guard, who.process)
 
 
