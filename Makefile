@@ -43,7 +43,7 @@ format: $(READY) ## Sort imports, fix what can be fixed, format
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store, the API, the road, the scheduler, agents, the simulator
+bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store, the API, the road, the scheduler, agents, limits, the simulator
 	$(BIN)/holdfast bench core $(ARGS)
 	$(BIN)/holdfast bench ledger $(ARGS)
 	$(BIN)/holdfast bench store $(ARGS)
@@ -51,6 +51,7 @@ bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store,
 	$(BIN)/holdfast bench road $(ARGS)
 	$(BIN)/holdfast bench schedule $(ARGS)
 	$(BIN)/holdfast bench agent $(ARGS)
+	$(BIN)/holdfast bench limits $(ARGS)
 	$(BIN)/holdfast bench sim $(ARGS)
 
 reference: $(READY) ## Write docs/reference.md and the settings in docs/operating.md anew from the tables in the code

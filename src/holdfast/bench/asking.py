@@ -40,9 +40,9 @@ class Clients(NamedTuple):
 
 
 @asynccontextmanager
-async def asking(folder: Path, *, nodes: int = 0, agents: int = 0) -> AsyncIterator[Clients]:
+async def asking(folder: Path, *, nodes: int = 0, agents: int = 0, is_measured: bool = False) -> AsyncIterator[Clients]:
     """A platform and its regions, with so many declared nodes or agents each, that know everybody who asks."""
-    async with running(folder, nodes=nodes, agents=agents) as port:
+    async with running(folder, nodes=nodes, agents=agents, is_measured=is_measured) as port:
         token = (folder / "platform" / "operator.token").read_text(encoding="ascii").strip()
         transport = HttpTransport(SystemClock())
         await transport.start()

@@ -10,7 +10,7 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,11 +135,17 @@ async def _measure(folder: Path, nodes: int, slots: int, tail: int) -> list[Resu
 
 
 async def prepared(
-    store: SqliteStore, nodes: int, clock: SystemClock, machines: Sequence[Machine] = (MACHINE,)
+    store: SqliteStore,
+    nodes: int,
+    clock: SystemClock,
+    machines: Sequence[Machine] = (MACHINE,),
+    fill: Callable[[BenchRegion], None] | None = None,
 ) -> BenchRegion:
-    """A region with its nodes, in the store."""
+    """A region with its nodes, and what it is filled with, in the store."""
     batches: list[tuple[bytes, bytes]] = []
     region = BenchRegion(nodes, clock.wall(), lambda raw, digest: batches.append((raw, digest)), machines)
+    if fill is not None:
+        fill(region)
     head = Head()
     for number, (raw, digest) in enumerate(batches, 1):
         outcome = await store.append(head, Stored("bench", number, digest, raw))

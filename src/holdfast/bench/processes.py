@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from holdfast.bench.stalls import VARIABLE
 from holdfast.wiring.declared import nodes_of
 from holdfast.wiring.dev_folder import HOST, NODES, REGIONS
 
@@ -19,16 +20,18 @@ READY_SECONDS = 30.0
 
 
 @asynccontextmanager
-async def running(folder: Path, *, nodes: int = 0, agents: int = 0) -> AsyncIterator[int]:
+async def running(folder: Path, *, nodes: int = 0, agents: int = 0, is_measured: bool = False) -> AsyncIterator[int]:
     """A platform and its regions on loopback, with so many declared nodes or so many agents each, ready; the first of
-    their ports."""
+    their ports. Those that are measured write what holds their loops (`stalls_of`)."""
     port = _free_ports(len(REGIONS) + 1)
     command = (sys.executable, "-m", "holdfast.cli.main", "dev", "--no-apply")
     wish = ("--agents", str(agents), "--declared-nodes", str(nodes))
+    own = {"HOLDFAST_CONFIG": str(folder / "config.yaml")}  # people's own contexts stay as they are
+    own |= {VARIABLE: "1"} if is_measured else {}
     process = await asyncio.create_subprocess_exec(
         *command, *wish, "--data", str(folder), "--port", str(port),
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "HOLDFAST_CONFIG": str(folder / "config.yaml")},  # people's own contexts stay as they are
+        env=os.environ | own,
     )  # fmt: skip
     try:
         until = time.monotonic() + READY_SECONDS

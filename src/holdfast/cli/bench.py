@@ -101,6 +101,15 @@ def sim(as_json: AsJson = False) -> None:
     _show(benchmark.run(), as_json=as_json)
 
 
+@app.command()
+def limits(as_json: AsJson = False) -> None:
+    """Limits: the largest that may come in, how long it takes to leave, and how long it holds the leader's loop."""
+    from holdfast.bench import limits as benchmark
+
+    Console(stderr=True).print("measuring limits on the disk of this folder; about five minutes")
+    _show(benchmark.run(), as_json=as_json)
+
+
 def _show(report: Report, *, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(report))

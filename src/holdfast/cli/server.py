@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -15,6 +16,8 @@ from holdfast.wiring.settings import SETTINGS, Form, ServerSettings, Setting
 from holdfast.wiring.sources import BadSetting, Gathered, gather, shown, write
 
 CANNOT_START = 1
+#: Set by benchmarks that want to know what holds a server's loop (`bench/stalls.py`, which names it too).
+MEASURED = "HOLDFAST_BENCH_STALLS"
 _FORMS = {Form.YES_NO: bool | None, Form.NAMES: list[str] | None, Form.PAIRS: list[str] | None}
 
 
@@ -33,9 +36,18 @@ def server(settings: str = "", show_settings: bool = False, **said: Any) -> None
     wrong = contradictions(gathered.settings)
     if wrong:
         _refuse(wrong)
+    raise typer.Exit(_run(gathered.settings))
+
+
+def _run(settings: ServerSettings) -> int:
     from holdfast.wiring.server import run
 
-    raise typer.Exit(run(gathered.settings))
+    if not os.environ.get(MEASURED):
+        return run(settings)
+    from holdfast.bench.stalls import written  # a benchmark has started this server
+
+    with written(Path(settings.data)):
+        return run(settings)
 
 
 def _show(gathered: Gathered) -> None:
