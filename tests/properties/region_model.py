@@ -55,6 +55,7 @@ class Model:
     ledger: str
     seq: int = 0
     term: int = 0
+    term_at: int = 0
     settings: Settings = DEFAULTS
     jurisdiction: str = ""
     platform_log: str = ""

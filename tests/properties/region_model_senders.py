@@ -171,7 +171,7 @@ def start_term(model: Model, command: StartTerm, sender: Sender) -> Code | None:
         return Code.STALE
     if command.level != LEVEL:
         return Code.CONTRADICTORY
-    model.term = command.term
+    model.term, model.term_at = command.term, sender.at
     return None
 
 

@@ -161,7 +161,7 @@ def _refuse_move(model: Model, one: c.MoveSlot, sender: Sender) -> Code | None:
     if edge.cause == "session-ended" and in_session:
         return Code.TOO_EARLY
     if edge.cause == "fenced" and slot.cause != "fenced":
-        deadline = node.ended + model.settings.fence_time
+        deadline = fence_of(model, node)
         lives = [life for life in model.sessions.values() if life.principal == f"agent/{node.said.name}"]
         kept = any(life.since < deadline or slot.reported > life.opened for life in lives)
         return None if sender.at >= deadline and not kept else Code.FENCE
@@ -174,7 +174,7 @@ def _refuse_agent(model: Model, slot: Slot, node: Node, one: c.MoveSlot, sender:
     if one.cause in ("started", "restarted", "found-again") and slot.waits:
         return Code.TOO_EARLY
     assignment = model.assignments[slot.assignment]
-    late = sender.at >= node.ended + model.settings.fence_time
+    late = sender.at >= fence_of(model, node)
     if one.cause == "found-again" and assignment.exclusive and late:
         return Code.FENCE
     if one.cause == "restarted" and not has_right(model, assignment, sender.at):
@@ -183,6 +183,11 @@ def _refuse_agent(model: Model, slot: Slot, node: Node, one: c.MoveSlot, sender:
     if one.cause == "restarted" and (template.restart == "never" or slot.restarts >= template.restarts_max):
         return Code.CONTRADICTORY
     return Code.CONTRADICTORY if one.cause == "completed" and not assignment.batch else None
+
+
+def fence_of(model: Model, node: Node) -> int:
+    """Of what lies before this term nobody knows how long it lasted."""
+    return max(node.ended, model.term_at) + model.settings.fence_time
 
 
 # Stop

@@ -35,8 +35,11 @@ class Noded:
         """One replica of a workload on each of the first nodes."""
         if fields.get("exclusive"):
             assignment = an_assignment(template=TEMPLATE, count=count, ordinals=tuple(range(count)), **fields)
+            digest = assignment.shares[0].template
+            if digest not in self.state.templates:
+                self.bench.ship(c.TemplateShipped(digest, TEMPLATE))
             self.bench.ship(c.AssignmentShipped(assignment))
-            self.bench.accept(REPLICA, c.OpenSlots(assignment.uid, assignment.shares[0].template, assignment.ordinals))
+            self.bench.accept(REPLICA, c.OpenSlots(assignment.uid, digest, assignment.ordinals))
         else:
             assignment = self.bench.a_workload(TEMPLATE, count, **fields)
         self.bench.place(assignment, *(c.Placement(number, self.uids[number]) for number in range(count)))

@@ -1,6 +1,6 @@
 """Node health: a node without a session is silent, then lost; what its agent held is unknown until somebody knows.
 
-    ready ──session ended──▶ silent ──gone for the fence time──▶ lost ──for a day, and empty──▶ removed
+    ready ──session ended──▶ silent ──gone past the fence──▶ lost ──for a day, and empty──▶ removed
       ▲                        │                                  │
       └────── its agent registers it, in a new session ───────────┘
 
@@ -21,6 +21,7 @@ from holdfast.core.model.topology import Node, NodeHealth
 from holdfast.core.reconcilers.assigned import in_chunks
 from holdfast.core.reconcilers.noded import OfNodes, gone_at, is_pressing, slots_on
 from holdfast.core.region import commands as c
+from holdfast.core.region.fence import falls_at
 from holdfast.core.region.state import RegionState
 
 #: A node that is gone for so long, and empty, is removed.
@@ -41,7 +42,7 @@ class NodesHealth(OfNodes):
         if node.session:
             return _sent(node, [*_judged(node, NodeHealth.READY), *_unknown(_of_another_life(state, node))], [])
         gone = gone_at(state, node)
-        lost, forgotten = gone + state.facts.settings.fence_time, node.session_ended + FORGOTTEN_MS
+        lost, forgotten = falls_at(state, node, gone), node.session_ended + FORGOTTEN_MS
         if now >= forgotten and _may_be_removed(state, node):
             return _sent(node, [c.RemoveNode(node.uid)], [])
         held = [slot for slot in slots_on(state, node) if _is_answered_for(slot)]

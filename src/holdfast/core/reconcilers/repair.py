@@ -3,7 +3,7 @@
     unknown ──fenced──▶ failed ──fenced──▶ released: the ordinal waits to be placed again, or is gone
                                  succeeded, terminating ──fenced──▶ released
 
-Not before the fence time has passed since the session ended: by then every guard has ended what is exclusive (RULES 4).
+Not before the fence is past (see `core.region.fence`): by then every guard has ended what is exclusive (RULES 4).
 Where many nodes are gone, what would be replaced waits for its node's turn (see `noded`). An agent that came back in
 time alone knows what it kept; one that came back late is given a lease to say so, for what still runs there need not
 end. An override can pause all of it.
@@ -23,6 +23,7 @@ from holdfast.core.model.topology import Node
 from holdfast.core.reconcilers.assigned import in_chunks
 from holdfast.core.reconcilers.noded import OfNodes, gone_at, is_pressing, slots_on
 from holdfast.core.region.commands import Move, MoveSlot
+from holdfast.core.region.fence import falls_at
 from holdfast.core.region.state import RegionState
 
 _FENCED = {
@@ -65,25 +66,24 @@ def _fenced_at(state: RegionState, node: Node) -> list[tuple[Slot, Instant]]:
     slots = [slot for slot in slots_on(state, node) if slot.phase in _FENCED]
     if not slots:
         return []
-    fence = state.facts.settings.fence_time
     session = state.sessions.get(state.session_of.get(f"agent/{node.name}") or 0)
     if session is not None:
         said = session.opened + state.facts.settings.session_lease
         fenced = [(slot, node.session_ended) for slot in slots if _is_fenced(slot)]
         return fenced + [
-            (slot, said) for slot in slots if not (_is_fenced(slot) or _may_be_kept(node, session, slot, fence))
+            (slot, said) for slot in slots if not (_is_fenced(slot) or _may_be_kept(state, node, session, slot))
         ]
     turn = gone_at(state, node)
-    return [(s, (turn if _waits(state, s) else node.session_ended) + fence) for s in slots]
+    return [(s, falls_at(state, node, turn if _waits(state, s) else 0)) for s in slots]
 
 
 def _is_fenced(slot: Slot) -> bool:
     return slot.phase is Phase.FAILED and slot.cause == "fenced"
 
 
-def _may_be_kept(node: Node, session: Session, slot: Slot, fence: int) -> bool:
+def _may_be_kept(state: RegionState, node: Node, session: Session, slot: Slot) -> bool:
     """Whether its agent came back in time, or has spoken of it since: then it alone can say what became of it."""
-    return session.opened < node.session_ended + fence or slot.reported > session.uid
+    return session.opened < falls_at(state, node) or slot.reported > session.uid
 
 
 def _waits(state: RegionState, slot: Slot) -> bool:

@@ -28,6 +28,7 @@
 - `listing`     the parts of a full list, and what is gone with the last
 - `shipped`     what those events do
 - `releasing`   the end of a binding epoch
+- `fence`       when nothing of an ended session can run any more
 - `sessions`    what the end of an agent's session means for its node
 - `evolve`      what each event does: the only code that changes a region's state
 - `standing`    its hot part: slots come to stand on nodes

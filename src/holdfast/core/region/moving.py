@@ -17,6 +17,7 @@ from holdfast.core.region.assigned import may_begin
 from holdfast.core.region.commands import DETAIL_MAX, Move, MoveSlot
 from holdfast.core.region.events import Moved, OrdinalsFinished, Released, SlotsMoved, SlotsReleased
 from holdfast.core.region.feasible import Misfit
+from holdfast.core.region.fence import falls_at
 from holdfast.core.region.releasing import finished, released
 from holdfast.core.region.rooms import victims_left
 from holdfast.core.region.state import RegionState
@@ -95,7 +96,7 @@ def _refuse_agent(state: RegionState, case: Case, edge: Edge, slot: Slot, node: 
         return Misfit(Code.TOO_EARLY, "waits for others to end first")
     assignment = state.assignments[slot.assignment]
     if edge.cause == "found-again" and assignment.exclusive:
-        deadline = node.session_ended + state.facts.settings.fence_time
+        deadline = falls_at(state, node)
         if case.at >= deadline:
             return Misfit(Code.FENCE, f"its fence fell at {deadline}: it may not be kept")
     if edge.cause == "restarted" and not may_begin(state, assignment, case.at):
@@ -108,13 +109,13 @@ def _refuse_agent(state: RegionState, case: Case, edge: Edge, slot: Slot, node: 
 
 
 def _refuse_fence(state: RegionState, case: Case, slot: Slot, node: Node) -> Misfit | None:
-    """Repair acts on what the agent of an ended session held, once the fence time has passed since that end.
+    """Repair acts on what the agent of an ended session held, once the fence of that session is past.
 
     An agent that came back before that may have kept it: then it alone can say what became of it.
     """
     if slot.phase is Phase.FAILED and slot.cause == "fenced":
         return None
-    deadline = node.session_ended + state.facts.settings.fence_time
+    deadline = falls_at(state, node)
     if case.at < deadline:
         return Misfit(Code.FENCE, f"its fence falls at {deadline}, now is {case.at}")
     session = state.sessions.get(state.session_of.get(f"agent/{node.name}") or 0)

@@ -12,6 +12,7 @@ from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Breach, Slot
 from holdfast.core.model.repair import Repair, in_order, of_breach
 from holdfast.core.model.shapes import Instant
+from holdfast.core.region.fence import falls_at
 from holdfast.core.region.index import in_phase
 from holdfast.core.region.state import RegionState
 
@@ -67,9 +68,9 @@ def _replica(state: RegionState, assignment: Assignment, slot: Slot, now: Instan
     """It should be over by its deadline: by then its agent has ended it, or it is fenced."""
     settings, node = state.facts.settings, state.nodes.get(slot.node)
     name = node.name if node is not None else "a node that is gone"
-    ended = node.session_ended if node is not None and not node.session else 0
-    if ended or slot.phase is Phase.UNKNOWN:
-        deadline = (ended or slot.since) + settings.fence_time
+    is_silent = node is not None and not node.session
+    if is_silent or slot.phase is Phase.UNKNOWN:
+        deadline = falls_at(state, node) if node is not None else slot.since + settings.fence_time
         owner, waits_for = "controller/repair", f"{name}, which is silent, to come back or to be fenced"
     else:
         deadline = slot.since + settings.grace + settings.kill_margin
