@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 import pytest
 
 from holdfast.agent.asking import CannotAsk, RealAsking
-from holdfast.agent.process.beside import run_beside
-from holdfast.agent.process.environment import PATH
 from holdfast.agent.simulated import Habit, SimulatedDriver, SimulatedMachine
 from holdfast.core.agent.bound import Bound
 from holdfast.core.model.lifecycle import Phase
@@ -22,7 +17,7 @@ from holdfast.core.model.process import HttpProbe, Probe, TcpProbe
 from holdfast.core.model.workload import Template
 from tests.support.aio import in_a_loop
 from tests.support.descriptors import no_descriptors
-from tests.support.processes import CLOCK, lives, until_true
+from tests.support.processes import CLOCK
 
 TEMPLATE = Template(command=("serve",), ports=1)
 PROBES = [Probe(http=HttpProbe("/ready")), Probe(tcp=TcpProbe())]
@@ -83,20 +78,3 @@ async def test_an_agent_without_a_descriptor_left_does_not_say_that_others_fail(
         with no_descriptors(), pytest.raises(CannotAsk):
             await real.ask(one, TEMPLATE, probe)
         assert await real.ask(one, TEMPLATE, probe) == ""
-
-
-@in_a_loop
-async def test_a_command_beside_a_process_gains_no_rights() -> None:
-    assert await run_beside(("grep", "-q", "NoNewPrivs:.1", "/proc/self/status"), {"PATH": PATH}, "/", None) == 0
-
-
-@in_a_loop
-async def test_a_command_beside_a_process_ends_with_its_agent(tmp_path: Path) -> None:
-    noted = tmp_path / "pid"
-    command = ("sh", "-c", f"echo $$ > {noted}.new; mv {noted}.new {noted}; exec sleep 60")
-    asking = f"asyncio.run(run_beside({command!r}, {{'PATH': {PATH!r}}}, '/', None))"
-    script = f"import asyncio; from holdfast.agent.process.beside import run_beside; {asking}"
-    with subprocess.Popen([sys.executable, "-c", script]) as agent:
-        await until_true(noted.exists)
-        agent.kill()
-    await until_true(lambda: not lives(int(noted.read_text())))

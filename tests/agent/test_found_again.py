@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent import guard
 from holdfast.agent.driver import CannotStart, StartFault, State, Why
+from holdfast.agent.guard import files, kernel
 from holdfast.agent.process import driver as process_driver
 from holdfast.agent.process.launching import launch
 from holdfast.agent.process.leftovers import clear, end_once, in_session
@@ -33,7 +33,7 @@ async def left_by_another(yard: Yard, script: str, **fields: Any) -> None:
 
 def rewritten(yard: Yard, **fields: object) -> None:
     """Change what the record says."""
-    path = yard.slot() / guard.RECORD
+    path = yard.slot() / files.RECORD
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
@@ -108,7 +108,7 @@ async def test_a_process_that_has_a_pid_by_chance_is_not_touched(yard: Yard) -> 
     record = yard.record()
     await clear(record, CLOCK)
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
-        seen = guard.seen(stranger.pid)
+        seen = kernel.seen(stranger.pid)
         assert seen is not None
         for start in (seen.start - 1, seen.start + 1):
             rewritten(yard, guard=[stranger.pid, start], process=[stranger.pid, start])
@@ -138,7 +138,7 @@ async def test_a_record_that_cannot_be_read_is_reported_and_disturbs_nobody_else
     await left_by_another(yard, "exec sleep 60")
     broken = yard.data / "slots" / "8-0-12"
     broken.mkdir()
-    (broken / guard.RECORD).write_bytes(raw)
+    (broken / files.RECORD).write_bytes(raw)
     with caplog.at_level(logging.WARNING):
         async with yard.driver() as driver:
             assert (await until(driver, State.ENDED, ((8, 0), 12))).why is Why.GUARD_GONE
@@ -157,7 +157,7 @@ async def test_what_runs_under_a_record_that_cannot_be_read_has_ended_before_any
     await left_by_another(each_yard, "trap '' TERM; sleep 60 & echo begun; wait; sleep 60")
     record = each_yard.record()
     await until_true(lambda: "begun" in each_yard.log())
-    (each_yard.slot() / guard.RECORD).write_text("{")
+    (each_yard.slot() / files.RECORD).write_text("{")
     if guards != "well":
         os.kill(record.guard.pid, {"hung": signal.SIGSTOP, "killed": signal.SIGKILL}[guards])
     async with each_yard.driver(answer_ms=500) as driver:
@@ -167,7 +167,7 @@ async def test_what_runs_under_a_record_that_cannot_be_read_has_ended_before_any
         await until(driver, State.ENDED)
         assert not record.process.is_alive()
         assert [one for one in in_session(record.process) if one.is_alive()] == []
-        assert not guard.members(list(record.groups))
+        assert not kernel.members(list(record.groups))
         await until_true(lambda: not record.guard.is_alive())
         await driver.forget(*BINDING)
         kept = (each_yard.data / "logs").rglob("stdout")
@@ -182,10 +182,10 @@ async def test_where_nobody_can_say_who_it_is_its_guard_is_asked(yard: Yard, lin
     """The record and the link beside it are gone bad, as no single fault makes them."""
     await left_by_another(yard, "exec sleep 60")
     record = yard.record()
-    (yard.slot() / guard.RECORD).write_text("{")
-    (yard.slot() / guard.WHO).unlink()
+    (yard.slot() / files.RECORD).write_text("{")
+    (yard.slot() / files.WHO).unlink()
     if link is not None:
-        os.symlink(link, os.fsencode(yard.slot() / guard.WHO))
+        os.symlink(link, os.fsencode(yard.slot() / files.WHO))
     async with yard.driver() as driver:
         assert (await until(driver, State.ENDED)).why is Why.KILLED
         assert not record.process.is_alive()
@@ -201,7 +201,7 @@ async def test_a_guard_that_dies_before_it_has_begun_leaves_nobody(yard: Yard) -
 
         def make_full(name: str) -> Path:
             folder = make(name)
-            (folder / f"{guard.RECORD}.new").mkdir()
+            (folder / f"{files.RECORD}.new").mkdir()
             return folder
 
         driver._folders.make = make_full  # type: ignore[method-assign]
@@ -226,8 +226,8 @@ async def test_a_folder_in_which_nothing_was_begun_is_removed(each_yard: Yard) -
     (each_yard.data / "slots").mkdir(parents=True)
     (each_yard.slot() / "logs").mkdir(parents=True)
     (each_yard.slot() / "logs" / "guard").touch()
-    (each_yard.slot() / guard.SOCKET).touch()
-    (each_yard.slot() / f"{guard.RECORD}.new").touch()
+    (each_yard.slot() / files.SOCKET).touch()
+    (each_yard.slot() / f"{files.RECORD}.new").touch()
     async with each_yard.driver() as driver:
         assert driver.lives() == []
         assert not each_yard.slot().exists()

@@ -17,11 +17,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent import guard
+from holdfast.agent.guard import files, kernel
+from holdfast.agent.process.launching import PROGRAM
 from holdfast.agent.process.records import Identity, boot_id, read_record, read_result
 from tests.support.processes import ROOT_ONLY, Yard
-
-PROGRAM = (sys.executable, "-I", "-S", guard.__file__)
 
 
 def an_order(script: str, **fields: Any) -> bytes:
@@ -30,7 +29,7 @@ def an_order(script: str, **fields: Any) -> bytes:
         "grace_ms": 200, "memory_bytes": 0, "pids": 0, "groups": [],
     }  # fmt: skip
     order = {
-        "record": record, "command": ["sh", "-c", script], "programs": ["/bin/sh"], "environment": {"PATH": "/bin"},
+        "record": record, "command": ["sh", "-c", script], "environment": {"PATH": "/bin"},
         "folder": "/", "own": False, "user": None, "groups": [], "leased": False, "deadline": 0, "grace": 200,
         "sample": 0, "sampled_bytes": 0, "sampled_pids": 0, "logs": [65_536, 1],
     }  # fmt: skip
@@ -47,6 +46,18 @@ def launched(folder: Path, order: bytes, program: tuple[str, ...] = PROGRAM, **g
     return said.stdout
 
 
+def a_copy(folder: Path) -> Path:
+    """The program of a guard in a new folder, with all that it needs of this project; everybody can read it."""
+    program = Path(PROGRAM[-1])
+    for file in (*program.parent.glob("*.py"), program.parents[1] / "__init__.py", program.parents[2] / "__init__.py"):
+        copied = folder / file.relative_to(program.parents[3])
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_bytes(file.read_bytes())
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return folder / program.relative_to(program.parents[3])
+
+
 @pytest.fixture
 def slot(yard: Yard) -> Path:
     folder = yard.slot()
@@ -58,7 +69,7 @@ def slot(yard: Yard) -> Path:
 def a_line(slot: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
         line.settimeout(5)
-        line.connect(str(slot / guard.SOCKET))
+        line.connect(str(slot / files.SOCKET))
         yield line
 
 
@@ -76,15 +87,16 @@ def until_gone(one: Identity, limit: float = 5) -> None:
 
 
 def test_the_deadline_is_kept_where_no_kernel_tells_who_the_children_are(slot: Path, tmp_path: Path) -> None:
-    blind = tmp_path / "guard.py"
-    blind.write_text(Path(guard.__file__).read_text().replace("/children", "/not-told"))
-    deadline = guard.boot_ms() + 500
+    blind = a_copy(tmp_path / "program")
+    for file in blind.parent.glob("*.py"):
+        file.write_text(file.read_text().replace("/children", "/not-told"))
+    deadline = kernel.boot_ms() + 500
     stubborn = "trap '' TERM; sleep 60 & while :; do sleep 0.05; done"
     launched(slot, an_order(stubborn, leased=True, deadline=deadline), (sys.executable, "-I", "-S", str(blind)))
     record = read_record(slot)
     assert record is not None
     until_gone(record.process)
-    assert guard.boot_ms() < deadline + 200 + 1_000
+    assert kernel.boot_ms() < deadline + 200 + 1_000
     until_gone(record.guard)
 
 
@@ -97,17 +109,17 @@ def test_a_guard_whose_folder_was_removed_goes_when_its_process_has_ended(slot: 
 
 def test_the_deadline_is_kept_while_the_logs_hang(slot: Path) -> None:
     os.mkfifo(slot / "logs" / "stdout")  # nobody reads it: whoever opens it hangs
-    deadline = guard.boot_ms() + 600
+    deadline = kernel.boot_ms() + 600
     assert launched(slot, an_order("while :; do echo more; done", leased=True, deadline=deadline)) == b"begun"
     record = read_record(slot)
     assert record is not None
     until_gone(record.process)
-    assert deadline <= guard.boot_ms() < deadline + 200 + 1_000
+    assert deadline <= kernel.boot_ms() < deadline + 200 + 1_000
     until_gone(record.guard)
 
 
 def test_a_guard_that_cannot_write_its_result_stays_until_it_is_told_to_go(slot: Path) -> None:
-    (slot / f"{guard.RESULT}.new").mkdir()
+    (slot / f"{files.RESULT}.new").mkdir()
     assert launched(slot, an_order("exit 3")) == b"begun"
     with a_line(slot) as line:
         said = json.loads(line.recv(4096))
@@ -120,9 +132,9 @@ def test_a_guard_that_cannot_write_its_result_stays_until_it_is_told_to_go(slot:
 
 
 def test_a_result_that_could_not_be_written_is_written_when_it_can_be(slot: Path) -> None:
-    (slot / f"{guard.RESULT}.new").mkdir()
+    (slot / f"{files.RESULT}.new").mkdir()
     launched(slot, an_order("exit 3"))
-    (slot / f"{guard.RESULT}.new").rmdir()
+    (slot / f"{files.RESULT}.new").rmdir()
     until_gone(guard_of(slot))
     result = read_result(slot)
     assert result is not None
@@ -156,14 +168,14 @@ def test_a_guard_costs_little(slot: Path) -> None:
         assert launched(slot, an_order("exec sleep 60")) == b"begun"
         launched_ms = _spent_on_children() - launched_ms
         keeper = guard_of(slot)
-        costs.append(launched_ms + int(guard.read(f"/proc/{keeper.pid}/schedstat").split()[0]) / 1_000_000)
-        seen = guard.seen(keeper.pid)
+        costs.append(launched_ms + int(kernel.read(f"/proc/{keeper.pid}/schedstat").split()[0]) / 1_000_000)
+        seen = kernel.seen(keeper.pid)
         assert seen is not None
         assert seen.rss_bytes < 16 << 20
         with a_line(slot) as line:
             line.send(b'{"stop": 0}')
             until_gone(keeper)
-        for file in (guard.WHO, guard.RECORD, guard.RESULT, guard.SOCKET):
+        for file in (files.WHO, files.RECORD, files.RESULT, files.SOCKET):
             (slot / file).unlink()
     assert min(costs) < 150
 
@@ -177,9 +189,7 @@ def _spent_on_children() -> float:
 @ROOT_ONLY
 @pytest.mark.skipif(shutil.which("python3", path="/usr/bin") is None, reason="no interpreter that everybody can use")
 def test_a_guard_needs_an_interpreter_and_no_more_rights_than_its_process(slot: Path, yard: Yard) -> None:
-    program = yard.root / "guard.py"
-    shutil.copy(guard.__file__, program)
-    program.chmod(0o644)
+    program = a_copy(yard.root / "program")
     for folder in (yard.data, slot.parent):
         folder.chmod(0o711)
     for folder in (slot, slot / "logs"):
@@ -188,8 +198,8 @@ def test_a_guard_needs_an_interpreter_and_no_more_rights_than_its_process(slot: 
     everybodys = ("/usr/bin/python3", "-I", "-S", str(program))
     assert launched(slot, order, everybodys, user=59_999, group=59_999, extra_groups=[]) == b"begun"
     until_gone(guard_of(slot))
-    assert guard.read(str(slot / "logs" / "guard")) == ""
-    assert guard.read(str(slot / "logs" / "stdout")) == "59999\n"
+    assert kernel.read(str(slot / "logs" / "guard")) == ""
+    assert kernel.read(str(slot / "logs" / "stdout")) == "59999\n"
     result = read_result(slot)
     assert result is not None
     assert result.code == 4

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent import guard
 from holdfast.agent.driver import CannotStart, Means, StartFault, State, Why
+from holdfast.agent.guard import kernel
 from holdfast.agent.process.leftovers import in_session
 from holdfast.core.model.resources import Resources
 from tests.support.aio import in_a_loop
@@ -82,7 +82,7 @@ async def test_a_cgroup_slows_down_who_uses_more_cpu_than_it_may(cgroup_yard: Ya
 
 
 def _throttled(groups: tuple[str, ...]) -> int:
-    lines = [line.split() for group in groups for line in guard.read(f"{group}/cpu.stat").splitlines()]
+    lines = [line.split() for group in groups for line in kernel.read(f"{group}/cpu.stat").splitlines()]
     return sum(int(words[1]) for words in lines if words[0] == "nr_throttled")
 
 
@@ -91,7 +91,7 @@ async def test_a_guard_is_not_within_the_limits_of_what_it_guards(cgroup_yard: Y
     async with cgroup_yard.driver() as driver:
         await driver.start(a_work("exec sleep 60", need=Resources(memory=64)))
         record = cgroup_yard.record()
-        assert guard.members(list(record.groups)) == [record.process.pid]
+        assert kernel.members(list(record.groups)) == [record.process.pid]
         assert record.process in in_session(record.process)
 
 
@@ -120,14 +120,14 @@ async def test_where_the_kernel_cannot_kill_a_cgroup_it_is_killed_while_it_canno
             await driver.start(a_work("while :; do sleep 0.01 & done", pids=1000))
             record = cgroup_yard.record()
             groups = [folder for folder in record.groups if "/unified/" not in folder]
-            for pid in guard.members(groups):
-                guard.put([str(group)], "cgroup.procs", str(pid))
-            guard.kill_members([*groups, str(group)])
+            for pid in kernel.members(groups):
+                kernel.put([str(group)], "cgroup.procs", str(pid))
+            kernel.kill_members([*groups, str(group)])
             assert (await until(driver, State.ENDED)).signal == 9
-            assert guard.read(str(group / "freezer.state")) == "THAWED\n"
+            assert kernel.read(str(group / "freezer.state")) == "THAWED\n"
             assert not lives(record.process.pid)
     finally:
-        await until_true(lambda: not guard.members([str(group)]))
+        await until_true(lambda: not kernel.members([str(group)]))
         group.rmdir()
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent import guard
 from holdfast.agent.driver import CannotStart, Live, StartFault, State, Why, Work
+from holdfast.agent.guard import kernel
 from holdfast.agent.process.folders import Folders
 from tests.support.aio import in_a_loop
 from tests.support.processes import BINDING, ROOT_ONLY, Yard, a_work, found, lives, until, until_true
@@ -77,10 +77,10 @@ async def test_a_stubborn_process_is_killed_after_its_grace(each_yard: Yard) -> 
     async with each_yard.driver() as driver:
         await driver.start(a_work(STUBBORN))
         await until_true(lambda: "deaf" in each_yard.log())
-        asked = guard.boot_ms()
+        asked = kernel.boot_ms()
         await driver.stop(*BINDING, 300)
         ended = await until(driver, State.ENDED)
-        assert 300 <= guard.boot_ms() - asked < 1_300
+        assert 300 <= kernel.boot_ms() - asked < 1_300
         assert (ended.code, ended.signal, ended.why) == (None, 9, Why.KILLED)
 
 
@@ -89,11 +89,11 @@ async def test_a_second_stop_can_only_hasten_the_first(yard: Yard) -> None:
     async with yard.driver() as driver:
         await driver.start(a_work(STUBBORN))
         await until_true(lambda: "deaf" in yard.log())
-        asked = guard.boot_ms()
+        asked = kernel.boot_ms()
         await driver.stop(*BINDING, 200)
         await driver.stop(*BINDING, 60_000)
         assert (await until(driver, State.ENDED)).why is Why.KILLED
-        assert guard.boot_ms() - asked < 1_200
+        assert kernel.boot_ms() - asked < 1_200
 
 
 @in_a_loop
@@ -212,8 +212,8 @@ async def test_a_secret_reaches_the_process_and_nothing_else(yard: Yard, monkeyp
     (yard.root / "seen").chmod(0o666)
     async with yard.driver(secret_folders=(str(vault),), secret_variables=("VAULT_TOKEN",)) as driver:
         await driver.start(a_work(script, secrets=secrets))
-        await until_true(lambda: guard.read(str(yard.root / "seen")))
-        assert guard.read(str(yard.root / "seen")) == "10\n"
+        await until_true(lambda: kernel.read(str(yard.root / "seen")))
+        assert kernel.read(str(yard.root / "seen")) == "10\n"
         keeper = yard.record().guard.pid
         for file in ("cmdline", "environ"):
             assert b"s3cr" not in Path(f"/proc/{keeper}/{file}").read_bytes()
@@ -280,7 +280,7 @@ async def test_what_is_forgotten_leaves_its_last_logs_and_nothing_else(each_yard
             assert not any(os.path.exists(group) for group in groups)
     assert list((each_yard.data / "slots").iterdir()) == list((each_yard.data / "work").iterdir()) == []
     kept = sorted((each_yard.data / "logs").iterdir())
-    assert [guard.read(str(folder / "stdout")) for folder in kept] == ["life 1\n", "life 2\n"]
+    assert [kernel.read(str(folder / "stdout")) for folder in kept] == ["life 1\n", "life 2\n"]
 
 
 @in_a_loop

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent import guard
 from holdfast.agent.driver import CannotStart, State, Why
+from holdfast.agent.guard import kernel
 from tests.support.aio import in_a_loop
 from tests.support.processes import BINDING, CLOCK, Yard, a_work, found, lives, until, until_true
 
@@ -145,14 +145,14 @@ def test_leased_work_ends_in_time_when_its_agent_is_killed_or_stopped(each_yard:
         time.sleep(0.8)
         assert process.is_alive(), "it was renewed all the time"
         holder.send_signal(how)
-        gone = guard.boot_ms()
+        gone = kernel.boot_ms()
         while process.is_alive():
-            assert guard.boot_ms() < gone + 700 + 200 + MARGIN_MS
+            assert kernel.boot_ms() < gone + 700 + 200 + MARGIN_MS
             time.sleep(0.01)
-        assert guard.boot_ms() >= gone + 400, "it lived on for what was left of its lease"
+        assert kernel.boot_ms() >= gone + 400, "it lived on for what was left of its lease"
         keeper = each_yard.record().guard
         while keeper.is_alive():
-            assert guard.boot_ms() < gone + 700 + 200 + MARGIN_MS
+            assert kernel.boot_ms() < gone + 700 + 200 + MARGIN_MS
             time.sleep(0.01)
         assert not lives(int(each_yard.log().split()[0]))
 

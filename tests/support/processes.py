@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent import guard
 from holdfast.agent.driver import Binding, Driver, Live, State, Work
+from holdfast.agent.guard import kernel
 from holdfast.agent.process.cgroups import Cgroups
 from holdfast.agent.process.driver import ProcessDriver
 from holdfast.agent.process.folders import name_of
@@ -64,7 +64,7 @@ class Yard:
         return record
 
     def log(self, stream: str = "stdout", binding: Binding = BINDING) -> str:
-        return guard.read(str(self.slot(binding) / "logs" / stream))
+        return kernel.read(str(self.slot(binding) / "logs" / stream))
 
     def working(self, binding: Binding = BINDING) -> Path:
         return self.data / "work" / name_of(binding)
@@ -131,5 +131,5 @@ async def until_true(what: Callable[[], object], limit: float = 10) -> None:
 
 def lives(pid: int) -> bool:
     """Whether a process has this pid, and has not ended."""
-    one = guard.seen(pid)
+    one = kernel.seen(pid)
     return one is not None and one.state not in "ZX"

@@ -2,6 +2,6 @@
 
 - `driver`     the port: what is to run, what lives, why something could not start
 - `process`    a driver of real processes, with cgroups where it may use them
-- `guard`      the parent of one replica's process, and its fence; a program of its own
+- `guard`      the parent of one replica's process and of all that runs for it, and its fence; a program of its own
 - `simulated`  a driver without processes, on any clock, for simulations and for scale
 """

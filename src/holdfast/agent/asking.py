@@ -60,7 +60,7 @@ class RealAsking:
                 await writer.wait_closed()
             return ""
         assert probe.exec is not None, "a probe asks in one of three ways"
-        code = await self._driver.exec(work_of(one, template, 0), probe.exec.command)
+        code = await self._driver.exec(work_of(one, template, 0), probe.exec.command, probe.timeout)
         return "" if code == 0 else f"its command ended with {code}"
 
     async def _get(self, port: int, path: str) -> str:

@@ -159,9 +159,9 @@ class Driver(Protocol):
     async def stop(self, slot: SlotKey, epoch: Revision, grace_ms: int) -> None:
         """Begin to end it: it is asked to, and killed after the grace. Of what is not there nothing is to be ended."""
 
-    async def exec(self, work: Work, command: tuple[str, ...]) -> int:
-        """Run a command beside a process, as it runs itself; its exit code. Raises `CannotStart`. Whoever stops waiting
-        ends it."""
+    async def exec(self, work: Work, command: tuple[str, ...], limit_ms: int) -> int:
+        """Run a command beside a process, as it runs itself and as a part of it; its exit code. Raises `CannotStart`.
+        It ends with all it started when its time is over, with its process, and when whoever waits for it stops."""
 
     def extend(self, deadline: int) -> None:
         """Give all leased work until then. A deadline is never lowered, nor moved once it has passed."""

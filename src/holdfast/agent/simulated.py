@@ -173,9 +173,9 @@ class SimulatedDriver:
             process.killed = min(process.killed, now + grace_ms)
             self._changed.set()
 
-    async def exec(self, work: Work, command: tuple[str, ...]) -> int:
+    async def exec(self, work: Work, command: tuple[str, ...], limit_ms: int) -> int:
         """A command beside a process ends well as long as that runs."""
-        del command
+        del command, limit_ms
         process = self._machine.processes.get((work.slot, work.epoch))
         return 0 if process is not None and process.seen(self._clock.boot()).state is State.RUNNING else 1
 

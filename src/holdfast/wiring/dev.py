@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.agent.guard import RESULT
+from holdfast.agent.guard.files import RESULT
 from holdfast.wiring.dev_folder import (
     HOST,
     NODES,

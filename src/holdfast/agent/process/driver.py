@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent.driver import Binding, CannotStart, Capabilities, Live, Means, StartFault, State, Work
-from holdfast.agent.process.beside import run_beside
 from holdfast.agent.process.cgroups import Cgroups
 from holdfast.agent.process.environment import environment_of
 from holdfast.agent.process.folders import Folders, name_of
 from holdfast.agent.process.held import Held
-from holdfast.agent.process.launching import launch, order_of, record_of
+from holdfast.agent.process.launching import fault, launch, order_of, record_of
 from holdfast.agent.process.leftovers import can_look, clear, once_able
 from holdfast.agent.process.line import extension
 from holdfast.agent.process.ports import must_be_free
@@ -91,11 +90,15 @@ class ProcessDriver:
         if held is not None and held.live.state is not State.ENDED:
             held.stop(grace_ms)
 
-    async def exec(self, work: Work, command: tuple[str, ...]) -> int:
-        """Run a command beside a process, as it runs itself."""
-        working = work.folder or str(self._folders.working(name_of((work.slot, work.epoch))).absolute())
-        environment = await asyncio.to_thread(environment_of, work, working, self._settings)
-        return await run_beside(command, environment, working, user_for(work.user, self._settings))
+    async def exec(self, work: Work, command: tuple[str, ...], limit_ms: int) -> int:
+        """Run a command beside a process, under its guard."""
+        held = self._held.get((work.slot, work.epoch))
+        if held is None or held.live.state is State.ENDED:
+            raise CannotStart(StartFault.DRIVER, f"{work.name} does not run")
+        ran = await held.run(command, limit_ms)
+        if ran.failed:
+            raise fault(ran.failed, command[0], work.folder)
+        return ran.code
 
     def extend(self, deadline: int) -> None:
         """Tell the guards of all leased work; none of them is waited for."""

@@ -12,8 +12,8 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.agent import guard
 from holdfast.agent.driver import Binding, CannotStart, StartFault
+from holdfast.agent.guard import files
 from holdfast.agent.process.users import User
 
 #: Beside the logs of the process: what its guard had to complain of.
@@ -66,7 +66,7 @@ class Folders:
         folder = self.of(name)
         try:
             folder.mkdir(mode=0o700)
-            (folder / guard.LOGS).mkdir(mode=0o700)
+            (folder / files.LOGS).mkdir(mode=0o700)
         except FileExistsError:
             raise CannotStart(
                 StartFault.DRIVER, f"{folder} is there already\nhint: a binding is started again once it is forgotten"
@@ -92,10 +92,10 @@ class Folders:
     def remove_unbegun(self, folder: Path) -> bool:
         """Remove a folder without a record. Whether it is gone: if not, a record has just been written in it."""
         with suppress(OSError):
-            (folder / guard.LOGS / GUARD_LOG).unlink(missing_ok=True)
-            (folder / guard.LOGS).rmdir()
+            (folder / files.LOGS / GUARD_LOG).unlink(missing_ok=True)
+            (folder / files.LOGS).rmdir()
         with suppress(OSError):
-            for name in (guard.SOCKET, guard.WHO, f"{guard.RECORD}.new"):
+            for name in (files.SOCKET, files.WHO, f"{files.RECORD}.new"):
                 (folder / name).unlink(missing_ok=True)
             folder.rmdir()
         return not folder.exists()
@@ -104,7 +104,7 @@ class Folders:
         """Keep the logs of a binding, a bounded number of them, and remove the rest."""
         numbers = [int(kept.suffix[1:]) for kept in self._logs.glob(f"{name}.*")]
         with suppress(OSError):
-            (self._slots / name / guard.LOGS).rename(self._logs / f"{name}.{max(numbers, default=0) + 1}")
+            (self._slots / name / files.LOGS).rename(self._logs / f"{name}.{max(numbers, default=0) + 1}")
         self.remove(name)
         oldest_first = sorted(self._logs.iterdir(), key=lambda kept: (kept.stat().st_mtime_ns, kept.name))
         for kept in oldest_first[: -self._logs_kept or None]:

@@ -13,15 +13,16 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from holdfast.agent import guard
-from holdfast.agent.driver import Live, State, Why
+from holdfast.agent.driver import CannotStart, Live, StartFault, State, Why
+from holdfast.agent.guard import kernel
 from holdfast.agent.process.leftovers import clear, end_exactly
 from holdfast.agent.process.line import Line, call
-from holdfast.agent.process.records import NOBODY, Record, Said, Unreadable, boot_id, live_of, lost_of, read_result
+from holdfast.agent.process.records import NOBODY, Ran, Record, Said, Unreadable, boot_id, live_of, lost_of, read_result
 from holdfast.host.clock import Clock
 from holdfast.host.waiting import DeadlinePassed, within
 
@@ -39,6 +40,9 @@ class Held:
         self._line: Line | None = None
         #: Whether its guard answered, of a line that was just called.
         self._answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        #: Commands that run beside it, by the number under which its guard was asked.
+        self._commands: dict[int, asyncio.Future[Ran | None]] = {}
+        self._numbers = count(1)
         #: When it is to be killed, if it was asked to end.
         self._due = 0
 
@@ -69,6 +73,21 @@ class Held:
         if self._line is not None:
             self._line.stop(grace_ms)
 
+    async def run(self, command: tuple[str, ...], limit_ms: int) -> Ran:
+        """Run a command beside it, under its guard. Whoever stops waiting ends it."""
+        line, number = self._line, next(self._numbers)
+        answer: asyncio.Future[Ran | None] = asyncio.get_running_loop().create_future()
+        self._commands[number] = answer
+        try:
+            ran = await answer if line is not None and line.run(number, command, limit_ms) else None
+        finally:
+            del self._commands[number]
+            if line is not None and answer.cancelled():
+                line.cancel(number)
+        if ran is None:
+            raise CannotStart(StartFault.DRIVER, "its guard does not hear, and nothing runs for it but by that")
+        return ran
+
     def extend(self, message: bytes, deadline: int, now: int) -> None:
         """Hand on how long it may live. What we think of its deadline is what its guard must have heard."""
         live = self.live
@@ -82,7 +101,7 @@ class Held:
             ends.append(self.live.deadline + self.record.grace_ms)
         if self._line is None or not ends or now < min(ends) + patience_ms:
             return False
-        lives = self.record.process.is_alive() or bool(guard.members(list(self.record.groups)))
+        lives = self.record.process.is_alive() or bool(kernel.members(list(self.record.groups)))
         return lives and end_exactly(self.record.guard)
 
     def let_go(self) -> None:
@@ -101,6 +120,7 @@ class Held:
         if self._line is not None:
             self._line.close()
             self._line = None
+        self._give_up_commands()
 
     async def _call(self, answer_ms: int) -> bool:
         """Whether its guard lives and answers. One that does not answer is no fence."""
@@ -120,12 +140,23 @@ class Held:
             line.stop(max(0, self._due - self._clock.boot()))
         return answered
 
-    def _hear(self, said: Said | None) -> None:
+    def _give_up_commands(self) -> None:
+        for answer in self._commands.values():
+            if not answer.done():
+                answer.set_result(None)
+
+    def _hear(self, said: Said | Ran | None) -> None:
+        if isinstance(said, Ran):
+            answer = self._commands.get(said.ran)
+            if answer is not None and not answer.done():
+                answer.set_result(said)
+            return
         was_waited_for = not self._answered.done()
         if was_waited_for:
             self._answered.set_result(said is not None)
         if said is None:
             self._line = None
+            self._give_up_commands()
             if not was_waited_for and self.live.state is not State.ENDED:
                 self._tell(self, True)
             return

@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.agent import guard
 from holdfast.agent.driver import CannotStart, StartFault, Work
+from holdfast.agent.guard import files, kernel
 from holdfast.agent.process.cgroups import MEBIBYTE, Cgroups
 from holdfast.agent.process.folders import GUARD_LOG
 from holdfast.agent.process.records import Record
@@ -28,6 +28,8 @@ from holdfast.agent.process.users import User
 from holdfast.host.clock import Clock
 from holdfast.host.waiting import DeadlinePassed, within
 
+#: The program of a guard.
+PROGRAM = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(files.__file__), "__main__.py"))
 #: An exec that fails for want of room is no fault of the binary.
 _NOT_THE_BINARY = {errno.E2BIG, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EIO, 0}
 
@@ -56,7 +58,6 @@ def order_of(
     return {
         "record": msgspec.to_builtins(record),
         "command": list(work.command),
-        "programs": _programs(work.command[0], environment["PATH"]),
         "environment": environment,
         "folder": folder,
         "own": not work.folder,
@@ -74,10 +75,10 @@ def order_of(
 
 async def launch(order: dict[str, Any], folder: Path, clock: Clock, limit_ms: int) -> None:
     """Start a guard in this folder; returns when its process has begun. Raises `CannotStart`."""
-    log = folder / guard.LOGS / GUARD_LOG
+    log = folder / files.LOGS / GUARD_LOG
     with log.open("ab") as errors:
         started = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-S", guard.__file__,
+            *PROGRAM,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env={}, start_new_session=True,
         )  # fmt: skip
     try:
@@ -89,15 +90,11 @@ async def launch(order: dict[str, Any], folder: Path, clock: Clock, limit_ms: in
         raise CannotStart(StartFault.DRIVER, f"its guard did not begin within {limit_ms} ms") from None
     said = answer.decode()
     if not said:
-        complaint = guard.read(str(log)).rstrip().rpartition("\n")[2]
+        complaint = kernel.read(str(log)).rstrip().rpartition("\n")[2]
         raise CannotStart(StartFault.DRIVER, f"its guard ended before it began: {complaint}")
     if said != "begun":
-        raise _fault(said, order)
-
-
-def _programs(name: str, path: str) -> list[str]:
-    """Where a command may be found."""
-    return [name] if "/" in name else [os.path.join(folder, name) for folder in path.split(":") if folder]
+        who = "" if order["user"] is None else f" by user {order['user'][0]}"
+        raise fault(said, order["command"][0], order["folder"], who)
 
 
 def _encoded(order: dict[str, Any]) -> bytes:
@@ -105,17 +102,21 @@ def _encoded(order: dict[str, Any]) -> bytes:
     return json.dumps(order).encode("ascii")
 
 
-def _fault(said: str, order: dict[str, Any]) -> CannotStart:
+def fault(said: str, command: str, folder: str, who: str = "") -> CannotStart:
+    """Why a guard could not run a command, in its words: the step, and the number of the error."""
     step, _, number = said.partition(" ")
     code = int(number or 0)
     why = os.strerror(code) if code else "not a command"
     match step:
         case "exec" if code not in _NOT_THE_BINARY:
             hint = "\nhint: it, or the interpreter that it names, must be on the node" if code == errno.ENOENT else ""
-            return CannotStart(StartFault.MISSING_BINARY, f"{order['command'][0]}: {why}{hint}")
+            return CannotStart(StartFault.MISSING_BINARY, f"{command}: {why}{hint}")
         case "folder":
-            who = "" if order["user"] is None else f" by user {order['user'][0]}"
-            return CannotStart(StartFault.FOLDER, f"{order['folder']}: cannot be entered{who}: {why}")
+            return CannotStart(StartFault.FOLDER, f"{folder}: cannot be entered{who}: {why}")
         case "user":
-            return CannotStart(StartFault.USER_NOT_ALLOWED, f"cannot become user {order['user'][0]}: {why}")
+            return CannotStart(StartFault.USER_NOT_ALLOWED, f"cannot be run{who}: {why}")
+        case "ending":
+            return CannotStart(StartFault.DRIVER, "its process ends, and nothing begins for it any more")
+        case "busy":
+            return CannotStart(StartFault.DRIVER, "too many commands run for it already")
     return CannotStart(StartFault.DRIVER, f"{step}: {why}")

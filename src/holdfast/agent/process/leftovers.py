@@ -1,7 +1,7 @@
 """What a guard that was killed, or hung, has left: the process dies with its guard, the rest is killed here.
 
-A cgroup tells who belongs to it. Without one, it is whoever is in the process's session; a process that has left its
-session then escapes, if its guard did not live to end it.
+A cgroup tells who belongs to it. Without one, it is whoever is in the process's session, or in the guard's, where
+commands run; a process that has left its session then escapes, if its guard did not live to end it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from holdfast.agent import guard
+from holdfast.agent.guard import kernel
 from holdfast.agent.process.records import NOBODY, Identity, Record, boot_id
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
@@ -50,10 +50,11 @@ def end_once(record: Record) -> bool:
     if record.boot != boot_id():
         return False
     groups = list(record.groups)
-    left = guard.members(groups)
+    left = kernel.members(groups)
     if left:
-        guard.kill_members(groups)
-    ended = [end_exactly(one) for one in (record.guard, *in_session(record.process)) if one != NOBODY]
+        kernel.kill_members(groups)
+    found = (record.guard, *in_session(record.guard), *in_session(record.process))
+    ended = [end_exactly(one) for one in found if one != NOBODY]
     return bool(left) or any(ended)
 
 
@@ -63,10 +64,10 @@ def in_session(leader: Identity) -> list[Identity]:
     A pid is not used again while it is the number of a session. So if somebody else has it now, that session is over,
     and whoever is in the one of that number has nothing to do with it.
     """
-    now = guard.seen(leader.pid) if leader.pid else None
+    now = kernel.seen(leader.pid) if leader.pid else None
     if not leader.pid or (now is not None and now.start != leader.start):
         return []
-    found = [(pid, guard.seen(pid)) for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit())]
+    found = [(pid, kernel.seen(pid)) for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit())]
     inside = [(pid, one) for pid, one in found if one is not None and one.session == leader.pid]
     return [Identity(pid, one.start) for pid, one in inside if one.start >= leader.start]
 

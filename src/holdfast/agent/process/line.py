@@ -1,8 +1,8 @@
 """The line between an agent and a guard: small messages in JSON over a socket in the slot's folder.
 
-The guard tells what is when somebody comes and whenever it changes; an agent asks to extend, to stop, to go. The socket
-keeps messages apart and ends with either side. Sending never waits: a guard that does not read its messages is not
-renewed, and ends what it guards at its deadline, as it should.
+The guard tells what is when somebody comes and whenever it changes; an agent asks to extend, to stop, to run a command
+beside the process, to go. The socket keeps messages apart and ends with either side. Sending never waits: a guard that
+does not read its messages is not renewed, and ends what it guards at its deadline, as it should.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.agent import guard
 from holdfast.agent.driver import OF_OURSELVES
-from holdfast.agent.process.records import Said, understood
+from holdfast.agent.guard import files
+from holdfast.agent.process.records import Ran, Said, understood
 
 #: Called with what the guard said; with None when it has gone.
-Heard = Callable[[Said | None], None]
+Heard = Callable[[Said | Ran | None], None]
 
 
 class Line:
@@ -40,6 +40,14 @@ class Line:
     def stop(self, grace_ms: int) -> bool:
         """Ask it to end what it guards; whether that was sent."""
         return self._send(msgspec.json.encode({"stop": grace_ms}))
+
+    def run(self, number: int, command: tuple[str, ...], limit_ms: int) -> bool:
+        """Ask it to run a command beside what it guards, for no longer than that; whether that was sent."""
+        return self._send(msgspec.json.encode({"run": number, "command": command, "limit": limit_ms}))
+
+    def cancel(self, number: int) -> None:
+        """Nobody waits for that command any more."""
+        self._send(msgspec.json.encode({"cancel": number}))
 
     def go(self) -> None:
         """What it guarded is forgotten."""
@@ -78,7 +86,7 @@ def call(folder: Path, heard: Heard) -> Line | None:
         # By a descriptor of the folder: an address has room for a hundred characters, and a path may have more.
         there = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         try:
-            connection.connect(f"/proc/self/fd/{there}/{guard.SOCKET}")
+            connection.connect(f"/proc/self/fd/{there}/{files.SOCKET}")
         finally:
             os.close(there)
     except OSError as error:

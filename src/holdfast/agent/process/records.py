@@ -21,8 +21,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from holdfast.agent import guard
 from holdfast.agent.driver import OF_OURSELVES, Binding, Live, State, Why
+from holdfast.agent.guard import files, kernel
 from holdfast.core.model.shapes import Revision, SlotKey
 
 
@@ -35,7 +35,7 @@ class Identity(Struct, frozen=True, array_like=True):
     def is_alive(self) -> bool:
         """Whether it is this very process that has the pid now, and that it has not ended. `OSError` when that cannot
         be looked at."""
-        found = guard.seen(self.pid)
+        found = kernel.seen(self.pid)
         return found is not None and found.state not in "ZX" and found.start == self.start
 
 
@@ -85,6 +85,15 @@ class Said(Struct, frozen=True):
     code: int | None
 
 
+class Ran(Struct, frozen=True):
+    """What a guard says on its line of a command that it was asked to run: its exit code, negative for the signal that
+    ended it; or at which step it failed."""
+
+    ran: int
+    code: int = 0
+    failed: str = ""
+
+
 class Unreadable(Exception):
     """A file of a guard's says nothing that can be understood."""
 
@@ -93,30 +102,31 @@ T = TypeVar("T")
 
 _records = msgspec.json.Decoder(Record)
 _said = msgspec.json.Decoder(Said)
+_ran = msgspec.json.Decoder(Ran)
 _who = msgspec.json.Decoder(Who)
 
 
 def read_record(folder: Path) -> Record | None:
     """The record in a slot's folder; None when nothing was begun there."""
-    return _read(folder / guard.RECORD, _records)
+    return _read(folder / files.RECORD, _records)
 
 
 def made_up(folder: Path, binding: Binding, groups: Sequence[str]) -> Record:
     """What is held of a replica whose record cannot be read: enough to end it, and no more."""
     who = Who(boot_id())
     with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):  # nobody knows: its guard is asked, if it answers
-        who = _who.decode(os.readlink(os.fsencode(folder / guard.WHO)))
+        who = _who.decode(os.readlink(os.fsencode(folder / files.WHO)))
     return Record(*binding, folder.name, who.boot, False, 0, 0, 0, 0, tuple(groups), 0, who.guard, who.process)
 
 
 def read_result(folder: Path) -> Said | None:
     """How the replica of this folder ended; None when that is not known, or it has not."""
-    return _read(folder / guard.RESULT, _said)
+    return _read(folder / files.RESULT, _said)
 
 
-def understood(raw: bytes) -> Said:
+def understood(raw: bytes) -> Said | Ran:
     """What a guard said on its line."""
-    return _said.decode(raw)
+    return _ran.decode(raw) if raw.startswith(b'{"ran"') else _said.decode(raw)
 
 
 def boot_id() -> str:

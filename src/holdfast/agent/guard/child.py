@@ -1,0 +1,136 @@
+"""What a fork of the guard does until it is something else: the process, or a command beside it.
+
+    guard ──fork──▶ the process, in a session of its own
+          ──fork──▶ a keeper ──fork──▶ a command, in the guard's session, in a group of its own
+
+A keeper is the parent of one command. Whatever leaves the command's group or session comes back to the keeper, which
+ends it when the command is over. A command is in the replica's cgroup, as its user, and a part of it; a keeper is not.
+Both are killed by the kernel when the guard is.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import time
+
+from holdfast.agent.guard.kernel import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    kill_descendants,
+    prctl,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+#: How soon to look again while something that was killed is not gone.
+HURRY_MS = 20
+#: No descriptor has a higher number.
+FILES_MAX = 1 << 20
+#: Ignored by a guard or by Python, and whatever is executed would ignore them, too.
+_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def become(order: dict[str, Any], said: int, streams: tuple[int, int, int], go: int | None = None) -> NoReturn:
+    """In the child: turn into what was ordered, once the guard says go; or tell at which step that failed, and end.
+
+    Without a `go` it is a command: it stays in the guard's session, where it is found even if its guard is killed.
+    """
+    step, parent = "guard", os.getppid()
+    try:
+        if go is None:
+            os.setpgid(0, 0)
+        else:
+            os.setsid()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        if go is not None and not os.read(go, 1):
+            os._exit(1)
+        step = "cgroup"
+        for group in order["groups"]:
+            with open(f"{group}/cgroup.procs", "w", encoding="ascii") as file:
+                file.write("0")
+        os.chdir(order["folder"] if order["own"] else ".")  # as root: the way to its own folder may be closed to it
+        step = "user"  # from here on nothing can be imported: the user may not be able to read the standard library
+        if order["user"] is not None:
+            uid, gid = order["user"]
+            os.setgroups([])
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+        # After the change of user, which would undo it. No set-uid program gives back what was given up.
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+        step = "folder"
+        os.chdir("." if order["own"] else order["folder"])
+        step = "exec"
+        os.umask(0o022)
+        for ignored in _IGNORED:
+            signal.signal(ignored, signal.SIG_DFL)
+        failed: int | None = errno.ENOENT
+        for program in _programs(order["command"][0], order["environment"]["PATH"]):
+            try:
+                os.execve(program, order["command"], order["environment"])
+            except OSError as error:
+                failed = failed if error.errno in (errno.ENOENT, errno.ENOTDIR) else error.errno
+        raise OSError(failed, "exec")
+    except (OSError, ValueError) as error:
+        os.write(said, f"{step} {getattr(error, 'errno', 0)}".encode())
+    finally:
+        os._exit(127)
+
+
+def _programs(name: str, path: str) -> list[str]:
+    """Where a command may be found."""
+    return [name] if "/" in name else [os.path.join(folder, name) for folder in path.split(":") if folder]
+
+
+def keep(order: dict[str, Any], limit_ms: int, line: int) -> NoReturn:
+    """In the child: run a command until it ends, its time is over, or whoever is on the line asks for no more; end what
+    it has left; then say its code there, or at which step it failed."""
+    guard = os.getppid()
+    try:
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guard:
+            os._exit(1)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.closerange(3, line)  # of all else that a guard has open, nothing is a keeper's
+        os.closerange(line + 1, FILES_MAX)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        why, failed = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            become(order, failed, (nothing, nothing, nothing))
+        os.close(failed)
+        news = select.poll()
+        for file in (os.pidfd_open(pid), line):
+            news.register(file, select.POLLIN)
+        news.poll(limit_ms)
+        code = _ended(pid)
+        os.write(line, json.dumps({"code": code, "failed": os.read(why, 64).decode()}).encode())
+    finally:
+        os._exit(0)
+
+
+def _ended(leader: int) -> int:
+    """End this command and all that has come of it; its exit code, or minus the signal that ended it."""
+    status: int | None = None
+    while True:
+        kill_descendants(leader if status is None else 0)
+        try:
+            while (waited := os.waitpid(-1, os.WNOHANG))[0]:
+                if waited[0] == leader:
+                    status = waited[1]
+        except ChildProcessError:
+            assert status is not None, "whoever has no children has waited for its command"
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(HURRY_MS / 1_000)

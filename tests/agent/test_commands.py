@@ -1,0 +1,236 @@
+"""RULES 23: what runs for a replica, as its probes do, runs under its guard, and ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.driver import CannotStart, StartFault, State, Why
+from holdfast.agent.guard import kernel
+from holdfast.agent.process.settings import DEFAULT_USER
+from holdfast.core.model.resources import Resources
+from tests.support.aio import in_a_loop
+from tests.support.processes import BINDING, CLOCK, ROOT_ONLY, Yard, a_work, found, lives, until, until_true
+
+CHECKOUT = Path(__file__).parents[2]
+#: A command that goes on by itself: it forks, leaves its session, and its first process ends.
+ESCAPES = "setsid sh -c 'setsid sleep {seconds} & exec sleep {seconds}' & sleep 0.1"
+LIMIT_MS = 20_000
+
+
+def alive(seconds: int) -> list[int]:
+    """Those on this machine who sleep for so long, seen from outside."""
+    asleep = []
+    for name in os.listdir("/proc"):
+        with suppress(OSError, ValueError):
+            words = Path(f"/proc/{int(name)}/cmdline").read_bytes().split(b"\0")
+            if words[:2] == [b"sleep", str(seconds).encode()]:
+                asleep.append(int(name))
+    return asleep
+
+
+def sh(script: str) -> tuple[str, ...]:
+    return ("sh", "-c", script)
+
+
+@in_a_loop
+async def test_nothing_that_a_probe_started_is_left_when_its_replica_has_ended(each_yard: Yard) -> None:
+    work = a_work("exec sleep 60")
+    async with each_yard.driver() as driver:
+        await driver.start(work)
+        for _ in range(3):
+            assert await driver.exec(work, sh(ESCAPES.format(seconds=3_601)), LIMIT_MS) == 0
+        lasting = asyncio.create_task(driver.exec(work, sh(f"{ESCAPES.format(seconds=3_601)}; sleep 3601"), LIMIT_MS))
+        await until_true(lambda: len(alive(3_601)) == 3)
+        await driver.stop(*BINDING, 0)
+        await until(driver, State.ENDED)
+        assert alive(3_601) == [], "it has ended, and with it all that ran for it"
+        with suppress(CannotStart):  # the guard may have gone before it could tell
+            assert await lasting < 0
+
+
+@in_a_loop
+async def test_what_a_probe_leaves_ends_with_the_probe(each_yard: Yard) -> None:
+    work = a_work("exec sleep 60")
+    async with each_yard.driver() as driver:
+        await driver.start(work)
+        assert await driver.exec(work, sh(ESCAPES.format(seconds=3_602)), LIMIT_MS) == 0
+        assert alive(3_602) == []
+        assert (live := found(driver)) is not None
+        assert live.state is State.RUNNING
+
+
+@in_a_loop
+async def test_a_probe_that_nobody_waits_for_ends_with_all_it_started(yard: Yard) -> None:
+    work = a_work("exec sleep 60")
+    async with yard.driver() as driver:
+        await driver.start(work)
+        waiting = asyncio.create_task(driver.exec(work, sh(f"{ESCAPES.format(seconds=3_603)}; sleep 3603"), LIMIT_MS))
+        await until_true(lambda: len(alive(3_603)) == 3)
+        waiting.cancel()
+        await until_true(lambda: not alive(3_603))
+        assert lives(yard.record().process.pid)
+
+
+@in_a_loop
+async def test_a_probe_ends_when_its_time_is_over_whoever_waits_for_it(yard: Yard) -> None:
+    work = a_work("exec sleep 60")
+    async with yard.driver() as driver:
+        await driver.start(work)
+        assert await driver.exec(work, sh(f"trap '' TERM; {ESCAPES.format(seconds=3_604)}; sleep 3604"), 400) == -9
+        assert alive(3_604) == []
+
+
+@in_a_loop
+async def test_a_command_beside_a_process_ends_with_its_agent(yard: Yard) -> None:
+    script = (
+        "import asyncio\n"
+        "from tests.agent.test_commands import a_work, sh, Yard, Path\n"
+        "async def main():\n"
+        f"    async with Yard(Path({str(yard.root)!r}), cgroups=False).driver() as driver:\n"
+        "        await driver.start(a_work('exec sleep 60'))\n"
+        "        await driver.exec(a_work(''), sh('setsid sleep 3605 & sleep 3605'), 60_000)\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], cwd=CHECKOUT) as agent:
+        await until_true(lambda: len(alive(3_605)) == 2)
+        agent.kill()
+    await until_true(lambda: not alive(3_605))
+    assert lives(yard.record().process.pid)
+
+
+@in_a_loop
+async def test_a_probe_ends_at_the_deadline_of_its_replica_though_its_agent_sleeps(each_yard: Yard) -> None:
+    deadline = CLOCK.boot() + 900
+    work = a_work("trap '' TERM; while :; do sleep 0.05; done", leased=True, deadline=deadline, grace_ms=200)
+    async with each_yard.driver(kill_margin_ms=60_000) as driver:
+        await driver.start(work)
+        probe = asyncio.create_task(driver.exec(work, sh(f"{ESCAPES.format(seconds=3_606)}; sleep 3606"), LIMIT_MS))
+        await until_true(lambda: len(alive(3_606)) == 3)
+        await until_true(lambda: not alive(3_606))
+        assert deadline <= CLOCK.boot() < deadline + 200 + 1_000
+        await asyncio.wait({probe})
+
+
+@in_a_loop
+async def test_a_probe_does_not_outlive_a_guard_that_is_killed(each_yard: Yard) -> None:
+    work = a_work("exec sleep 60")
+    async with each_yard.driver() as driver:
+        await driver.start(work)
+        probe = asyncio.create_task(driver.exec(work, sh("sleep 3607 & sleep 3607"), LIMIT_MS))
+        await until_true(lambda: len(alive(3_607)) == 2)
+        os.kill(each_yard.record().guard.pid, signal.SIGKILL)
+        assert (await until(driver, State.ENDED)).why is Why.GUARD_GONE
+        assert alive(3_607) == []
+        with pytest.raises(CannotStart, match="its guard does not hear"):
+            await probe
+
+
+@in_a_loop
+async def test_a_process_that_ends_by_itself_does_not_wait_for_its_probes(yard: Yard) -> None:
+    work = a_work("sleep 0.5; exit 7")
+    async with yard.driver() as driver:
+        await driver.start(work)
+        probe = asyncio.create_task(driver.exec(work, sh("trap '' TERM; sleep 3608"), LIMIT_MS))
+        ended = await until(driver, State.ENDED)
+        assert (ended.code, ended.why) == (7, Why.EXIT)
+        assert alive(3_608) == []
+        await asyncio.wait({probe})
+
+
+@in_a_loop
+async def test_a_probe_runs_in_the_cgroup_of_its_replica(cgroup_yard: Yard) -> None:
+    work = a_work("exec sleep 60")
+    async with cgroup_yard.driver() as driver:
+        await driver.start(work)
+        probe = asyncio.create_task(driver.exec(work, ("sleep", "3609"), LIMIT_MS))
+        await until_true(lambda: alive(3_609))
+        inside = kernel.members(list(cgroup_yard.record().groups))
+        assert inside == sorted([cgroup_yard.record().process.pid, *alive(3_609)])
+        probe.cancel()
+        await asyncio.wait({probe})
+
+
+@in_a_loop
+async def test_a_probe_has_the_variables_the_folder_and_the_signals_of_its_replica(yard: Yard) -> None:
+    work = a_work("exec sleep 60", environment=(("COLOUR", "green"),))
+    async with yard.driver() as driver:
+        await driver.start(work)
+        script = 'test "$COLOUR" = green && test "$HOLDFAST_FENCING_TOKEN" = 11 && test "$PWD" = "$HOME"'
+        assert await driver.exec(work, sh(script), LIMIT_MS) == 0
+        assert await driver.exec(work, ("grep", "-q", "SigIgn:.0*$", "/proc/self/status"), LIMIT_MS) == 0
+        assert await driver.exec(work, sh("test $(ls /proc/self/fd | wc -l) -le 5; kill -TERM $$"), LIMIT_MS) == -15
+
+
+@in_a_loop
+async def test_a_command_beside_a_process_gains_no_rights(yard: Yard) -> None:
+    work = a_work("exec sleep 60")
+    async with yard.driver() as driver:
+        await driver.start(work)
+        assert await driver.exec(work, ("grep", "-q", "NoNewPrivs:.1", "/proc/self/status"), LIMIT_MS) == 0
+
+
+@ROOT_ONLY
+@in_a_loop
+async def test_a_probe_runs_as_the_user_of_its_replica(yard: Yard) -> None:
+    work = a_work("exec sleep 60")
+    async with yard.driver() as driver:
+        await driver.start(work)
+        assert await driver.exec(work, sh(f'test "$(id -u)" = {DEFAULT_USER}'), LIMIT_MS) == 0
+
+
+@in_a_loop
+async def test_a_probe_that_cannot_be_run_says_why(yard: Yard) -> None:
+    work = a_work("exec sleep 60")
+    async with yard.driver() as driver:
+        with pytest.raises(CannotStart, match="does not run"):
+            await driver.exec(work, ("true",), LIMIT_MS)
+        await driver.start(work)
+        with pytest.raises(CannotStart, match="no-such-thing: No such file") as failed:
+            await driver.exec(work, ("no-such-thing",), LIMIT_MS)
+        assert failed.value.code is StartFault.MISSING_BINARY
+        assert kernel.read(str(yard.slot() / "logs" / "guard")) == ""
+
+
+@in_a_loop
+async def test_nothing_begins_for_a_process_that_ends(yard: Yard) -> None:
+    work = a_work("trap '' TERM; echo deaf; while :; do sleep 0.05; done")
+    async with yard.driver() as driver:
+        await driver.start(work)
+        await until_true(lambda: "deaf" in yard.log())
+        await driver.stop(*BINDING, 60_000)
+        with pytest.raises(CannotStart, match="its process ends"):
+            await driver.exec(work, ("true",), LIMIT_MS)
+        await driver.stop(*BINDING, 0)
+        await until(driver, State.ENDED)
+
+
+@in_a_loop
+async def test_too_many_probes_at_a_time_are_refused_and_the_others_answered(yard: Yard) -> None:
+    work = a_work("exec sleep 60")
+    async with yard.driver() as driver:
+        await driver.start(work)
+        many = [driver.exec(work, sh("sleep 0.5; exit 3"), LIMIT_MS) for _ in range(20)]
+        answers = await asyncio.gather(*many, return_exceptions=True)
+        assert [one for one in answers if one == 3] == [3] * 16
+        assert {str(one) for one in answers if one != 3} == {"driver: too many commands run for it already"}
+        assert await driver.exec(work, ("true",), LIMIT_MS) == 0
+
+
+@in_a_loop
+async def test_a_probe_that_takes_its_replica_over_a_limit_ends_alone(yard: Yard) -> None:
+    work = a_work("exec sleep 60", pids=3, need=Resources(memory=256))
+    async with yard.driver() as driver:
+        await driver.start(work)
+        many = sh("for n in 1 2 3 4 5; do sleep 3610 & done; wait")
+        assert await driver.exec(work, many, LIMIT_MS) == -9
+        assert alive(3_610) == []
+        assert (live := found(driver)) is not None
+        assert live.state is State.RUNNING
