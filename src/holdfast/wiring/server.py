@@ -27,18 +27,8 @@ from typing import Any
 from holdfast.api.server import Api
 from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.core.ledger.house import StartLog
-from holdfast.core.ledger.reconciler import Reconciler
 from holdfast.core.platform.book import PLATFORM
-from holdfast.core.reconcilers.assignment import Assignments
-from holdfast.core.reconcilers.grants import Grants
-from holdfast.core.reconcilers.node_health import NodesHealth
-from holdfast.core.reconcilers.overrides import Overrides
-from holdfast.core.reconcilers.region_health import Regions
-from holdfast.core.reconcilers.repair import Repair
-from holdfast.core.reconcilers.replicas import Replicas
-from holdfast.core.reconcilers.rights import Rights
-from holdfast.core.reconcilers.rollout import Rollout
-from holdfast.core.reconcilers.status import Statuses
+from holdfast.core.reconcilers import registry
 from holdfast.core.region.book import REGION
 from holdfast.host.clock import Clock, SystemClock
 from holdfast.host.controller import Care
@@ -142,18 +132,14 @@ class Server:
         if settings.role == "platform":
             self.bootstrap = Bootstrap(Path(settings.bootstrap_file), settings.operator, settings.bootstrap_life)
             ledger.beside["bootstrap"] = self.bootstrap.run
-            planners: list[Reconciler[Any]] = [Assignments(), Grants(), Statuses(), Regions(), Overrides()]
-            ledger.beside["controllers"] = Controllers(ledger, planners, care=CARE).run
+            ledger.beside["controllers"] = Controllers(ledger, registry.of_platform(), care=CARE).run
         else:
             platform = Platform(
                 settings.platform, settings.region, settings.advertise, pieces.credentials(settings).headers
             )
             link = Link(ledger, transport, self.clock, platform)
             ledger.beside["link"] = link.run
-            own: list[Reconciler[Any]] = [
-                Replicas(), Rollout(), Rights(), NodesHealth(), Repair(), Overrides(),
-            ]  # fmt: skip
-            ledger.beside["controllers"] = Controllers(ledger, own, care=CARE).run
+            ledger.beside["controllers"] = Controllers(ledger, registry.of_region(), care=CARE).run
             ledger.beside["endpoints"] = Endpoints(ledger, SocketAsker()).run
             if settings.scheduler == "beside":
                 ledger.beside["scheduler"] = SchedulerBeside(ledger, plugins(self.journal)).run

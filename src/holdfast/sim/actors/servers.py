@@ -12,22 +12,10 @@ from holdfast.api.server import Api, Limits
 from holdfast.core.ledger.codec import Batch, BatchReader, Header, UpgradeNeeded
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.house import StartLog
-from holdfast.core.ledger.reconciler import Reconciler
 from holdfast.core.ledger.state import LEVEL
 from holdfast.core.platform.book import PLATFORM
-from holdfast.core.platform.state import PlatformState
-from holdfast.core.reconcilers.assignment import Assignments
-from holdfast.core.reconcilers.grants import Grants
-from holdfast.core.reconcilers.node_health import NodesHealth
-from holdfast.core.reconcilers.overrides import Overrides
-from holdfast.core.reconcilers.region_health import Regions
-from holdfast.core.reconcilers.repair import Repair
-from holdfast.core.reconcilers.replicas import Replicas
-from holdfast.core.reconcilers.rights import Rights
-from holdfast.core.reconcilers.rollout import Rollout
-from holdfast.core.reconcilers.status import Statuses
+from holdfast.core.reconcilers import registry
 from holdfast.core.region.book import REGION
-from holdfast.core.region.state import RegionState
 from holdfast.host.asker import Habits
 from holdfast.host.controller import Care
 from holdfast.host.controllers import Controllers
@@ -103,9 +91,7 @@ class Servers:
                 Identity(process.name, start),
                 keeping=self.manner.keeping,
             )
-            planners: list[Reconciler[PlatformState]] = [
-                Assignments(), Failing(), Grants(), Statuses(), Regions(), Overrides(),
-            ]  # fmt: skip
+            planners = [*registry.of_platform(), Failing()]
             ledger.beside["controllers"] = Controllers(ledger, planners, care=self.manner.care).run
             api = Api(ledger, process.transport, limits=LIMITS)
             await self._run(process, ledger, api, Paths(api.serve))
@@ -120,10 +106,7 @@ class Servers:
             ledger = Ledger(
                 REGION, process.store(name), process.clock, Identity(process.name, start), keeping=self.manner.keeping
             )
-            own: list[Reconciler[RegionState]] = [
-                Replicas(), Rollout(), Rights(), NodesHealth(), Repair(), Overrides(),
-            ]  # fmt: skip
-            ledger.beside["controllers"] = Controllers(ledger, own, care=self.manner.care).run
+            ledger.beside["controllers"] = Controllers(ledger, registry.of_region(), care=self.manner.care).run
             asker = SimAsker(process, self._lives)
             ledger.beside["endpoints"] = Endpoints(ledger, asker, habits=self.manner.habits).run
             process.transport.certificate = f"region/{name}"
