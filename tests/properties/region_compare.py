@@ -70,7 +70,7 @@ def differences(model: Model, state: RegionState) -> list[str]:
             {(r.assignment, r.template): r.open for _, many in state.requests.items() for r in many},
         ),
         "over": (model.over, set(_ledger_over(state))),
-        "breaches": (model.breaches, {key: breach.overshoot for key, breach in state.breaches.items()}),
+        "breaches": (model.breaches, {key: (b.overshoot, b.opened) for key, b in state.breaches.items()}),
         "nodes": (
             {uid: (*_said(n.said), n.session, n.ended, n.health, n.usable) for uid, n in model.nodes.items()},
             {uid: (*_said(n), n.session, n.session_ended, n.health, _usable(n)) for uid, n in state.nodes.items()},

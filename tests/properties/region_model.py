@@ -83,7 +83,8 @@ class Model:
     policies: dict[int, SchedulerPolicy] = field(default_factory=dict)
     validities: dict[str, int] = field(default_factory=dict)
     examined: dict[tuple[int, str], int] = field(default_factory=dict)
-    breaches: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: By how much each is broken, and since when.
+    breaches: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     #: Batch work that does not come back.
     over: set[Over] = field(default_factory=set)
 

@@ -53,8 +53,9 @@ def register_node(model: Model, command: c.RegisterNode, sender: Sender) -> Code
     moved = (known.said.zone, known.said.pool) != (command.zone, command.pool)
     if moved and model.on(known.uid):
         return Code.IN_USE
+    before = overshoots_of_node(model, known)
     known.said, known.session, known.health, known.changed = command, session, NodeHealth.READY, model.here
-    open_breaches(model, overshoots_of_node(model, known))
+    open_breaches(model, before, overshoots_of_node(model, known), sender.at)
     return None
 
 
@@ -109,8 +110,9 @@ def administer_node(model: Model, command: c.AdministerNode, sender: Sender) -> 
         return Code.TOO_LARGE
     if node.meant == command:
         return Code.ALREADY
+    before = overshoots_of_node(model, node)
     node.meant, node.changed = command, model.here
-    open_breaches(model, overshoots_of_node(model, node))
+    open_breaches(model, before, overshoots_of_node(model, node), sender.at)
     return None
 
 

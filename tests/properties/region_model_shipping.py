@@ -75,6 +75,7 @@ def ship(model: Model, command: c.Ship, sender: Sender) -> Code | None:
     if refused is not None:
         return refused
     puts = () if _goes_on(model, command) else command.puts
+    before = _overshoots_of_assignments(model)
     missing, ended = _list(model, command) if command.full else ([], True)
     moved = model.jurisdiction
     for put in puts:
@@ -85,7 +86,7 @@ def ship(model: Model, command: c.Ship, sender: Sender) -> Code | None:
     told |= {int(gone.key) for gone in (*command.gone, *missing) if gone.kind == "assignment"}
     for uid, assignment in model.assignments.items():
         if uid in told or model.jurisdiction != moved:
-            open_breaches(model, overshoots_of_assignment(model, assignment))
+            open_breaches(model, before, overshoots_of_assignment(model, assignment), sender.at)
     if ended:
         model.platform_log, model.platform_term, model.cursor = command.log_id, command.term, command.to
         model.listing, model.listed, model.swept = None, (), None
@@ -290,20 +291,27 @@ def overshoots_of_assignment(model: Model, assignment: Assignment) -> Overshoots
     return found
 
 
-def open_breaches(model: Model, found: Overshoots) -> None:
+def _overshoots_of_assignments(model: Model) -> Overshoots:
+    found = Overshoots()
+    for assignment in model.assignments.values():
+        found |= overshoots_of_assignment(model, assignment)
+    return found
+
+
+def open_breaches(model: Model, before: Overshoots, found: Overshoots, at: int) -> None:
+    """What was broken before goes on from when it was opened, and never shrinks; the rest is broken from now on."""
     for key, over in found.items():
-        model.breaches[key] = max(over, model.breaches.get(key, 0))
+        known = model.breaches.get(key) if key in before else None
+        model.breaches[key] = (max(over, known[0]), known[1]) if known is not None else (over, at)
 
 
 def close_breach(model: Model, command: c.CloseBreach, sender: Sender) -> Code | None:
     key = (command.invariant, command.key)
     if key not in model.breaches:
         return Code.NOT_FOUND
-    now: Overshoots = {}
+    now = _overshoots_of_assignments(model)
     for node in model.nodes.values():
         now |= overshoots_of_node(model, node)
-    for assignment in model.assignments.values():
-        now |= overshoots_of_assignment(model, assignment)
     if key in now:
         return Code.TOO_EARLY
     del model.breaches[key]

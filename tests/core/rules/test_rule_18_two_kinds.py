@@ -72,3 +72,23 @@ def test_a_jurisdiction_that_changes_opens_a_breach_and_nothing_more_is_placed()
     bench.ship(RegionShipped("eu", "us"))
     assert bench.state.breaches[RESIDENCY, "assignment/100"].overshoot == 4
     assert bench.refuse_place(work, Placement(5, node)).code is Code.RESIDENCY
+
+
+def test_a_breach_that_grows_keeps_the_deadline_it_was_opened_with() -> None:
+    bench, node = a_region()
+    bench.a_node(cpu=3000)
+    first = bench.state.breaches[CAPACITY, f"node/{node}/cpu"]
+    bench.at += 60_000
+    bench.a_node(cpu=1000)
+    grown = bench.state.breaches[CAPACITY, f"node/{node}/cpu"]
+    assert (grown.overshoot, grown.opened, grown.deadline) == (3000, first.opened, first.deadline)
+
+
+def test_what_breaks_again_after_its_cure_has_a_deadline_of_its_own() -> None:
+    bench, node = a_region()
+    bench.a_node(cpu=1000)
+    bench.a_node(cpu=8000)
+    bench.at += 3_600_000
+    bench.a_node(cpu=3000)
+    broken = bench.state.breaches[CAPACITY, f"node/{node}/cpu"]
+    assert (broken.overshoot, broken.opened) == (1000, bench.at)

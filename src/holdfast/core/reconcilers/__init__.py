@@ -21,5 +21,7 @@ Of a region, each looking at one assignment at a time (`assigned` is what they h
 Of a region, each looking at one node at a time (`noded` is what they have in common):
 
 - `node_health`     a node whose session has ended is silent, then lost, and what it held is unknown
-- `repair`          what it held is fenced and placed anew, not of all nodes at once
+- `repair`          what it held is fenced and placed anew, not of all nodes at once; breaches are mended (`breaches`)
+
+`registry` says which of them run on which ledger.
 """

@@ -6,7 +6,7 @@
 Not before the fence is past (see `core.region.fence`): by then every guard has ended what is exclusive (RULES 4).
 Where many nodes are gone, what would be replaced waits for its node's turn (see `noded`). An agent that came back in
 time alone knows what it kept; one that came back late is given a lease to say so, for what still runs there need not
-end. An override can pause all of it.
+end. What the world has broken is mended, too (see `breaches`). An override can pause all of it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Node
 from holdfast.core.reconcilers.assigned import in_chunks
+from holdfast.core.reconcilers.breaches import breaches_near, mended
 from holdfast.core.reconcilers.noded import OfNodes, gone_at, is_pressing, slots_on
 from holdfast.core.region.commands import Move, MoveSlot
 from holdfast.core.region.fence import falls_at
@@ -37,19 +38,27 @@ _OVER = (Phase.SUCCEEDED, Phase.TERMINATING)
 
 
 class Repair(OfNodes):
-    """Looks at one node at a time, by uid; at all of them when an override comes or goes."""
+    """Looks at one node at a time, by uid, and at one breach, by its key; at everything when an override comes or
+    goes."""
 
     name = "repair"
-    watches: tuple[str, ...] = ("node", "override", "platform-override")
+    watches: tuple[str, ...] = ("node", "override", "platform-override", "assignment", "workload", "breach")
+
+    def keys(self, state: RegionState) -> Iterable[Key]:
+        return [*super().keys(state), *(key for key, _ in state.breaches.items())]
 
     def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
-        return [touched[1]] if touched[0] == "node" else self.keys(state)
+        if touched[0] in ("override", "platform-override"):
+            return self.keys(state)
+        return [*([touched[1]] if touched[0] == "node" else ()), *breaches_near(state, touched)]
 
     def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
+        paused = _paused_until(state)
+        if isinstance(key, tuple):
+            return mended(state, key, now, paused)
         node = state.nodes.get(key)  # type: ignore[arg-type]
         if node is None or not node.session_ended:
             return NOTHING
-        paused = _paused_until(state)
         due: list[MoveSlot] = []
         again: list[Instant] = []
         for slot, at in _fenced_at(state, node):

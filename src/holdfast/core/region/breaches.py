@@ -7,11 +7,13 @@ when it is cured.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import ON_NODE
-from holdfast.core.model.placement import EMPTY_ROOM, Breach, Room, standing
+from holdfast.core.model.placement import EMPTY_ROOM, Breach, Room, Slot, standing
 from holdfast.core.model.resources import amount_of
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Effect, Node
@@ -47,16 +49,22 @@ def capacity_overshoots(node: Node, room: Room) -> Overshoots:
 
 def allowed_overshoots(state: RegionState, node: Node, room: Room) -> Overshoots:
     """How many slots stand on a node that evicts them or is kept for others."""
-    evicting = [taint for taint in node.taints if taint.effect is Effect.EVICT]
-    if not evicting and not node.tenancy:
+    if not node.tenancy and not any(taint.effect is Effect.EVICT for taint in node.taints):
         return {}
-    count = 0
-    for key in standing(room):
-        slot = state.slots[key]
-        template = state.templates[slot.template]
-        foreign = bool(node.tenancy) and state.assignments[slot.assignment].tenant not in node.tenancy
-        count += foreign or not all(tolerates(template, taint) for taint in evicting)
+    slots = [state.slots[key] for key in standing(room)]
+    count = sum(is_evicted(state, node, slot) or is_foreign(state, node, slot) for slot in slots)
     return {(ALLOWED, f"node/{node.uid}"): count} if count else {}
+
+
+def is_evicted(state: RegionState, node: Node, slot: Slot) -> bool:
+    """Whether a taint of the node ends what stands there, and this does not tolerate it."""
+    template = state.templates[slot.template]
+    return any(taint.effect is Effect.EVICT and not tolerates(template, taint) for taint in node.taints)
+
+
+def is_foreign(state: RegionState, node: Node, slot: Slot) -> bool:
+    """Whether the node is kept for other tenants."""
+    return bool(node.tenancy) and state.assignments[slot.assignment].tenant not in node.tenancy
 
 
 def node_overshoots(state: RegionState, node: Node) -> Overshoots:
@@ -83,13 +91,16 @@ def assignment_overshoots(state: RegionState, assignment: Assignment, jurisdicti
 
 
 def opened(state: RegionState, found: Overshoots, at: Instant) -> list[BreachOpened]:
-    """A breach for each overshoot that is new or larger than the one that is open."""
-    deadline = at + state.facts.settings.breach_deadline
+    """A breach for each overshoot that is new or larger than the one that is open. What grows keeps its deadline; what
+    was cured, and is not closed yet, is broken anew."""
     events = []
     for (invariant, key), overshoot in sorted(found.items()):
         known = state.breaches.get((invariant, key))
-        if known is None or known.overshoot < overshoot:
+        if known is None or not overshoot_now(state, invariant, key):
+            deadline = at + state.facts.settings.breach_deadline
             events.append(BreachOpened(Breach(invariant, key, overshoot, "controller/repair", at, deadline)))
+        elif known.overshoot < overshoot:
+            events.append(BreachOpened(replace(known, overshoot=overshoot)))
     return events
 
 

@@ -1,0 +1,130 @@
+"""What repair does about a breach: it is closed once it is cured, and what may not stay is stopped.
+
+    what a taint evicts                                          at once
+    what is too much for its node, stands on a node that is      at the deadline, where nothing has cured it by then: an
+    kept for others, against the law, or without a right         agent, an assignment or an operator may do so gently
+
+Forced: no disruption budget is asked. Of a node that is too small goes as much as is too much: what borrowed its room
+first, then the lowest priority, then the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.model.lifecycle import STOPPABLE, Phase
+from holdfast.core.model.placement import EMPTY_ROOM, Breach, DeviceRoom, Slot
+from holdfast.core.model.resources import amount_of
+from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.model.topology import Node
+from holdfast.core.reconcilers.assigned import in_chunks, slots_of
+from holdfast.core.reconcilers.noded import slots_on
+from holdfast.core.region.breaches import ALLOWED, RIGHT, is_evicted, is_foreign, overshoot_now
+from holdfast.core.region.commands import CloseBreach, Stop
+from holdfast.core.region.state import RegionState
+
+#: A slot in one of these leaves by itself.
+_LEAVING = (Phase.TERMINATING, Phase.SUCCEEDED)
+
+
+def breaches_near(state: RegionState, touched: WatchKey) -> list[Key]:
+    """The breaches that a change of this object may concern. There are few, and most often none."""
+    if state.breaches.is_empty():
+        return []
+    kind, key = touched
+    if kind == "breach":
+        return [one for one, _ in state.breaches.items()]
+    near = [f"{kind}/{key}"] if kind != "workload" else [f"assignment/{uid}" for uid in _assignments(state, key)]
+    return [one for one, _ in state.breaches.items() if "/".join(one[1].split("/")[:2]) in near]
+
+
+def _assignments(state: RegionState, workload: Key) -> tuple[Revision, ...]:
+    return tuple(state.assignments_of.get(workload) or ())  # type: ignore[arg-type]
+
+
+def mended(state: RegionState, key: Key, now: Instant, paused: Instant) -> Outcome:
+    """What to do about a breach now. Nothing is stopped while repair is paused."""
+    breach = state.breaches.get(key)  # type: ignore[arg-type]
+    if breach is None:
+        return NOTHING
+    if not overshoot_now(state, breach.invariant, breach.key):
+        return Outcome((Wanted(CloseBreach(breach.invariant, breach.key)),))
+    due: list[Slot] = []
+    again: list[Instant] = []
+    for slot, at in _excluded(state, breach):
+        if now >= max(at, paused):
+            due.append(slot)
+        else:
+            again.append(max(at, paused))
+    stops = [Stop(chunk, "not-allowed") for chunk in in_chunks([(s.workload, s.ordinal) for s in due])]
+    return Outcome(tuple(Wanted(stop) for stop in stops), min(again, default=None))
+
+
+def _excluded(state: RegionState, breach: Breach) -> Iterator[tuple[Slot, Instant]]:
+    """What may not stay where it is, each with from when on it is stopped."""
+    kind, uid, *what = breach.key.split("/", 2)
+    if kind == "assignment":
+        assignment = state.assignments[int(uid)]
+        for slot in slots_of(state, assignment):
+            is_without = breach.invariant == RIGHT and slot.ordinal in assignment.ordinals
+            if slot.phase in STOPPABLE and not is_without:
+                yield slot, breach.deadline
+        return
+    node = state.nodes[int(uid)]
+    if breach.invariant != ALLOWED:
+        yield from ((slot, breach.deadline) for slot in _too_much(state, node, what[0]))
+        return
+    for slot in slots_on(state, node):
+        if slot.phase in STOPPABLE and is_evicted(state, node, slot):
+            yield slot, breach.opened
+        elif slot.phase in STOPPABLE and is_foreign(state, node, slot):
+            yield slot, breach.deadline
+
+
+def _too_much(state: RegionState, node: Node, what: str) -> list[Slot]:
+    """What has to leave so that the rest fits: of a resource, or of `device/INDEX`."""
+    everything, firm, most = _taken(state, node, what)
+    standing = [(slot, _need(state, slot, what)) for slot in slots_on(state, node)]
+    found: list[Slot] = []
+    leaving = [(slot, need) for slot, need in standing if slot.phase in _LEAVING]
+    staying = [(slot, need) for slot, need in standing if slot.phase in STOPPABLE and need]
+    for slot, need in (*leaving, *sorted(staying, key=lambda one: _rank(state, one[0]))):
+        if max(everything, firm) <= most:
+            break
+        everything -= need
+        firm -= need if slot.firm else 0
+        found += [slot] if slot.phase in STOPPABLE else []
+    return found
+
+
+def _taken(state: RegionState, node: Node, what: str) -> tuple[int, int, int]:
+    """What of it is taken by all work, what by firm work and holds, and what the node has."""
+    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    number = _device(what)
+    if number is None:
+        return (
+            amount_of(room.all, what),
+            amount_of(room.firm, what) + amount_of(room.held, what),
+            amount_of(node.capacity, what),
+        )
+    taken = room.devices[number] if number < len(room.devices) else DeviceRoom()
+    return taken.all, taken.firm + taken.held, node.devices[number].milli if number < len(node.devices) else 0
+
+
+def _need(state: RegionState, slot: Slot, what: str) -> int:
+    template, number = state.templates[slot.template], _device(what)
+    if number is not None:
+        return template.gpu_milli if number in slot.devices else 0
+    return amount_of(template.need, what)
+
+
+def _device(what: str) -> int | None:
+    kind, _, index = what.partition("/")
+    return int(index) if kind == "device" and index.isdecimal() else None
+
+
+def _rank(state: RegionState, slot: Slot) -> tuple[bool, int, int, Revision, int]:
+    """Who goes first."""
+    cls = state.classes.get(state.assignments[slot.assignment].priority_class)
+    return slot.firm, cls.spec.priority if cls is not None else 0, -slot.epoch, slot.workload, -slot.ordinal

@@ -1,0 +1,178 @@
+"""Whoever owns a breach ends it: what is cured is closed, what may not stay is stopped, by its deadline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.ledger.reconciler import NOTHING, Outcome
+from holdfast.core.model.control import Action
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.model.topology import Effect, Taint, Toleration
+from holdfast.core.reconcilers.repair import Repair
+from holdfast.core.region import commands as c
+from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY
+from tests.support.region import REPLICA, ROOT, RegionBench, a_template
+
+REPAIR = Repair()
+EVICTS = Taint("gpu", "", Effect.EVICT)
+
+
+class Broken:
+    """One node with four replicas of one core each, and the controller that repairs what is broken there."""
+
+    def __init__(self, phase: Phase = Phase.SERVING, **fields: Any) -> None:
+        self.bench = RegionBench()
+        self.bench.a_scheduler()
+        self.node = self.bench.a_node(cpu=8000)
+        self.bench.a_grant()
+        self.work = self.bench.a_workload(fields.pop("template", None), 4, **fields)
+        self.bench.place(self.work, *(c.Placement(ordinal, self.node) for ordinal in range(4)))
+        for ordinal in range(4):
+            self.bench.walk(phase, ordinal)
+
+    def taint(self, *taints: Taint) -> None:
+        self.bench.accept(ROOT, c.AdministerNode(self.node, taints=taints))
+
+    def breach(self, invariant: str, key: str) -> tuple[str, str]:
+        assert (invariant, key) in self.bench.state.breaches
+        return invariant, key
+
+    def look(self, key: Any) -> Outcome:
+        return REPAIR.reconcile(self.bench.state, key, self.bench.at)
+
+    def repair(self) -> list[Any]:
+        """Look at everything until nothing is sent any more; what was sent and accepted on the way."""
+        sent: list[Any] = []
+        for _ in range(9):
+            found = [w.command for key in REPAIR.keys(self.bench.state) for w in self.look(key).send]
+            if not found:
+                return sent
+            for command in found:
+                self.bench.accept("controller/repair", command)
+            sent += found
+        raise AssertionError(f"not quiet: {sent}")
+
+    def end(self, *ordinals: int) -> None:
+        for ordinal in ordinals:
+            self.bench.move("agent/n1", Phase.RELEASED, "stopped", ordinal)
+
+    def phases(self) -> list[str]:
+        return [self.bench.slot(ordinal).phase.value for ordinal in range(4)]
+
+
+def test_a_cured_breach_is_closed() -> None:
+    region = Broken()
+    region.bench.a_node(cpu=3000)
+    key = region.breach(CAPACITY, f"node/{region.node}/cpu")
+    region.bench.accept(REPLICA, c.Stop(((1, 0),), "scaled-down"))
+    assert not region.look(key).send
+    region.end(0)
+    assert region.repair() == [c.CloseBreach(*key)]
+    assert region.bench.state.breaches.is_empty()
+    assert region.look(key) == NOTHING
+
+
+@pytest.mark.parametrize("kind", ["node", "workload", "breach", "override"])
+def test_whatever_may_have_cured_a_breach_wakes_its_owner(kind: str) -> None:
+    region = Broken()
+    region.bench.a_node(cpu=3000)
+    key = region.breach(CAPACITY, f"node/{region.node}/cpu")
+    region.bench.ship(c.AssignmentShipped(replace(region.work, jurisdictions=("us",))))
+    lawless = region.breach(RESIDENCY, "assignment/100")
+    touched: dict[str, Any] = {"node": region.node, "workload": 1, "breach": "region.capacity/x", "override": 1}
+    found = {*REPAIR.wake(region.bench.state, (kind, touched[kind]))}
+    assert (lawless if kind == "workload" else key) in found
+
+
+def test_the_breach_of_a_node_that_is_gone_is_closed() -> None:
+    region = Broken()
+    region.taint(EVICTS)
+    region.repair()
+    region.end(0, 1, 2, 3)
+    region.bench.at += 1
+    key = region.breach(ALLOWED, f"node/{region.node}")
+    region.bench.accept("controller/sessions", _end(region))
+    region.bench.accept(ROOT, c.RemoveNode(region.node))
+    assert region.look(key).send[0].command == c.CloseBreach(*key)
+
+
+def test_what_a_taint_evicts_is_stopped_at_once_and_waits_to_be_placed_elsewhere() -> None:
+    region = Broken(disruption=0)
+    region.taint(EVICTS)
+    assert region.repair() == [c.Stop(tuple((1, n) for n in range(4)), "not-allowed")]
+    assert region.phases() == ["terminating"] * 4
+    region.end(0, 1, 2, 3)
+    assert region.phases() == ["pending"] * 4
+    region.repair()
+    assert region.bench.state.breaches.is_empty()
+
+
+def test_what_tolerates_the_taint_stays() -> None:
+    region = Broken(template=a_template(tolerate=(Toleration("gpu"),)))
+    region.taint(EVICTS, Taint("disk", "", Effect.REFUSE))
+    assert region.repair() == []
+    assert region.phases() == ["serving"] * 4
+
+
+def test_a_paused_repair_evicts_nothing_before_the_pause_ends() -> None:
+    region = Broken()
+    end = region.bench.at + 60_000
+    region.bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "an incident", end))
+    region.taint(EVICTS)
+    key = region.breach(ALLOWED, f"node/{region.node}")
+    assert region.look(key) == Outcome((), end)
+    region.bench.at = end
+    assert region.look(key).send
+
+
+def test_what_stands_on_a_node_kept_for_others_has_until_the_deadline() -> None:
+    region = Broken()
+    region.bench.accept(ROOT, c.AdministerNode(region.node, tenancy=("other",)))
+    key = region.breach(ALLOWED, f"node/{region.node}")
+    assert region.look(key) == Outcome((), region.bench.at + DEFAULTS.breach_deadline)
+    region.bench.at += DEFAULTS.breach_deadline
+    region.repair()
+    assert region.phases() == ["terminating"] * 4
+
+
+def test_of_a_node_that_stays_too_small_only_as_much_is_stopped_as_is_too_much() -> None:
+    region = Broken()
+    region.bench.a_node(cpu=2500)
+    key = region.breach(CAPACITY, f"node/{region.node}/cpu")
+    assert region.look(key) == Outcome((), region.bench.at + DEFAULTS.breach_deadline)
+    region.bench.at += DEFAULTS.breach_deadline
+    assert region.repair() == [c.Stop(((1, 3), (1, 2)), "not-allowed")]
+    region.end(2, 3)
+    assert region.repair() == [c.CloseBreach(*key)]
+    assert region.phases() == ["serving", "serving", "pending", "pending"]
+
+
+def test_borrowed_room_is_given_back_first_then_that_of_the_lowest_priority() -> None:
+    region = Broken()
+    for uid, workload, cls in ((200, 2, "best-effort"), (300, 3, "critical")):
+        other = region.bench.a_workload(count=1, uid=uid, workload=workload, priority_class=cls)
+        region.bench.place(other, c.Placement(0, region.node))
+    region.bench.a_node(cpu=4000)
+    region.bench.at += DEFAULTS.breach_deadline
+    assert region.repair() == [c.Stop(((2, 0), (1, 3)), "not-allowed")]
+
+
+def test_what_the_law_forbids_here_is_stopped_at_the_deadline() -> None:
+    region = Broken()
+    region.bench.ship(c.AssignmentShipped(replace(region.work, jurisdictions=("us",))))
+    key = region.breach(RESIDENCY, "assignment/100")
+    assert region.look(key) == Outcome((), region.bench.at + DEFAULTS.breach_deadline)
+    region.bench.at += DEFAULTS.breach_deadline
+    region.repair()
+    assert region.phases() == ["terminating"] * 4
+
+
+def _end(region: Broken) -> Any:
+    from holdfast.core.ledger.house import EndSession
+
+    return EndSession(region.bench.state.nodes[region.node].session, "silent")
