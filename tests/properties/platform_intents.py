@@ -230,7 +230,7 @@ def house_keeping(p: Program) -> None:
     elif what == 0:
         p.send("ledger", StartTerm(world.term + p.chance.randrange(3), "server-2"))
     elif what == 1:
-        p.send(pick(p, ("ledger", ROOT), ""), RaiseLevel(p.chance.randrange(1, 3)))
+        p.send(pick(p, ("ledger", ROOT), ""), RaiseLevel(p.chance.randrange(1, 4)))
     elif what == 2:
         p.send("ledger", RecordDigest(world.seq + int(one_in(p, 4)), state_digest(p.bench.state)))
     elif what == 3:

@@ -26,7 +26,7 @@ from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Workload
 
 WINDOW = 256
-LEVEL = 1
+LEVEL = 2
 
 
 class Denied(Exception):

@@ -292,7 +292,7 @@ def keep_house(p: Program) -> Envelope[Any]:
             ("ledger", house.StartTerm(p.model.term + 1, "server-2")),
             ("ledger", house.RecordDigest(max(1, p.model.seq - 1), b"0" * 32)),
             (chance.pick(OPERATORS), house.Configure(others)),
-            ("ledger", house.RaiseLevel(chance.pick((1, 2)))),
+            ("ledger", house.RaiseLevel(chance.pick((1, 3)))),
             ("ledger", RecordDenials((Denial("person/nobody", "configure", "no-right", "", 2, p.at - 1, p.at),))),
         )
     )

@@ -25,11 +25,12 @@ ONLY_THE_PLATFORM = {
     Code.LATENCY: "how far a region is from clients is judged where it is chosen",
     Code.RIGHT_HELD: "the platform says who holds a right; a region has it or answers not-assigned",
     Code.TOMBSTONED: "the platform buries logs of retired regions",
+    Code.LEVEL: "the log of a bench begins at the newest level",
 }
 #: Commands that nothing can make a region accept here, and why.
 NEVER_ACCEPTED = {
     "StartLog": "the log of a bench is started before the program",
-    "RaiseLevel": "there is one level, and logs begin with it",
+    "RaiseLevel": "the log of a bench begins at the newest level",
 }
 PROGRAMS, STEPS = 100, 110
 EDGES_TAKEN_LEAST = 130

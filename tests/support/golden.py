@@ -13,6 +13,7 @@ from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.house import Configure, EndSession, RecordDigest
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import (
@@ -58,16 +59,22 @@ def read_golden(name: str) -> tuple[Book[Any], Log, str]:
     return BOOKS[name.partition("-")[0]], batches, (GOLDEN / f"{name}.digest").read_text(encoding="ascii").strip()
 
 
-def recorded_now(ledger: str) -> Log:
-    """The log that the same commands write today."""
-    return _record(ledger)[0]
+def level_of(name: str) -> int:
+    """The level that a golden log has reached at its end."""
+    book, batches, _ = read_golden(name)
+    return book.batches.header(batches[-1][0]).level
 
 
-def _record(ledger: str) -> tuple[Log, str]:
+def recorded_now(ledger: str, level: int) -> Log:
+    """The log that the same commands write today, on a server of this level."""
+    return _record(ledger, level)[0]
+
+
+def _record(ledger: str, level: int) -> tuple[Log, str]:
     if ledger == "region":
-        bench = region_story()
+        bench = region_story(level)
         return bench.log, state_digest(bench.state).hex()
-    platform = platform_story()
+    platform = platform_story(level)
     return platform.log, state_digest(platform.state).hex()
 
 
@@ -87,9 +94,9 @@ _RUN: dict[str, Any] = {
 }
 
 
-def region_story() -> RegionBench:
-    """A short life of a region in which every event happens."""
-    bench = RegionBench()
+def region_story(level: int = LEVEL) -> RegionBench:
+    """A short life of a region in which every event of a level happens."""
+    bench = RegionBench(level=level)
     bench.a_scheduler()
     first = bench.a_node("n1", cpu=8000, gpus=("a100", "a100"), extended=(("fpga", 2),))
     second = bench.a_node("n2", cpu=8000, zone="b")
@@ -217,7 +224,7 @@ def main() -> None:
     keep_defaults()
     for ledger in BOOKS:
         names = [name for name in golden_names() if name.startswith(ledger)]
-        log, digest = _record(ledger)
+        log, digest = _record(ledger, LEVEL)
         if names and read_golden(names[-1])[1] == log:
             continue
         name = f"{ledger}-{len(names) + 1}"

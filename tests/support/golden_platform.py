@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.house import Configure, EndSession, RecordDigest, StartTerm
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import revision
 from holdfast.core.model.allotment import Purpose, Stage
@@ -44,9 +45,9 @@ from tests.support.platform import (
 )
 
 
-def platform_story() -> PlatformBench:
-    """A short life of a platform in which every event happens but a raised level: there is only one level yet."""
-    bench = PlatformBench()
+def platform_story(level: int = LEVEL) -> PlatformBench:
+    """A short life of a platform in which every event of a level happens."""
+    bench = PlatformBench(level)
     _found(bench)
     web, db = _want(bench)
     _lend(bench)
@@ -71,7 +72,7 @@ def _found(bench: PlatformBench) -> None:
     bench.put(a_pool("small", "eu", 1, 8))
     bench.put(a_budget("reserve", ("eu", "us"), cpu(4_000), "acme"))
     bench.put(a_token("ci"))
-    bench.accept("ledger", StartTerm(2, "server-2"))
+    bench.accept("ledger", StartTerm(2, "server-2", bench.book.level))
     bench.accept(ROOT, Configure(replace(DEFAULTS, right_lease=30_000)))
     bench.open_session("us2")
     bench.accept("region/us2", c.JoinRegion("us2", "log-us2"))

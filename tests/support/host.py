@@ -12,6 +12,7 @@ from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession, StartLog
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.model.control import Action
 from holdfast.core.model.settings import DEFAULTS, Settings
@@ -39,7 +40,8 @@ class Server:
         start = fields.pop("start", start_log())
         self.name = name
         self.clock = clock
-        self.ledger: Ledger[RegionState] = Ledger(REGION, store, clock, Identity(name, start), **fields)
+        book = REGION.of_level(fields.pop("level", LEVEL))
+        self.ledger: Ledger[RegionState] = Ledger(book, store, clock, Identity(name, start), **fields)
         self._task: asyncio.Task[None] | None = None
 
     @property

@@ -15,6 +15,7 @@ from holdfast.core.ledger.draft import Draft, Landed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession, StartLog, StartTerm
 from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.model.allotment import (
     Assignment,
@@ -137,7 +138,8 @@ def an_exclusive(name: str = "db", *, leased: bool = False, **fields: Any) -> Wo
 class PlatformBench:
     """The platform's ledger in a test."""
 
-    def __init__(self) -> None:
+    def __init__(self, level: int = LEVEL) -> None:
+        self.book = PLATFORM.of_level(level)
         self.state = PlatformState()
         self.follower = PlatformState()
         self.log: list[tuple[bytes, bytes]] = []
@@ -148,11 +150,12 @@ class PlatformBench:
         #: Whether everything is checked after each command; a test that turns it off calls `verify` itself.
         self.checked = True
         self.accept("ledger", StartLog("log-platform", "platform", ROOT))
-        self.accept("ledger", StartTerm(1, "server-1"))
+        self.accept("ledger", StartTerm(1, "server-1", level))
 
     def fork(self) -> PlatformBench:
         """The same platform; from now on neither sees what happens to the other."""
         other = PlatformBench.__new__(PlatformBench)
+        other.book = self.book
         other.state, other.follower = self.state.fork(), self.follower.fork()
         other.log, other.at, other.keys = self.log.copy(), self.at, self.keys
         other.sessions, other.sequences = self.sessions.copy(), self.sequences.copy()
@@ -175,13 +178,13 @@ class PlatformBench:
     def give(self, envelope: Envelope[Any]) -> Landed | Refused | Repeated:
         assert PLATFORM.envelopes.read(encode(envelope)) == envelope
         before = dict(self.state.offered_of.items())
-        draft = Draft(PLATFORM, self.state)
+        draft = Draft(self.book, self.state)
         answer = draft.consider(envelope, self.at)
         if isinstance(answer, Landed):
             raw, digest = draft.seal()
             draft.land()
             self.log.append((raw, digest))
-            fold(PLATFORM, self.follower, PLATFORM.batches.read(raw, self.follower.facts.digest, digest))
+            fold(self.book, self.follower, self.book.batches.read(raw, self.follower.facts.digest, digest))
             if not isinstance(envelope.command, c.AcknowledgeGrant):  # a region may claim what this log has forgotten
                 self._check_growth(before)
             if self.checked:

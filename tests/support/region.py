@@ -10,6 +10,7 @@ from holdfast.core.ledger.draft import Draft, Landed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession, StartLog, StartTerm
 from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Meta
@@ -74,7 +75,8 @@ CLASSES = (
 class RegionBench:
     """One region's ledger in a test. Each command is one batch, durable at once; time only moves when told."""
 
-    def __init__(self, *, checked: bool = True, name: str = "eu") -> None:
+    def __init__(self, *, checked: bool = True, name: str = "eu", level: int = LEVEL) -> None:
+        self.book = REGION.of_level(level)
         self.state = RegionState()
         self.log: list[tuple[bytes, bytes]] = []
         self.at = T0
@@ -84,7 +86,7 @@ class RegionBench:
         self._keys = 0
         self._cursor = 0
         self.accept("ledger", StartLog(f"log-{name}", f"region/{name}", ROOT))
-        self.accept("ledger", StartTerm(1, "server-1"))
+        self.accept("ledger", StartTerm(1, "server-1", level))
         self.ship(
             c.RegionShipped(name, name),
             *(c.ClassShipped(cls) for cls in CLASSES),
@@ -105,14 +107,14 @@ class RegionBench:
         return Envelope(actor, command, **fields)
 
     def give(self, envelope: Envelope[Any]) -> Landed | Refused | Repeated:
-        draft = Draft(REGION, self.state)
+        draft = Draft(self.book, self.state)
         answer = draft.consider(envelope, self.at)
         if isinstance(answer, Landed) and len(draft):
             raw, digest = draft.seal()
             draft.land()
             self.log.append((raw, digest))
             if self.checked:
-                assert check(self.state, REGION.invariants) == []
+                assert check(self.state, self.book.invariants) == []
         return answer
 
     def send(self, actor: str, command: Any, **fields: Any) -> Landed | Refused | Repeated:

@@ -23,7 +23,7 @@ from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.house import StartLog, StartTerm
+from holdfast.core.ledger.house import RaiseLevel, StartLog, StartTerm
 from holdfast.core.ledger.revision import Token
 from holdfast.core.ledger.state import LedgerState
 from holdfast.host import collector
@@ -245,10 +245,12 @@ class Ledger(Generic[S]):
             self._terms.stepped_down(deposed=deposed)
 
     def _opening(self) -> list[Any]:
-        """What a term begins with."""
-        facts = self.durable.state.facts
+        """What a term begins with. Where no other server can open the store, none is left behind by a higher level."""
+        facts, level = self.durable.state.facts, self.durable.book.level
         first = [self.identity.start] if facts.seq == 0 and self.identity.start is not None else []
-        return [*first, StartTerm(facts.term + 1, self.identity.server)]
+        is_behind = facts.seq > 0 and facts.level < level and not self.store.shared
+        higher = [RaiseLevel(level)] if is_behind else []
+        return [*first, StartTerm(facts.term + 1, self.identity.server, level), *higher]
 
     def _work_of(self, leader: Leader[S]) -> dict[str, Work]:
         async def record_digests() -> None:

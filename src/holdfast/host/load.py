@@ -135,7 +135,7 @@ async def _from_snapshot(
     for seq, raw in manifests:
         state = book.empty()
         try:
-            manifest = decode_manifest(raw)
+            manifest = decode_manifest(raw, book.level)
             await _restore(state, store, manifest)
         except (Corrupt, StoreCorrupt) as error:
             journal.error("snapshot-damaged", store=store.name, snapshot=seq, why=error)

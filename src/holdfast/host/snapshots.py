@@ -167,7 +167,7 @@ class Snapshots(Generic[S]):
         if seq in self._seen_whole:
             return True
         try:
-            manifest = decode_manifest(raw)
+            manifest = decode_manifest(raw, self._durable.book.level)
             for place, part in enumerate(manifest.parts):
                 verify(manifest, place, await self._store.get_chunk(seq, part.name))
                 await self._clock.sleep(REST_MS)

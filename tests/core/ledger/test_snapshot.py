@@ -13,6 +13,7 @@ from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded, encode
 from holdfast.core.ledger.columns import PAGE_ROWS
 from holdfast.core.ledger.digest import combined, state_digest
 from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.snapshot import (
     Manifest,
     Part,
@@ -23,7 +24,7 @@ from holdfast.core.ledger.snapshot import (
     restore,
     verify,
 )
-from holdfast.core.ledger.state import LEVEL, LedgerState
+from holdfast.core.ledger.state import LedgerState
 from holdfast.core.ledger.table import Table, TableSpec
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot

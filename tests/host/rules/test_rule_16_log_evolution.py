@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from holdfast.core.ledger.codec import UpgradeNeeded, chain
-from holdfast.core.ledger.house import StateDigested, TermStarted
-from holdfast.core.ledger.state import LEVEL
+from holdfast.core.ledger.house import RaiseLevel, StateDigested, TermStarted
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.host import digests
 from holdfast.host.errors import StateDiffers, Unavailable
@@ -23,6 +23,7 @@ from holdfast.host.reads import Level
 from holdfast.host.store import Stored, Written
 from tests.support.faulty import FaultyStore
 from tests.support.host import MemoryStore, Server, World, batches_in, in_world, until
+from tests.support.region import ROOT
 
 LEASE = DEFAULTS.session_lease
 
@@ -115,6 +116,54 @@ def test_each_term_says_which_level_its_leader_writes() -> None:
             if isinstance(event, TermStarted)
         ]
         assert terms == [(1, LEVEL, LEVEL), (2, LEVEL, LEVEL), (3, LEVEL, LEVEL)]
+
+    in_world(story)
+
+
+def levels_written(batches: list[Any]) -> list[int]:
+    return [batch.header.level for batch in batches]
+
+
+@pytest.mark.usefixtures("often")
+def test_a_server_one_level_behind_follows_and_agrees_until_the_level_is_raised() -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        first = await world.server(store, "s1", level=LEVEL - 1).start().leads()
+        await grow(first, 3)
+        await first.stop()
+        leader = await world.server(store, "s3").start().leads()
+        behind = world.server(store, "s2", level=LEVEL - 1).start()
+        await grow(leader, 12)
+        await until(lambda: behind.state.facts.seq == leader.state.facts.seq, behind.clock)
+        assert set(levels_written(await batches_in(store))) == {LEVEL - 1}  # a person raises it where several follow
+        assert behind.ledger.meters.counted("state_digests_compared") >= 1
+        assert behind.ledger.role is Role.FOLLOWING
+        await leader.accept(ROOT, RaiseLevel(LEVEL), key="raise")
+        assert isinstance(await stopped(behind), UpgradeNeeded)
+        await leader.override("after")
+        late = world.server(store, "s4", level=LEVEL - 1).start()
+        assert isinstance(await stopped(late), UpgradeNeeded)
+        newer = world.server(store, "s5").start()
+        await until(lambda: newer.state.facts.seq == leader.state.facts.seq, newer.clock)
+        assert newer.state.facts.level == LEVEL
+
+    in_world(story)
+
+
+def test_a_server_that_is_alone_with_its_store_raises_the_level_when_it_stands() -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        store.shared = False
+        old = await world.server(store, "s1", level=LEVEL - 1).start().leads()
+        await old.override("a")
+        await old.stop()
+        new = await world.server(store, "s1").start().leads()
+        await new.override("b")
+        await new.stop()
+        again = await world.server(store, "s1").start().leads()
+        assert again.state.facts.level == LEVEL
+        assert levels_written(await batches_in(store)) == [1, 1, 2, 2, 2]
+        assert isinstance(await stopped(world.server(store, "s1", level=LEVEL - 1).start()), UpgradeNeeded)
 
     in_world(story)
 

@@ -25,6 +25,7 @@ class Code(StrEnum):
     NO_RIGHT = "no-right"
     WRONG_SCOPE = "wrong-scope"
     EXPIRED = "expired"
+    LEVEL = "level"
     # What the command names
     NOT_FOUND = "not-found"
     EXISTS = "exists"

@@ -22,7 +22,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.core.ledger.codec import DIGEST_BYTES, encode
-from holdfast.core.ledger.columns import PAGE_ROWS, pages_of
+from holdfast.core.ledger.columns import PAGE_ROWS, Pool, pages_of
+from holdfast.core.ledger.levels import LEVEL, form
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.ledger.table import TableSpec
 
@@ -47,10 +48,15 @@ def chunk_name(raw: bytes) -> str:
 
 def steps(state: LedgerState) -> Iterator[Chunk | None]:
     """The state in chunks, from durable tables only: take it from a fork, and give way after each step."""
+    level = state.facts.level
     scalars = [(name, getattr(state, name)) for name in state.SCALARS]
+    if level < LEVEL:
+        scalars = [(name, form(value, level)) for name, value in scalars]
     yield _chunk("", 0, scalars, len(scalars))
     for spec in state.TABLES:
-        if not spec.derived:
+        if spec.since > level:
+            assert not len(state.table(spec.name)), f"{spec.name} has rows in a log of level {level}"
+        elif not spec.derived:
             yield from _table_steps(state, spec)
 
 
@@ -81,7 +87,7 @@ def _pages(state: LedgerState, spec: TableSpec) -> Iterator[tuple[int, bytes]]:
             keys = sorted(found)
             for first in range(0, len(keys), PAGE_ROWS):
                 some = keys[first : first + PAGE_ROWS]
-                yield len(some), write(shard, some, found)
+                yield len(some), write(shard, some, found, state.facts.level)
 
 
 def _chunk(table: str, shards: int, content: Any, rows: int) -> Chunk:
@@ -104,7 +110,7 @@ class ChunkReader:
 
     def __init__(self, state: LedgerState) -> None:
         self._state = state
-        self._pool: dict[Any, Any] = {}
+        self._pool: Pool = {}
         self._scalars = {name: msgspec.msgpack.Decoder(type(getattr(state, name))) for name in state.SCALARS}
         self._tables = {spec.name: _table_reader(state, spec) for spec in state.TABLES if not spec.derived}
 

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.state import LEVEL
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.model.evidence import AuditEvent, Decision
 from holdfast.core.model.shapes import Instant, Revision, Row
 from holdfast.core.model.workload import Template
@@ -108,11 +108,17 @@ def _frame(raw: bytes) -> _Frame:
 
 
 class BatchReader(Generic[E]):
-    """Decodes batches of one ledger's events."""
+    """Decodes batches of one ledger's events, up to a level."""
 
-    def __init__(self, events: Any) -> None:
+    def __init__(self, events: Any, level: int = LEVEL) -> None:
+        self._events = events
+        self.level = level
         self._records: msgspec.msgpack.Decoder[tuple[Record[E], ...]]
         self._records = msgspec.msgpack.Decoder(tuple[Record[events], ...])
+
+    def of_level(self, level: int) -> BatchReader[E]:
+        """A reader of these events that knows no later level than this one."""
+        return BatchReader(self._events, level)
 
     def read(self, raw: bytes, previous: bytes, digest: bytes) -> Batch[E]:
         """The batch that follows `previous` and was written with `digest`, or `Corrupt`, or `UpgradeNeeded`."""
@@ -123,8 +129,8 @@ class BatchReader(Generic[E]):
         header = frame.header
         if header.previous != previous:
             raise Corrupt(f"batch {header.seq} follows {header.previous.hex()}, not {previous.hex()}")
-        if header.level > LEVEL:
-            raise UpgradeNeeded(f"batch {header.seq} is of level {header.level}; this version reads {LEVEL}")
+        if header.level > self.level:
+            raise UpgradeNeeded(f"batch {header.seq} is of level {header.level}; this version reads {self.level}")
         try:
             return Batch(header, self._records.decode(frame.records), found)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

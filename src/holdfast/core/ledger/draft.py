@@ -5,7 +5,9 @@
                        --land()-->  state                        once they are durable
 
 A command's events, its answer and its request key lie in one batch, always. A draft that is not landed is dropped and
-nothing has happened.
+nothing has happened. What the log's level does not have is left out before it is applied and encoded (see `levels`).
+
+Size: what a ledger is, how it is decided and how it is folded are read together.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from holdfast.core.ledger.envelope import Envelope, Stamp
 from holdfast.core.ledger.invariants import Invariant
 from holdfast.core.ledger.judge import PEOPLE, judge, receive
 from holdfast.core.ledger.keys import KeysOf
+from holdfast.core.ledger.levels import LEVEL, Above, form, lowered
 from holdfast.core.ledger.registry import Case, InARow, Rule
 from holdfast.core.ledger.repeats import remember
 from holdfast.core.ledger.revision import INDEX_BITS, INDEX_MAX, revision
@@ -58,6 +61,15 @@ class Book(Struct, Generic[S], frozen=True):
     invariants: tuple[Invariant[S], ...]
     batches: BatchReader[Any]
     envelopes: EnvelopeReader
+
+    @property
+    def level(self) -> int:
+        """The highest level that a server with this book can read and write."""
+        return self.batches.level
+
+    def of_level(self, level: int) -> Book[S]:
+        """This ledger as a server knows it that knows no later level than this one."""
+        return msgspec.structs.replace(self, batches=self.batches.of_level(level))
 
 
 def decide(book: Book[S], state: S, envelope: Envelope[Any], at: Instant, rev: Revision | None = None) -> Answer:
@@ -105,12 +117,13 @@ class Draft(Generic[S]):
         case = receive(self._book.rules, self.state, envelope, at, first)
         if not isinstance(case, Case):
             return case
-        answer = self._judge(case)
+        case.level = self._book.level
+        answer = self._at_level(self._judge(case))
         if isinstance(answer, Refused):
             return answer
         events = answer.events
         record = _record(envelope, at, answer)
-        raw = encode(record)
+        raw = encode(record if self._level() == LEVEL else form(record, self._level()))
         if len(raw) > RECORD_BYTES_MAX or first + len(events) > self._last:
             self._settle()
             facts = {"bytes": len(raw), "most": RECORD_BYTES_MAX}
@@ -146,6 +159,23 @@ class Draft(Generic[S]):
                 return answer
         self._settle()
         return rule.handler(self.state, case.command, case)
+
+    def _level(self) -> int:
+        """The level of what is written next: the log's, or of a log that begins, this server's."""
+        facts = self.state.facts
+        return facts.level if facts.log_id else self._book.level
+
+    def _at_level(self, answer: Accepted | Refused) -> Accepted | Refused:
+        """The answer without what the log's level does not have; refused when that leaves something out whole."""
+        level = self._level()
+        if level == LEVEL or isinstance(answer, Refused):
+            return answer
+        try:
+            return Accepted(lowered(answer.events, level), answer.answer)
+        except Above as above:
+            self._settle()
+            facts = {"level": level, "needs": above.level}
+            return Refused(Code.LEVEL, f"the log is of level {level}, and {above}: raise it first", facts)
 
     def _apply(self, record: Record[Any], first: Revision) -> None:
         if self._row is None:

@@ -1,17 +1,22 @@
-"""Commands and events that every ledger has: the log itself, terms, levels, digests, sessions, settings, denials."""
+"""Commands and events that every ledger has: the log itself, terms, levels, digests, sessions, settings, denials.
+
+Size: seven small commands, each with its event, its judgement and what it does, read side by side.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.denials import RULE, DenialsRecorded, RecordDenials, denials_recorded
 from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.levels import FIRST, LEVEL, members
 from holdfast.core.ledger.registry import Case, Lane, Rule
 from holdfast.core.ledger.repeats import forget
-from holdfast.core.ledger.state import LEVEL, LedgerState, Session
+from holdfast.core.ledger.state import LedgerState, Session
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.settings import DEFAULTS, Settings, unsafe
 from holdfast.core.model.shapes import Row
@@ -75,6 +80,9 @@ class LogStarted(Row, frozen=True, tag="log-started"):
     ledger: str
     operator: str
     settings: Settings
+    level: int = FIRST
+
+    ADDED: ClassVar[Mapping[str, int]] = {"level": 2}
 
 
 class TermStarted(Row, frozen=True, tag="term-started"):
@@ -122,7 +130,8 @@ def start_log(state: LedgerState, command: StartLog, case: Case) -> Accepted | R
     wrong = unsafe(command.settings)
     if wrong or not command.log_id or not command.operator.startswith("person/"):
         return Refused(Code.CONTRADICTORY, "; ".join(wrong) or "a log needs an id and an operator", {"unsafe": wrong})
-    return Accepted((LogStarted(command.log_id, command.ledger, command.operator, command.settings),))
+    started = LogStarted(command.log_id, command.ledger, command.operator, command.settings, case.level)
+    return Accepted((started,))
 
 
 def start_term(state: LedgerState, command: StartTerm, case: Case) -> Accepted | Refused:
@@ -132,7 +141,7 @@ def start_term(state: LedgerState, command: StartTerm, case: Case) -> Accepted |
         return not_found("log", "here")
     if command.term <= state.facts.term:
         return Refused(Code.STALE, f"term {state.facts.term} has started; a new one is higher", facts)
-    if command.level < state.facts.level or command.level > LEVEL:
+    if command.level < state.facts.level or command.level > case.level:
         return Refused(Code.CONTRADICTORY, f"this log is of level {state.facts.level}", facts)
     return Accepted((TermStarted(command.term, command.leader, state.facts.level),))
 
@@ -141,8 +150,8 @@ def raise_level(state: LedgerState, command: RaiseLevel, case: Case) -> Accepted
     """Levels only rise, and never above what this writer knows."""
     if command.level <= state.facts.level:
         return Refused(Code.ALREADY, f"the log is of level {state.facts.level}", {"level": state.facts.level})
-    if command.level > LEVEL:
-        return Refused(Code.CONTRADICTORY, f"this version writes level {LEVEL} at most", {"level": LEVEL})
+    if command.level > case.level:
+        return Refused(Code.CONTRADICTORY, f"this version writes level {case.level} at most", {"level": case.level})
     return Accepted((LevelRaised(command.level),))
 
 
@@ -190,8 +199,8 @@ def _set_facts(state: LedgerState, **changes: Any) -> None:
 
 
 def log_started(state: LedgerState, event: LogStarted, stamp: Stamp) -> None:
-    _set_facts(state, log_id=event.log_id, ledger=event.ledger, settings=event.settings)
-    spec = PrincipalSpec(rights=tuple(Right))
+    _set_facts(state, log_id=event.log_id, ledger=event.ledger, settings=event.settings, level=event.level)
+    spec = PrincipalSpec(rights=members(Right, event.level))
     uid = stamp.revision
     meta = Meta(name=event.operator, uid=uid, revision=uid, created_by=stamp.actor, created=stamp.at)
     state.principals.put(event.operator, Principal(meta=meta, spec=spec))

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.answers import Accepted, Refused
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.state import Session
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.tenancy import Principal, Right
@@ -32,7 +33,7 @@ class Lane(IntEnum):
 class Case:
     """A command under judgement: everything a handler may know besides the state."""
 
-    __slots__ = ("actor", "at", "command", "envelope", "kind", "principal", "revision", "session")
+    __slots__ = ("actor", "at", "command", "envelope", "kind", "level", "principal", "revision", "session")
 
     def __init__(self, envelope: Envelope[Any], at: Instant, revision: Revision) -> None:
         self.envelope = envelope
@@ -41,6 +42,8 @@ class Case:
         self.kind = envelope.actor.partition("/")[0]
         self.at = at
         self.revision = revision
+        #: What this server can write; the log may be of a lower level.
+        self.level = LEVEL
         self.principal: Principal | None = None
         self.session: Session | None = None
 

@@ -9,7 +9,7 @@
     part_of(chunk) -> Part                          what a manifest says of a chunk; the bytes can be let go
     manifest_of(state, parts) -> Manifest           of the fork that was written
     encode_manifest(manifest) -> bytes
-    decode_manifest(raw) -> Manifest                Corrupt, UpgradeNeeded
+    decode_manifest(raw, level) -> Manifest         Corrupt, UpgradeNeeded
     Restore(state, manifest)                        .take(raw) for each chunk, then .finish(): for hosts that give way
     restore(state, manifest, chunks)                all of it at once; Corrupt, UpgradeNeeded
     verify(manifest, place, raw)                    one chunk read back, without a state: Corrupt
@@ -35,7 +35,8 @@ from holdfast.core.ledger.chunks import Chunk, ChunkReader, chunk_name, steps
 from holdfast.core.ledger.codec import DIGEST_BYTES, Corrupt, UpgradeNeeded, encode
 from holdfast.core.ledger.columns import Misread
 from holdfast.core.ledger.digest import combined
-from holdfast.core.ledger.state import LEVEL, LedgerState
+from holdfast.core.ledger.levels import LEVEL
+from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.shapes import Row
 
 __all__ = [
@@ -107,8 +108,8 @@ def encode_manifest(manifest: Manifest) -> bytes:
     return encode((manifest.level, _seal(manifest.level, body), body))
 
 
-def decode_manifest(raw: bytes) -> Manifest:
-    """The manifest in these bytes. `Corrupt` when they are not what was written, `UpgradeNeeded` when newer."""
+def decode_manifest(raw: bytes, level: int = LEVEL) -> Manifest:
+    """The manifest in these bytes. `Corrupt` when they are not what was written, `UpgradeNeeded` above the level."""
     try:
         sealed = _sealed.decode(raw)
     except (msgspec.MsgspecError, ValueError) as error:
@@ -116,8 +117,8 @@ def decode_manifest(raw: bytes) -> Manifest:
     found = _seal(sealed.level, sealed.body)
     if found != sealed.digest:
         raise Corrupt(f"a manifest of {len(raw)} bytes has digest {found.hex()}, it says {sealed.digest.hex()}")
-    if sealed.level > LEVEL:
-        raise UpgradeNeeded(f"a manifest is of level {sealed.level}; this version reads {LEVEL}")
+    if sealed.level > level:
+        raise UpgradeNeeded(f"a manifest is of level {sealed.level}; this version reads {level}")
     try:
         manifest = _manifests.decode(sealed.body)
         state = combined(part.name for part in manifest.parts)

@@ -6,14 +6,12 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
+from holdfast.core.ledger.levels import FIRST
 from holdfast.core.ledger.table import MANY, SOME, Layer, Table, TableSpec
 from holdfast.core.model.control import Override
 from holdfast.core.model.settings import DEFAULTS, Settings
 from holdfast.core.model.shapes import Instant, Revision, Row
 from holdfast.core.model.tenancy import Principal
-
-#: What a writer of this version can write and a reader of it can read.
-LEVEL = 1
 
 
 class Facts(Row, frozen=True):
@@ -27,7 +25,7 @@ class Facts(Row, frozen=True):
     seq: int = 0
     digest: bytes = b""
     term: int = 0
-    level: int = LEVEL
+    level: int = FIRST
     at: Instant = 0
     settings: Settings = DEFAULTS
     forgotten: Instant = 0

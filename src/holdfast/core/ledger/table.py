@@ -34,7 +34,8 @@ FREED_AT_ONCE = 64
 class TableSpec(Struct, frozen=True):
     """A table's name, types and size. A derived one can be rebuilt from the others and is not stored.
 
-    Rows that a batch reads once each, and seldom writes, are not kept in its layer (`kept` is false).
+    Rows that a batch reads once each, and seldom writes, are not kept in its layer (`kept` is false). `since` is the
+    level that added it: below that level it is empty, and not written.
     """
 
     name: str
@@ -43,6 +44,7 @@ class TableSpec(Struct, frozen=True):
     shards: int = 1
     derived: bool = False
     kept: bool = True
+    since: int = 1
 
 
 class Table(Generic[K, V]):

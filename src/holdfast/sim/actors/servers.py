@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from holdfast.api.server import Api, Limits
-from holdfast.core.ledger.codec import Batch, BatchReader, Header, UpgradeNeeded
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.house import StartLog
-from holdfast.core.ledger.state import LEVEL
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.reconcilers import registry
 from holdfast.core.region.book import REGION
@@ -39,22 +37,6 @@ from holdfast.sim.world import Process, Program
 
 #: Full lists come in parts of few objects, so that some are under way when something breaks.
 LIMITS = Limits(shipped_objects=5)
-
-
-class OldReader(BatchReader[Any]):
-    """What a version one format level behind can read of a log."""
-
-    def __init__(self, today: BatchReader[Any]) -> None:
-        self._today = today
-
-    def read(self, raw: bytes, previous: bytes, digest: bytes) -> Batch[Any]:
-        batch = self._today.read(raw, previous, digest)
-        if batch.header.level >= LEVEL:
-            raise UpgradeNeeded(f"batch {batch.header.seq} is of level {batch.header.level}; this version is older")
-        return batch
-
-    def header(self, raw: bytes) -> Header:
-        return self._today.header(raw)
 
 
 class Manner(Struct, frozen=True):
@@ -124,8 +106,7 @@ class Servers:
         """A server that an upgrade has left out: it reads one format level less than the others write."""
 
         async def run(process: Process) -> None:
-            old = replace(book, batches=OldReader(book.batches))
-            ledger = Ledger(old, process.store(store), process.clock, Identity(process.name))
+            ledger = Ledger(book.of_level(LEVEL - 1), process.store(store), process.clock, Identity(process.name))
             self.ledgers[process.machine] = ledger
             await ledger.run()
 

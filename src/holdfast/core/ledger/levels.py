@@ -1,0 +1,140 @@
+"""Levels: what may be written to a log, so that every server that follows it can read it (RULES 16).
+
+A log is of one level at a time, and its facts say which. What a level adds is in the code from then on, and it is
+written, digested and seen by `evolve` only in logs of that level or above:
+
+    ADDED    on a struct: by field, the level that added it. Added fields come last and have a default
+    LOWERED  on a struct: by field, how its value was written before level 2
+    SINCE    on a struct: the level that added it, for events and whatever else is told apart by a tag
+    since()  for one member of an enum
+
+    lowered(event, level)   the event as `evolve` may see it: what later levels added has its default
+    form(value, level)      what is encoded in its place: without what later levels added
+
+Levels only rise, by a record in the log, when all its servers can read the next one. Below the newest level both
+functions walk through every value; at the newest they are not called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import NODEFAULT, Struct
+
+#: What a writer of this version can write and a reader of it can read.
+LEVEL = 2
+#: The first level: what structs, fields and words have that say nothing else.
+FIRST = 1
+
+E = TypeVar("E", bound=Enum)
+
+#: Members of enums that a later level than the first added.
+_words: dict[Enum, int] = {}
+
+
+class Above(Exception):
+    """Something of a later level than the log's: it cannot be written yet."""
+
+    def __init__(self, what: str, level: int) -> None:
+        super().__init__(f"{what} is of level {level}")
+        self.level = level
+
+
+def since(member: E, level: int) -> E:
+    """Say that a level has added this member to its enum."""
+    _words[member] = level
+    return member
+
+
+def members(enum: type[E], level: int) -> tuple[E, ...]:
+    """The members that an enum has at a level."""
+    return tuple(one for one in enum if _words.get(one, FIRST) <= level)
+
+
+class _Plan(Struct, frozen=True):
+    """How values of one struct are written at one level."""
+
+    #: The fields that are written, and of those the ones that were written otherwise.
+    kept: tuple[str, ...]
+    otherwise: dict[str, Callable[[Any], Any]]
+    #: The fields that are not, and what they hold instead.
+    left: tuple[tuple[str, Any], ...]
+    is_array: bool
+    tag: tuple[Any, ...]
+
+
+@cache
+def _plan(kind: type[Struct], level: int) -> _Plan:
+    born = getattr(kind, "SINCE", FIRST)
+    if born > level:
+        raise Above(kind.__name__, born)
+    added = getattr(kind, "ADDED", {})
+    fields = msgspec.structs.fields(kind)
+    kept = tuple(field.name for field in fields if added.get(field.name, FIRST) <= level)
+    left = tuple((field.name, _default(kind, field)) for field in fields if field.name not in kept)
+    config = kind.__struct_config__
+    assert not config.array_like or kept == kind.__struct_fields__[: len(kept)], (
+        f"{kind.__name__}: what was added is not last"
+    )
+    otherwise = getattr(kind, "LOWERED", {}) if level < 2 else {}
+    return _Plan(kept, otherwise, left, config.array_like, () if config.tag is None else (config.tag,))
+
+
+def _default(kind: type[Struct], field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not NODEFAULT:
+        return field.default_factory()
+    assert field.default is not NODEFAULT, f"{kind.__name__}.{field.name} was added without a default"
+    return field.default
+
+
+def columns_at(kind: type[Struct], level: int) -> list[tuple[str, Callable[[Any], Any] | None]]:
+    """The fields of a row that are written at a level, and how those are made that were written otherwise."""
+    plan = _plan(kind, level)
+    return [(name, plan.otherwise.get(name)) for name in plan.kept]
+
+
+def lowered(value: Any, level: int) -> Any:
+    """The value with what later levels added at its default. `Above` when it is of a later level itself."""
+    if isinstance(value, tuple):
+        found = tuple(lowered(one, level) for one in value)
+        return value if all(a is b for a, b in zip(found, value, strict=True)) else found
+    if not isinstance(value, Struct):
+        if isinstance(value, Enum) and _words.get(value, FIRST) > level:
+            raise Above(str(value), _words[value])
+        return value
+    plan = _plan(type(value), level)
+    changes = {name: default for name, default in plan.left if getattr(value, name) is not default}
+    for name in plan.kept:
+        before = getattr(value, name)
+        after = lowered(before, level)
+        if after is not before:
+            changes[name] = after
+    return msgspec.structs.replace(value, **changes) if changes else value
+
+
+def form(value: Any, level: int) -> Any:
+    """What is encoded in place of a value at a level, once it was lowered to it."""
+    if isinstance(value, tuple | list):
+        found = [form(one, level) for one in value]
+        return value if all(a is b for a, b in zip(found, value, strict=True)) else found
+    if not isinstance(value, Struct):
+        return value
+    plan = _plan(type(value), level)
+    before = {name: getattr(value, name) for name in plan.kept}
+    after = {name: _form_of(plan, name, one, level) for name, one in before.items()}
+    if plan.is_array:
+        if not plan.left and all(after[name] is one for name, one in before.items()):
+            return value
+        return [*plan.tag, *after.values()]
+    changes = {name: one for name, one in after.items() if one is not before[name]}
+    changes.update((name, default) for name, default in plan.left if getattr(value, name) is not default)
+    return msgspec.structs.replace(value, **changes) if changes else value
+
+
+def _form_of(plan: _Plan, name: str, value: Any, level: int) -> Any:
+    otherwise = plan.otherwise.get(name)
+    return form(otherwise(value) if otherwise is not None else value, level)
