@@ -373,8 +373,25 @@ def need_scope(override: overrides.OpenOverride | Override, case: Case) -> None:
     need(not case.scope.tenant or own, Code.WRONG_SCOPE)
 
 
+def is_readable(command: overrides.OpenOverride) -> bool:
+    """Whether each parameter is one that this kind of override has, and none is missing."""
+    facts, target = dict(command.facts), command.target
+    if command.action is Action.EMERGENCY_QUOTA:
+        tenant = facts.pop("tenant", "")
+        whole = all(text in map(str, (0, 2_000, 3_000, 4_000)) for text in facts.values())
+        return bool(tenant) and target in ("", tenant) and set(facts) == {"cpu"} and whole and facts["cpu"] != "0"
+    if facts:
+        return False
+    if command.action in (Action.PAUSE_REPAIR, Action.PAUSE_AUTOSCALER):
+        return not target
+    if command.action is Action.DECLARE_LOST:
+        return bool(target) and command.region in ("", target)
+    return bool(target) or command.action is Action.PAUSE_SCHEDULING
+
+
 def open_override(world: World, command: overrides.OpenOverride, case: Case) -> None:
     need(command.reason.strip() and len(command.reason) <= 1_000, Code.MALFORMED)
+    need(is_readable(command), Code.MALFORMED)
     need(case.at < command.ends <= case.at + world.settings.override_life, Code.EXPIRED)
     need_scope(command, case)
     world.overrides[world.next] = Override(

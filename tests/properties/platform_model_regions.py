@@ -137,8 +137,9 @@ def judge_region(world: World, command: c.JudgeRegion, case: Case) -> None:
     need(standing.health is not command.health, Code.ALREADY)
     steps = {(H.HEALTHY, H.SUSPECT), (H.SUSPECT, H.HEALTHY), (H.SUSPECT, H.LOST), (H.LOST, H.HEALTHY)}
     need((standing.health, command.health) in steps, Code.WRONG_PHASE)
-    if standing.health is H.LOST:
+    if command.health is H.HEALTHY:
         need(not is_declared_lost(world, command.region, case.at), Code.PAUSED)
+    if standing.health is H.LOST:
         need(standing.heard > standing.since, Code.TOO_EARLY)
     standing.health, standing.since = command.health, case.at
 

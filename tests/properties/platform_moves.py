@@ -340,6 +340,12 @@ def override(p: Program) -> None:
     ends = p.at + p.chance.choice((HOUR, HOUR, 2 * HOUR, 0, 30 * DAY, 60_000))
     reason = "" if one_in(p, 12) else "a launch"
     target = pick(p, ("", "eu", "us"), "") if can("declare") else where
+    if action is Action.EMERGENCY_QUOTA:
+        target = pick(p, ("", tenant, tenant), "eu")
+    elif action is Action.PAUSE_REPAIR:
+        target = "eu" if one_in(p, 8) else ""
+    elif not one_in(p, 8):
+        target = where or pick(p, ("eu", "us"), "")
     actor = pick(p, (ROOT, ROOT, US, BETA) if can("override") else (ROOT, ROOT, US), "")
     p.send(actor, OpenOverride(action, where, target, reason, ends, facts))
 

@@ -273,7 +273,7 @@ def override(p: Program) -> Envelope[Any] | None:
         over = p.model.overrides[uid].ends <= p.at
         return p.envelope("controller/override" if over else chance.pick(OPERATORS), EndOverride(uid, "done"))
     target = chance.pick(((Action.PAUSE_SCHEDULING, "acme"), (Action.AVOID_ZONE, "a"), (Action.AVOID_ZONE, "b"),
-                          (Action.PAUSE_REPAIR, "")))  # fmt: skip
+                          (Action.PAUSE_REPAIR, ""), (Action.PAUSE_SCHEDULING, "")))  # fmt: skip
     command = OpenOverride(target[0], "eu", target[1], "a drill", p.at + chance.pick((200, 2000)))
     return p.envelope(chance.pick(OPERATORS), command)
 

@@ -189,6 +189,8 @@ def badly_put(p: Program) -> Envelope[Any]:
         (operator, chance.pick(holds)),
         (operator, c.AdministerNode(uid, cordoned=True)),
         (operator, OpenOverride(Action.AVOID_ZONE, "eu", "a", " ", ends)),
+        (operator, OpenOverride(Action.AVOID_ZONE, "eu", "", "which", ends)),
+        (operator, OpenOverride(Action.PAUSE_REPAIR, "eu", "n1", "of one node", ends)),
         (operator, OpenOverride(Action.AVOID_ZONE, "eu", "a", "late", p.at - chance.below(2) * 10**12)),
         (operator, house.Configure(replace(DEFAULTS, fence_time=chance.pick((0, 5000))))),
         (operator, house.Configure(replace(DEFAULTS, lost_after=5000))),

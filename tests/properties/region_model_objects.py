@@ -6,13 +6,14 @@ from itertools import pairwise
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import NodeHealth
 from holdfast.core.region import commands as c
 from tests.properties.region_model import Model
-from tests.properties.region_model_senders import Sender
+from tests.properties.region_model_senders import Sender, in_force, is_paused
 from tests.properties.region_model_shipping import open_breaches, overshoots_of_node
 from tests.properties.region_model_things import Amounts, Hold, Node, Slot, amounts, plus, summed
 
@@ -272,6 +273,10 @@ def hold(model: Model, command: c.Hold, sender: Sender) -> Code | None:
     if isinstance(shape, Code):
         return shape
     need, milli, tenant = shape
+    if is_paused(model, tenant, sender.at):
+        return Code.PAUSED
+    if node.said.zone in in_force(model, Action.AVOID_ZONE, sender.at):
+        return Code.NODE_UNAVAILABLE
     refused = _refuse_room(model, node, need, command.devices, milli)
     if refused is not None:
         return refused

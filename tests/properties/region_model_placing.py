@@ -16,7 +16,7 @@ from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
 from tests.properties.region_model import Model
 from tests.properties.region_model_objects import NAMED_MAX, asks_for
-from tests.properties.region_model_senders import Sender
+from tests.properties.region_model_senders import Sender, in_force, is_paused
 from tests.properties.region_model_shipping import tolerated
 from tests.properties.region_model_things import Amounts, Node, Slot, amounts
 
@@ -68,12 +68,6 @@ def valid_policy(model: Model, tenant: str) -> int:
     return model.validities.get(tenant, model.validities.get("", 0))
 
 
-def in_force(model: Model, action: Action, at: int) -> list[str]:
-    """What overrides of this action are aimed at now."""
-    every = [*model.overrides.values(), *model.shipped_overrides.values()]
-    return [override.target for override in every if override.action is action and override.ends > at]
-
-
 def _refuse_group(model: Model, group: c.Group, sender: Sender) -> Code | None:
     assignment = model.assignments.get(group.assignment)
     if assignment is None or group.template not in model.templates or not assignment.accounts:
@@ -81,8 +75,7 @@ def _refuse_group(model: Model, group: c.Group, sender: Sender) -> Code | None:
     refused = refuse_assigned(model, assignment, group.template, sender.at)
     if refused is not None:
         return refused
-    paused = in_force(model, Action.PAUSE_SCHEDULING, sender.at)
-    if "" in paused or assignment.tenant in paused:
+    if is_paused(model, assignment.tenant, sender.at):
         return Code.PAUSED
     if sender.envelope.policy != valid_policy(model, assignment.tenant):
         return Code.POLICY

@@ -18,7 +18,7 @@ from holdfast.core.ledger.house import (
     StartTerm,
 )
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
-from holdfast.core.model.control import Override
+from holdfast.core.model.control import Action, Override
 from holdfast.core.model.settings import Settings
 from holdfast.core.model.tenancy import Principal, Right
 from holdfast.core.region import commands as c
@@ -236,8 +236,26 @@ def unsafe(s: Settings) -> bool:
     return low or fence_short or proofs_rare or s.lost_after <= s.suspect_after or s.grant_life < 2 * s.lost_after
 
 
+def is_readable(command: OpenOverride) -> bool:
+    """Whether each parameter is one that this kind of override has: a region's people open those without facts."""
+    if command.facts:
+        return False
+    match command.action:
+        case Action.PAUSE_REPAIR | Action.PAUSE_AUTOSCALER:
+            return not command.target
+        case Action.AVOID_ZONE:
+            return bool(command.target)
+        case Action.DECLARE_LOST:
+            return bool(command.target) and command.region in ("", command.target)
+        case Action.EMERGENCY_QUOTA:
+            return False
+    return True
+
+
 def open_override(model: Model, command: OpenOverride, sender: Sender) -> Code | None:
     if not command.reason.strip() or len(command.reason) > REASON_MAX:
+        return Code.MALFORMED
+    if not is_readable(command):
         return Code.MALFORMED
     if not sender.at < command.ends <= sender.at + model.settings.override_life:
         return Code.EXPIRED
@@ -259,3 +277,15 @@ def end_override(model: Model, command: EndOverride, sender: Sender) -> Code | N
         return Code.WRONG_SCOPE
     del model.overrides[command.uid]
     return None
+
+
+def in_force(model: Model, action: Action, at: int) -> list[str]:
+    """What overrides of this action are aimed at now."""
+    every = [*model.overrides.values(), *model.shipped_overrides.values()]
+    return [override.target for override in every if override.action is action and override.ends > at]
+
+
+def is_paused(model: Model, tenant: str, at: int) -> bool:
+    """Whether somebody has paused the scheduling of this tenant, or of everybody."""
+    paused = in_force(model, Action.PAUSE_SCHEDULING, at)
+    return "" in paused or tenant in paused

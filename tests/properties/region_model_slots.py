@@ -7,6 +7,7 @@ one moment: each is judged on what was before the command, and names its slot on
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import EDGE_BY_KEY, STOP_CAUSES, STOPPABLE, Kind, Phase
 from holdfast.core.model.placement import Failure
 from holdfast.core.model.shapes import SlotKey
@@ -21,7 +22,7 @@ from tests.properties.region_model_placing import (
     valid_policy,
     wrong_count,
 )
-from tests.properties.region_model_senders import Sender
+from tests.properties.region_model_senders import Sender, in_force, is_paused
 from tests.properties.region_model_things import Node, Slot
 
 # Reservations
@@ -63,9 +64,11 @@ def _refuse_binding(model: Model, slot: Slot, sender: Sender) -> Code | None:
     refused = refuse_assigned(model, assignment, slot.template, sender.at)
     if refused is not None:
         return refused
-    if assignment.exclusive and slot.ordinal not in assignment.ordinals:
-        return Code.NOT_ASSIGNED
-    return None if sender.envelope.policy == valid_policy(model, assignment.tenant) else Code.POLICY
+    if is_paused(model, assignment.tenant, sender.at):
+        return Code.PAUSED
+    if sender.envelope.policy != valid_policy(model, assignment.tenant):
+        return Code.POLICY
+    return Code.NOT_ASSIGNED if assignment.exclusive and slot.ordinal not in assignment.ordinals else None
 
 
 def unreserve(model: Model, command: c.Unreserve, sender: Sender) -> Code | Parts:
@@ -151,6 +154,8 @@ def _refuse_move(model: Model, one: c.MoveSlot, sender: Sender) -> Code | None:
         return Code.STALE
     if edge.owner not in (sender.actor, sender.kind):
         return Code.NOT_OWNER
+    if edge.owner == "controller/repair" and in_force(model, Action.PAUSE_REPAIR, sender.at):
+        return Code.PAUSED
     node = model.nodes[slot.node]
     if edge.owner == "agent":
         return _refuse_agent(model, slot, node, one, sender)
@@ -200,6 +205,8 @@ def stop(model: Model, command: c.Stop, sender: Sender) -> Code | Parts:
         return refused or Code.MALFORMED
     if cause.owner not in (sender.actor, sender.kind):
         return Code.NOT_OWNER
+    if cause.owner == "controller/repair" and in_force(model, Action.PAUSE_REPAIR, sender.at):
+        return Code.PAUSED
     if cause.name in ("preempted", "reclaimed"):
         return Code.CONTRADICTORY
     if command.template and (not cause.again or command.template not in model.templates):

@@ -206,7 +206,7 @@ def end_override(bench: PlatformBench, which: int) -> Sent:
 
 def open_override(bench: PlatformBench, region: str, declare: bool) -> Sent:
     action = Action.DECLARE_LOST if declare else Action.EMERGENCY_QUOTA
-    facts = (("cpu", "3000"), ("tenant", "acme"))
+    facts = () if declare else (("cpu", "3000"), ("tenant", "acme"))
     return ROOT, OpenOverride(action, region, region if declare else "acme", "why", bench.at + HOUR, facts)
 
 

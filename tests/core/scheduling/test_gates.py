@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.ledger.overrides import OpenOverride, in_force
 from holdfast.core.model.allotment import Purpose
 from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.region.charging import PLENTY
 from holdfast.core.scheduling.ask import Ask
-from holdfast.core.scheduling.gates import OPEN, heeded, pause_of, paying, unprotected
+from holdfast.core.scheduling.gates import OPEN, pause_of, paying, unprotected
 from tests.support.region import ROOT, RegionBench, a_template
 from tests.support.scheduling import a_region, placed_on
 
@@ -127,11 +127,11 @@ def test_the_longest_of_several_overrides_is_heeded() -> None:
         bench.accept(ROOT, OpenOverride(Action.PAUSE_SCHEDULING, "eu", target, "look", bench.at + ms))
     bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "a", "fire", bench.at + 500))
     start = bench.at
-    heed = heeded(bench.state, start)
-    assert pause_of("acme", heed).opens == start + 3_000
-    assert pause_of("beta", heed).opens == start + 2_000
-    assert heed.avoided == {"a": start + 500}
-    later = heeded(bench.state, start + 2_000)
+    now = in_force(bench.state, start)
+    assert pause_of("acme", now).opens == start + 3_000
+    assert pause_of("beta", now).opens == start + 2_000
+    assert {zone: one.ends for zone, one in now.zones.items()} == {"a": start + 500}
+    later = in_force(bench.state, start + 2_000)
     assert pause_of("beta", later) is OPEN
     assert not pause_of("acme", later).most
-    assert later.avoided == {}
+    assert later.zones == {}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.model.control import Action, Override
+from holdfast.core.model.effects import is_permissive
 from holdfast.core.region import commands as c
-from holdfast.host.link.offset import PERMISSIVE, Offset
+from holdfast.host.link.offset import Offset
 from tests.support.region import an_assignment
 
 
@@ -53,7 +54,7 @@ def test_an_assignment_without_a_lease_is_kept_as_it_is() -> None:
 @pytest.mark.parametrize("action", Action)
 def test_in_doubt_what_restricts_ends_late_and_what_permits_ends_early(action: Action) -> None:
     put = an_offset().in_our_time(an_override(action))
-    assert ends(put) == (5_003_000 if action in PERMISSIVE else 5_003_040)
+    assert ends(put) == (5_003_000 if is_permissive(action) else 5_003_040)
 
 
 def test_what_is_heard_shows_that_their_time_has_jumped_ahead() -> None:

@@ -1,17 +1,32 @@
 """Human decisions with scope, reason, owner and an absolute end, in both ledgers.
 
-An override only ever takes authority for a time; its end gives it back and does nothing else (RULES 19).
+An override only ever takes authority for a time; its end gives it back and does nothing else (RULES 19). `in_force` is
+the one function that says what overrides restrict and allow now: every gate of both ledgers, every controller and every
+scheduler asks it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, assert_never
+
+from msgspec import Struct
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.registry import Case, Lane, Rule
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.control import OF_TENANTS, Action, Override
+from holdfast.core.model.effects import (
+    AvoidZone,
+    DeclareLost,
+    EmergencyQuota,
+    PauseAutoscaler,
+    PauseRepair,
+    PauseScheduling,
+    effect_of,
+    misread,
+)
 from holdfast.core.model.meta import Labels
 from holdfast.core.model.shapes import Instant, Revision, Row
 from holdfast.core.model.tenancy import Right
@@ -47,9 +62,12 @@ class OverrideEnded(Row, frozen=True, tag="override-ended"):
 
 
 def open_override(state: LedgerState, command: OpenOverride, case: Case) -> Accepted | Refused:
-    """It needs a reason and an end in the future that is not too far away."""
+    """It needs a reason, parameters that its kind knows, and an end in the future that is not too far away."""
     if not command.reason.strip() or len(command.reason) > REASON_MAX:
         return Refused(Code.MALFORMED, f"an override says why, in 1 to {REASON_MAX} characters", {})
+    wrong = misread(command.action, command.region, command.target, command.facts)
+    if wrong:
+        return Refused(Code.MALFORMED, wrong, {"action": command.action.value, "target": command.target})
     latest = case.at + state.facts.settings.override_life
     if not case.at < command.ends <= latest:
         facts = {"at": case.at, "ends": command.ends, "latest": latest}
@@ -110,17 +128,91 @@ def override_ended(state: LedgerState, event: OverrideEnded, _stamp: Stamp) -> N
     state.overrides.drop(event.uid)
 
 
-def in_force(state: LedgerState, action: Action, region: str, target: str, at: Instant) -> Override | None:
-    """The override of this action that holds there for the target now, if there is one.
+class InForce(Struct, frozen=True):
+    """What overrides restrict and allow in one place at one time; of several alike, the one that ends last."""
 
-    Ends are judged against `at` alone. An empty region or target means all of them.
+    #: By tenant whose scheduling is paused; empty: everybody's.
+    pauses: Mapping[str, Override] = {}
+    #: By zone that is to be avoided.
+    zones: Mapping[str, Override] = {}
+    repair: Override | None = None
+    autoscaler: Override | None = None
+    #: By region that is declared lost; empty: every one.
+    lost: Mapping[str, Override] = {}
+    #: By uid, oldest first.
+    emergencies: Mapping[Revision, EmergencyQuota] = {}
+
+    def pause_of(self, tenant: str) -> Override | None:
+        """The override that keeps this tenant's work from being placed."""
+        return _later(self.pauses.get(""), self.pauses.get(tenant))
+
+    def loss_of(self, region: str) -> Override | None:
+        """The override by which a person holds that this region is lost."""
+        return _later(self.lost.get(""), self.lost.get(region))
+
+
+#: What holds almost everywhere and almost always.
+NOTHING_IN_FORCE = InForce()
+
+
+def in_force(state: LedgerState, at: Instant, region: str = "") -> InForce:
+    """What overrides restrict and allow now in a region; a region's own ledger has those of that region only.
+
+    Ends are judged against `at` alone: an override that has passed holds nothing, even while it is still listed.
     """
-    for override in state.overrides.values():
-        if override.action is not action or override.ends <= at:
-            continue
-        if override.region in ("", region) and override.target in ("", target):
-            return override
-    return None
+    if state.has_no_overrides():
+        return NOTHING_IN_FORCE
+    pauses: dict[str, Override] = {}
+    zones: dict[str, Override] = {}
+    lost: dict[str, Override] = {}
+    emergencies: dict[Revision, EmergencyQuota] = {}
+    repair = autoscaler = None
+    for override in _holding(state, at, region):
+        match effect_of(override.action, override.target, override.facts):
+            case PauseScheduling(tenant):
+                pauses[tenant] = _last(pauses.get(tenant), override)
+            case AvoidZone(zone):
+                zones[zone] = _last(zones.get(zone), override)
+            case PauseRepair():
+                repair = _last(repair, override)
+            case PauseAutoscaler():
+                autoscaler = _last(autoscaler, override)
+            case DeclareLost(name):
+                lost[name] = _last(lost.get(name), override)
+            case EmergencyQuota() as quota:
+                emergencies[override.uid] = quota
+            case never:
+                assert_never(never)
+    return InForce(pauses, zones, repair, autoscaler, lost, emergencies)
+
+
+def emergency(override: Override | None) -> EmergencyQuota | None:
+    """What an override adds to a tenant's quota, if it is of that kind, whether it has ended or not."""
+    effect = effect_of(override.action, override.target, override.facts) if override is not None else None
+    return effect if isinstance(effect, EmergencyQuota) else None
+
+
+def paused(override: Override | None, what: str) -> Refused | None:
+    """The refusal of what an override keeps from happening: whose it is, and until when it holds."""
+    if override is None:
+        return None
+    facts = {"override": override.uid, "ends": override.ends, "owner": override.owner}
+    return Refused(Code.PAUSED, f"{what} by an override until {override.ends}", facts)
+
+
+def _holding(state: LedgerState, at: Instant, region: str) -> Iterator[Override]:
+    elsewhere = {"", region} if region else None
+    for override in state.every_override():
+        if override.ends > at and (elsewhere is None or override.region in elsewhere):
+            yield override
+
+
+def _last(known: Override | None, override: Override) -> Override:
+    return override if known is None or override.ends > known.ends else known
+
+
+def _later(one: Override | None, other: Override | None) -> Override | None:
+    return _last(one, other) if other is not None else one
 
 
 APPLY: dict[type, Any] = {OverrideOpened: override_opened, OverrideEnded: override_ended}

@@ -109,6 +109,14 @@ class LedgerState:
         found: Table[Any, Any] = getattr(self, name)
         return found
 
+    def has_no_overrides(self) -> bool:
+        """Whether no person has taken authority over anything here."""
+        return self.overrides.is_empty()
+
+    def every_override(self) -> Iterator[Override]:
+        """What people have taken authority over here, ended or not, by uid."""
+        return iter(self.overrides.values())
+
     def row_count(self) -> int:
         """How many rows are stored."""
         return sum(len(self.table(spec.name)) for spec in self.TABLES if not spec.derived)

@@ -14,6 +14,7 @@
 - `contradictions`  what a workload's spec cannot mean
 - `allotment`   Assignment, Grant, RecoveryBudget, Right: what the platform gives to a region
 - `control`     SchedulerPolicy, Override: how people steer
+- `effects`     what each kind of override does, with its parameters
 - `lifecycle`   the slot's edge table
 - `placement`   Slot, SchedulingRequest, Reservation, Room: what a region holds
 - `repair`      Repair: something that waits to be ended or put right

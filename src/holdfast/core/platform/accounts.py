@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code, Refused, not_found
+from holdfast.core.ledger.overrides import emergency, in_force
 from holdfast.core.model.allotment import Purpose
-from holdfast.core.model.control import Action, Override
-from holdfast.core.model.resources import AMOUNT_MAX, NOTHING, Resources
+from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.summary import capacity_of
 from holdfast.core.model.workload import Workload
@@ -75,21 +75,15 @@ def _emergency_limit(state: PlatformState, name: str, region: str, at: Instant, 
     if not (name.isascii() and name.isdigit() and len(name) < 20 and str(int(name)) == name):
         return malformed(f"{name!r} is no uid of an override", account=f"emergency/{name}")
     override = state.overrides.get(int(name))
-    if override is None or override.action is not Action.EMERGENCY_QUOTA:
+    quota = emergency(override)
+    if override is None or quota is None:
         return not_found("emergency override", name)
     if override.ends <= at:
         facts = {"override": override.uid, "ends": override.ends, "at": at}
         return Refused(Code.EXPIRED, f"the emergency {name} has ended", facts)
     if override.region not in ("", region):
         return contradictory(f"emergency {name} holds in region {override.region} only", region=override.region)
-    return Limit(emergency_amount(override), NOTHING, min(latest, override.ends))
-
-
-def emergency_amount(override: Override) -> Resources:
-    """What an emergency adds. A fact that is no whole number adds nothing: an unreadable emergency is no free pass."""
-    facts = dict(override.facts)
-    cpu, memory, disk, gpu = (_whole(facts.get(name, "")) for name in ("cpu", "memory", "disk", "gpu"))
-    return Resources(cpu, memory, disk, gpu)
+    return Limit(quota.amount, NOTHING, min(latest, override.ends))
 
 
 def promised(state: PlatformState, account: str, region: str) -> Resources | None:
@@ -102,16 +96,8 @@ def promised(state: PlatformState, account: str, region: str) -> Resources | Non
     if kind == "recovery":
         budget = state.budgets.get(name)
         return budget.spec.each if budget is not None and region in budget.spec.regions else NOTHING
-    override = state.overrides.get(int(name)) if kind == "emergency" else None
-    if override is None or override.action is not Action.EMERGENCY_QUOTA:
-        return None
-    return emergency_amount(override)
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 13):
-        return 0
-    return min(int(text), AMOUNT_MAX)
+    added = emergency(state.overrides.get(int(name))) if kind == "emergency" else None
+    return added.amount if added is not None else None
 
 
 def paying(state: PlatformState, workload: Workload, region: str, purpose: Purpose, at: Instant) -> tuple[str, ...]:
@@ -119,14 +105,8 @@ def paying(state: PlatformState, workload: Workload, region: str, purpose: Purpo
     if purpose is Purpose.RECOVERY:
         return (f"recovery/{workload.spec.recovery.budget}",)
     tenant = workload.meta.tenant
-    emergencies = [
-        f"emergency/{uid}"
-        for uid, override in state.overrides.items()
-        if override.action is Action.EMERGENCY_QUOTA
-        and override.ends > at
-        and override.region in ("", region)
-        and dict(override.facts).get("tenant") == tenant
-    ]
+    opened = in_force(state, at, region).emergencies
+    emergencies = [f"emergency/{uid}" for uid, added in opened.items() if added.tenant == tenant]
     cls, quota = state.priority_classes.get(workload.spec.priority_class), state.quotas.get(tenant)
     borrows = cls is not None and cls.spec.reclaimable and quota is not None and quota.spec.reclaimable
     return (*((f"reclaimable/{tenant}",) if borrows else ()), f"quota/{tenant}", *emergencies)

@@ -11,10 +11,9 @@ Three different words. *Suspect*: nothing new goes there. *Lost*: failover may b
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
-from holdfast.core.ledger.overrides import in_force
+from holdfast.core.ledger.overrides import in_force, paused
 from holdfast.core.ledger.registry import Case
 from holdfast.core.ledger.revision import is_digest_shown, seq_of
-from holdfast.core.model.control import Action
 from holdfast.core.model.topology import RegionHealth, RegionStatus
 from holdfast.core.platform.checks import contradictory, malformed, refuse_unknown
 from holdfast.core.platform.commands import Acknowledge, DeclareLost, JoinRegion, JudgeRegion
@@ -113,7 +112,7 @@ def judge_region(state: PlatformState, command: JudgeRegion, case: Case) -> Acce
     if command.health not in JUDGEMENTS[status.health]:
         facts = {"region": command.region, "health": status.health.value, "asked": command.health.value}
         return Refused(Code.WRONG_PHASE, f"region {command.region} is {status.health}", facts)
-    refused = _refuse_return(state, command.region, status, case) if status.health is _H.LOST else None
+    refused = _refuse_return(state, command.region, status, case) if command.health is _H.HEALTHY else None
     if refused is not None:
         return refused
     return Accepted((RegionJudged(command.region, command.health, command.reason),))
@@ -121,11 +120,10 @@ def judge_region(state: PlatformState, command: JudgeRegion, case: Case) -> Acce
 
 def _refuse_return(state: PlatformState, region: str, status: RegionStatus, case: Case) -> Refused | None:
     """Positive evidence, and no person who holds otherwise: an override's end alone brings nobody back (RULES 19)."""
-    override = in_force(state, Action.DECLARE_LOST, region, region, case.at)
-    if override is not None:
-        facts = {"override": override.uid, "ends": override.ends, "owner": override.owner}
-        return Refused(Code.PAUSED, f"{override.owner} declares region {region} lost until {override.ends}", facts)
-    if status.heard_at <= status.since:
+    refused = paused(in_force(state, case.at, region).loss_of(region), f"region {region} is declared lost")
+    if refused is not None:
+        return refused
+    if status.health is _H.LOST and status.heard_at <= status.since:
         facts = {"heard_at": status.heard_at, "since": status.since}
         return Refused(Code.TOO_EARLY, f"region {region} was not heard since it was lost", facts)
     return None

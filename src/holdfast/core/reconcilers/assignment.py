@@ -16,9 +16,9 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.overrides import emergency
 from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
 from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
-from holdfast.core.model.control import Action
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.accounts import paying
@@ -63,7 +63,7 @@ class Assignments:
             return [uid for uid, one in state.workloads.items() if one.meta.tenant == key]
         if kind == "override":
             override = state.overrides.get(key)  # type: ignore[arg-type]
-            return self.keys(state) if override is None or override.action is Action.EMERGENCY_QUOTA else ()
+            return self.keys(state) if override is None or emergency(override) is not None else ()
         return self.keys(state)
 
     def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from holdfast.core.ledger.keys import OVERRIDE
+from holdfast.core.ledger.overrides import emergency
 from holdfast.core.ledger.reconciler import NOTHING as NO_OUTCOME
 from holdfast.core.ledger.reconciler import Key, Outcome, Wanted, WatchKey
-from holdfast.core.model.control import Action
 from holdfast.core.model.resources import NOTHING, Resources, exceeded, total
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.platform.commands import OfferGrant
@@ -38,7 +38,7 @@ class Grants:
         found.update(f"quota/{name}" for name, _ in state.quotas.items())
         found.update(f"recovery/{name}" for name, _ in state.budgets.items())
         found.update(_shares(state))
-        found.update(f"emergency/{uid}" for uid, one in state.overrides.items() if one.action is Action.EMERGENCY_QUOTA)
+        found.update(f"emergency/{uid}" for uid, one in state.overrides.items() if emergency(one) is not None)
         return sorted(found)
 
     def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
@@ -133,7 +133,7 @@ def _end_of(state: PlatformState, account: str) -> Instant | None:
     """When an emergency is over: then what was lent of it is called back."""
     kind, _, name = account.partition("/")
     override = state.overrides.get(int(name)) if kind == "emergency" else None
-    return override.ends if override is not None and override.action is Action.EMERGENCY_QUOTA else None
+    return override.ends if override is not None and emergency(override) is not None else None
 
 
 def _cause(state: PlatformState, account: str) -> Revision:

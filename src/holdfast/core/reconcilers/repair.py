@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from holdfast.core.ledger.overrides import in_force
 from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
 from holdfast.core.ledger.state import Session
-from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Instant
@@ -53,7 +53,8 @@ class Repair(OfNodes):
         return [*([touched[1]] if touched[0] == "node" else ()), *breaches_near(state, touched)]
 
     def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
-        paused = _paused_until(state)
+        pause = in_force(state, now).repair
+        paused = pause.ends if pause is not None else 0
         if isinstance(key, tuple):
             return mended(state, key, now, paused)
         node = state.nodes.get(key)  # type: ignore[arg-type]
@@ -98,9 +99,3 @@ def _may_be_kept(state: RegionState, node: Node, session: Session, slot: Slot) -
 def _waits(state: RegionState, slot: Slot) -> bool:
     """Whether it is given up in its node's turn."""
     return not (_is_fenced(slot) or slot.phase in _OVER or is_pressing(state, slot))
-
-
-def _paused_until(state: RegionState) -> Instant:
-    """When the last override that keeps repair from acting ends."""
-    overrides = (*state.overrides.values(), *state.platform_overrides.values())
-    return max([one.ends for one in overrides if one.action is Action.PAUSE_REPAIR], default=0)

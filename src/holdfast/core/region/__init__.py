@@ -7,6 +7,7 @@
 - `rooms`       what stands on a node and what it takes
 - `charging`    accounts, what they can still afford, what is kept for protected tenants
 - `assigned`    whether this region may run a template now
+- `gates`       what proposals, bindings and holds are all asked; what overrides say of each
 - `placing`     Propose: the hard gates
 - `trial`       what a proposal has taken so far
 - `spreading`   spread and apart

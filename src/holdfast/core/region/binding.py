@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.overrides import InForce, in_force
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Instant, SlotKey
-from holdfast.core.region.assigned import not_assigned, valid_policy
 from holdfast.core.region.commands import Bind, Expire, Unreserve
 from holdfast.core.region.events import HoldEnded, Released, SlotsBound, SlotsReleased, Standing
-from holdfast.core.region.feasible import Misfit, admits
+from holdfast.core.region.feasible import Misfit
+from holdfast.core.region.gates import refuse_group, refuse_node
 from holdfast.core.region.releasing import released
 from holdfast.core.region.state import RegionState
-from holdfast.core.region.trial import Trial
 from holdfast.core.region.unmet import Unmet, answer, wrong_count
 
 
@@ -22,11 +22,12 @@ def bind(state: RegionState, command: Bind, case: Case) -> Accepted | Refused:
     refused = wrong_count(len(command.slots))
     if refused is not None:
         return refused
+    overrides = in_force(state, case.at)
     bound: dict[SlotKey, Standing] = {}
     lost: list[Unmet] = []
     for index, key in enumerate(command.slots):
         slot = state.slots.get(key)
-        misfit = _refuse_reserved(slot, key in bound) or _refuse_binding(state, slot, case)
+        misfit = _refuse_reserved(slot, key in bound) or _refuse_binding(state, overrides, slot, case)
         if misfit is not None or slot is None:
             code, detail = misfit or (Code.NOT_FOUND, "no such slot")
             lost.append(Unmet(0, index, code, f"slot {key}: {detail}"))
@@ -43,25 +44,16 @@ def _refuse_reserved(slot: Slot | None, repeated: bool) -> Misfit | None:
     return None
 
 
-def _refuse_binding(state: RegionState, slot: Slot | None, case: Case) -> Misfit | None:
+def _refuse_binding(state: RegionState, overrides: InForce, slot: Slot | None, case: Case) -> Misfit | None:
     assert slot is not None
     if slot.ends <= case.at:
         return Misfit(Code.EXPIRED, f"its reservation ended at {slot.ends}")
     node, assignment = state.nodes[slot.node], state.assignments[slot.assignment]
-    misfit = admits(node, state.templates[slot.template], assignment.tenant)
-    if misfit is not None:
-        return misfit
-    if node.zone in Trial(state, case).avoided:
-        return Misfit(Code.NODE_UNAVAILABLE, f"zone {node.zone} is avoided by an override")
-    misfit = not_assigned(state, assignment, slot.template, case.at)
-    if misfit is not None:
-        return misfit
-    if assignment.exclusive and slot.ordinal not in assignment.ordinals:
+    misfit = refuse_node(overrides, node, state.templates[slot.template], assignment.tenant)
+    misfit = misfit or refuse_group(state, overrides, assignment, slot.template, case)
+    if misfit is None and assignment.exclusive and slot.ordinal not in assignment.ordinals:
         return Misfit(Code.NOT_ASSIGNED, "this region has no right to it any more")
-    valid = valid_policy(state, assignment.tenant)
-    if case.envelope.policy != valid:
-        return Misfit(Code.POLICY, f"policy revision {valid} is valid here")
-    return None
+    return misfit
 
 
 def unreserve(state: RegionState, command: Unreserve, case: Case) -> Accepted | Refused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.overrides import in_force
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.placement import EMPTY_ROOM, HoldPurpose, Reservation, Room
@@ -13,6 +14,7 @@ from holdfast.core.model.topology import Node, usable
 from holdfast.core.region.charging import ENDED, affordable, leaves_protected
 from holdfast.core.region.commands import DropHold, ExtendHold, Hold
 from holdfast.core.region.events import HoldEnded, HoldStored
+from holdfast.core.region.gates import refuse_paused, refuse_zone
 from holdfast.core.region.state import RegionState
 
 
@@ -28,6 +30,10 @@ def hold(state: RegionState, command: Hold, case: Case) -> Accepted | Refused:
     if isinstance(shaped, Refused):
         return shaped
     need, milli, tenant = shaped
+    overrides = in_force(state, case.at)
+    misfit = refuse_paused(overrides, tenant) or refuse_zone(overrides, node)
+    if misfit is not None:
+        return Refused(misfit.code, misfit.detail, {"tenant": tenant, "node": node.name})
     room = state.rooms.get(node.uid) or EMPTY_ROOM
     refused = _refuse_room(node, room, need, command.devices, milli)
     if refused is not None:

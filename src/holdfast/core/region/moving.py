@@ -7,6 +7,7 @@ own node in its present session; a successor starts when its victims are gone; r
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.overrides import in_force
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.lifecycle import EDGE_BY_KEY, Edge, Phase
 from holdfast.core.model.placement import Slot
@@ -18,6 +19,7 @@ from holdfast.core.region.commands import DETAIL_MAX, Move, MoveSlot
 from holdfast.core.region.events import Moved, OrdinalsFinished, Released, SlotsMoved, SlotsReleased
 from holdfast.core.region.feasible import Misfit
 from holdfast.core.region.fence import falls_at
+from holdfast.core.region.gates import REPAIR, refuse_repair
 from holdfast.core.region.releasing import finished, released
 from holdfast.core.region.rooms import victims_left
 from holdfast.core.region.state import RegionState
@@ -71,6 +73,10 @@ def _refuse(state: RegionState, case: Case, one: MoveSlot, slot: Slot | None, *,
     if edge.owner not in (case.actor, case.kind):
         return Misfit(Code.NOT_OWNER, f"{edge.owner} owns {edge.source} -> {edge.target} by {edge.cause}")
     node = state.nodes[slot.node]
+    if edge.owner == REPAIR:
+        misfit = refuse_repair(in_force(state, case.at))
+        if misfit is not None:
+            return misfit
     if edge.owner == "agent":
         return _refuse_agent(state, case, edge, slot, node)
     if edge.cause == "fenced":

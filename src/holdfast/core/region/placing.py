@@ -18,7 +18,8 @@ from holdfast.core.model.lifecycle import PENDING
 from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot
 from holdfast.core.region.commands import NAMED_MAX, Group, Placement, Propose
 from holdfast.core.region.events import HoldEnded, SlotsPlaced, SlotsStopping
-from holdfast.core.region.feasible import Misfit, admits, fits
+from holdfast.core.region.feasible import Misfit, fits
+from holdfast.core.region.gates import refuse_node
 from holdfast.core.region.rooms import with_slot
 from holdfast.core.region.spreading import crowded
 from holdfast.core.region.state import RegionState
@@ -111,11 +112,9 @@ def place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:  # 
     node = trial.node_of(placement.node)
     if node is None:
         return Misfit(Code.NOT_FOUND, f"node {placement.node}")
-    misfit = admits(node, terms.template, terms.tenant)
+    misfit = refuse_node(trial.overrides, node, terms.template, terms.tenant)
     if misfit is not None:
         return misfit
-    if node.zone in trial.avoided:
-        return Misfit(Code.NODE_UNAVAILABLE, f"zone {node.zone} is avoided by an override")
     if terms.scattered:
         misfit = crowded(trial, terms, node)
         if misfit is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import ClassVar
 
 from holdfast.core.ledger.state import COMMON_TABLES, LedgerState
@@ -130,6 +132,14 @@ class RegionState(LedgerState):
         super().__init__()
         self.place = Place()
         self.sums = Sums()
+
+    def has_no_overrides(self) -> bool:
+        """Whether no person, here or on the platform, has taken authority over anything here."""
+        return self.overrides.is_empty() and self.platform_overrides.is_empty()
+
+    def every_override(self) -> Iterator[Override]:
+        """Those that were opened here, then those of the platform."""
+        return chain(self.overrides.values(), self.platform_overrides.values())
 
     def rebuild(self) -> None:
         """Build every derived table anew."""

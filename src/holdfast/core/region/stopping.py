@@ -7,6 +7,7 @@ asked for and what is forced never is. A slot that is not serving may always be 
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.overrides import in_force
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import STOP_CAUSES, STOPPABLE, Kind, Phase, StopCause
@@ -14,6 +15,7 @@ from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Revision
 from holdfast.core.region.commands import Stop
 from holdfast.core.region.events import SlotsStopping, Stopping
+from holdfast.core.region.gates import REPAIR, refuse_repair
 from holdfast.core.region.index import in_phase
 from holdfast.core.region.state import RegionState
 from holdfast.core.region.unmet import Unmet, answer, wrong_count
@@ -70,6 +72,9 @@ def _refuse_cause(state: RegionState, command: Stop, cause: StopCause | None, ca
     if case.actor != cause.owner and case.kind != cause.owner:
         facts = {"cause": cause.name, "owner": cause.owner}
         return Refused(Code.NOT_OWNER, f"only {cause.owner} stops for {cause.name}", facts)
+    misfit = refuse_repair(in_force(state, case.at)) if cause.owner == REPAIR else None
+    if misfit is not None:
+        return Refused(misfit.code, misfit.detail, {"cause": cause.name})
     if cause.name in _WITH_SUCCESSOR:
         return Refused(Code.CONTRADICTORY, f"{cause.name} commits together with its successor: propose it", {})
     if command.template and (not cause.again or command.template not in state.templates):

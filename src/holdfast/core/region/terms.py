@@ -8,10 +8,10 @@ from holdfast.core.model.placement import Room
 from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times
 from holdfast.core.model.tenancy import PriorityClass
 from holdfast.core.model.workload import Template, is_counted
-from holdfast.core.region.assigned import not_assigned, valid_policy
 from holdfast.core.region.charging import ENDED, PLENTY, affordable, leaves_protected
 from holdfast.core.region.commands import Group
 from holdfast.core.region.feasible import Misfit
+from holdfast.core.region.gates import refuse_group
 from holdfast.core.region.trial import Trial
 
 
@@ -123,14 +123,9 @@ def terms_of(trial: Trial, group: Group) -> Terms | Misfit:
     template = state.templates.get(group.template)
     if assignment is None or template is None or not assignment.accounts:
         return Misfit(Code.NOT_FOUND, f"assignment {group.assignment} with template {group.template}")
-    misfit = not_assigned(state, assignment, group.template, case.at)
+    misfit = refuse_group(state, trial.overrides, assignment, group.template, case)
     if misfit is not None:
         return misfit
-    if "" in trial.paused or assignment.tenant in trial.paused:
-        return Misfit(Code.PAUSED, "scheduling is paused by an override")
-    valid = valid_policy(state, assignment.tenant)
-    if case.envelope.policy != valid:
-        return Misfit(Code.POLICY, f"policy revision {valid} is valid here, not {case.envelope.policy}")
     cls = state.classes.get(assignment.priority_class)
     if cls is None:
         return Misfit(Code.NOT_FOUND, f"priority class {assignment.priority_class}")

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from holdfast.core.ledger.overrides import in_force
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.control import Action
 from holdfast.core.model.placement import EMPTY_ROOM, Room
 from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times
 from holdfast.core.model.shapes import Revision, SlotKey
@@ -48,8 +48,6 @@ class Trial:
     """
 
     members: dict[tuple[str, str, str], int] | None = None
-    avoided: tuple[str, ...] = ()
-    paused: tuple[str, ...] = ()
     standing = NOTHING
     placed: dict[str, Resources] | None = None
     #: By how much less accounts are owed of their protected amounts by what was placed, and of all of them together.
@@ -67,16 +65,7 @@ class Trial:
         self.once: dict[Revision, Terms] = {}
         self.taken: set[SlotKey] = set()
         self.spent: dict[str, Resources] = {}
-        if not (state.overrides.is_empty() and state.platform_overrides.is_empty()):
-            self._heed_overrides()
-
-    def _heed_overrides(self) -> None:
-        at, state = self.case.at, self.state
-        for override in (*state.overrides.values(), *state.platform_overrides.values()):
-            if override.ends > at and override.action is Action.AVOID_ZONE:
-                self.avoided = (*self.avoided, override.target)
-            elif override.ends > at and override.action is Action.PAUSE_SCHEDULING:
-                self.paused = (*self.paused, override.target)
+        self.overrides = in_force(state, case.at)
 
     def room(self, node: Revision) -> Room:
         """The node's room with what this command has placed there so far."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.control import Action
+from holdfast.core.ledger.overrides import InForce
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region.charging import ENDED, PLENTY, affordable, leaves_protected
@@ -27,31 +27,13 @@ class Gate(Struct, frozen=True):
     opens: Instant = 0
 
 
-class Heeded(Struct, frozen=True):
-    """What overrides say now: whose scheduling is paused (empty: everybody's), which zones to avoid; until when."""
-
-    paused: dict[str, Instant] = {}
-    avoided: dict[str, Instant] = {}
-
-
 OPEN = Gate(PLENTY)
 
 
-def heeded(state: RegionState, now: Instant) -> Heeded:
-    """Overrides of the platform and of this region that are in force."""
-    found = Heeded({}, {})
-    for override in (*state.overrides.values(), *state.platform_overrides.values()):
-        if override.ends > now and override.action is Action.AVOID_ZONE:
-            found.avoided[override.target] = max(override.ends, found.avoided.get(override.target, 0))
-        elif override.ends > now and override.action is Action.PAUSE_SCHEDULING:
-            found.paused[override.target] = max(override.ends, found.paused.get(override.target, 0))
-    return found
-
-
-def pause_of(tenant: str, heed: Heeded) -> Gate:
+def pause_of(tenant: str, overrides: InForce) -> Gate:
     """Whether people have paused scheduling for the tenant."""
-    ends = max(heed.paused.get("", 0), heed.paused.get(tenant, 0))
-    return Gate(0, Code.PAUSED, "scheduling is paused by an override", ends) if ends else OPEN
+    pause = overrides.pause_of(tenant)
+    return Gate(0, Code.PAUSED, "scheduling is paused by an override", pause.ends) if pause is not None else OPEN
 
 
 def paying(

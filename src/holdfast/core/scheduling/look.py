@@ -11,6 +11,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.overrides import in_force
 from holdfast.core.model.control import BUILT_IN_POLICY, SchedulerPolicy
 from holdfast.core.model.evidence import Pass
 from holdfast.core.model.meta import Reason
@@ -26,7 +27,7 @@ from holdfast.core.scheduling.domains import Domains
 from holdfast.core.scheduling.drafting import Drafting
 from holdfast.core.scheduling.flight import Flight
 from holdfast.core.scheduling.framework import Bind, PluginError, Plugins, Rulebook, rulebook
-from holdfast.core.scheduling.gates import Gate, heeded, pause_of, paying, unprotected
+from holdfast.core.scheduling.gates import Gate, pause_of, paying, unprotected
 from holdfast.core.scheduling.groups import Entry, Group
 from holdfast.core.scheduling.mixing import seed_of
 from holdfast.core.scheduling.passes import NOTHING_CHOSEN, pass_of
@@ -67,7 +68,7 @@ class Look:
         self._queue = queue
         self._flight = flight
         self._state, self._now, self._age_ms = sight.state, sight.now, sight.age_ms
-        self._heed = heeded(sight.state, sight.now)
+        self._overrides = in_force(sight.state, sight.now)
         self.policy: SchedulerPolicy = BUILT_IN_POLICY
         self.rules: Rulebook | None = None
         self.draft = Drafting(sight.state, sight.now, table, flight)
@@ -104,7 +105,7 @@ class Look:
         return policy.revision == self.policy.revision and waits == self.waits_to_bind
 
     def _consider(self, group: Group) -> None:
-        pause, unknown = pause_of(group.tenant, self._heed), self._unknown(group)
+        pause, unknown = pause_of(group.tenant, self._overrides), self._unknown(group)
         if not pause.most:
             self._sleep(group, list(group.entries.values()), Why.PAUSED, (_told(pause, 0),), pause.opens)
             return
@@ -181,7 +182,7 @@ class Look:
     def _choose(self, group: Group, count: int, seed: int) -> Choice:
         assert self.rules is not None
         domains = Domains(self._state, group.ask, self._flight.members) if is_counted(group.ask.template) else None
-        avoided = tuple(sorted(self._heed.avoided))
+        avoided = tuple(sorted(self._overrides.zones))
         return choose(Passing(self._table, group.ask, self.rules, seed, domains, avoided), count)
 
     def _rest(
@@ -194,7 +195,7 @@ class Look:
             reasons: tuple[PendingReason, ...] = (_told(gate, waiting),)
         else:
             why, nearest = Why.NODES, nearest_fit(self._table, group.ask)
-            until = min(self._heed.avoided.values(), default=0)
+            until = min((one.ends for one in self._overrides.zones.values()), default=0)
             reasons = tree(choice.rejected, waiting, nearest, never=never_fits(self._table, group.ask))
         found = pass_of(self._state, group, entries, "waiting", choice, seed, nearest)
         self._sleep(group, entries, why, reasons, until, found)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from holdfast.core.ledger.overrides import in_force
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import REGION_WIDE
 from holdfast.core.model.workload import is_counted
@@ -26,7 +27,7 @@ from holdfast.core.scheduling.choosing import filtered
 from holdfast.core.scheduling.domains import Where
 from holdfast.core.scheduling.flight import Flight
 from holdfast.core.scheduling.framework import PluginError, Rulebook
-from holdfast.core.scheduling.gates import heeded, paying, unprotected
+from holdfast.core.scheduling.gates import paying, unprotected
 from holdfast.core.scheduling.groups import Group
 from holdfast.core.scheduling.queue import Queue, Why
 from holdfast.core.scheduling.table import NodeTable
@@ -82,7 +83,7 @@ class Waking:
         stirred, grown = self._table.stirred(), self._table.grown()
         if not self._queue.asleep:
             return
-        avoided = tuple(sorted(heeded(state, now).avoided))
+        avoided = tuple(sorted(in_force(state, now).zones))
         would: dict[Kind, bool] = {}
         for key, asleep in list(self._queue.asleep.items()):
             group = self._queue.groups[key]

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from holdfast.core.model.control import Action
+from holdfast.core.model.effects import is_permissive
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region import commands as c
-
-#: Overrides that allow what is otherwise refused. All others take something away.
-PERMISSIVE = (Action.EMERGENCY_QUOTA,)
 
 
 class Offset:
@@ -54,7 +51,7 @@ class Offset:
                 # converted at all since by a clock that is an hour ahead work would be given up an hour too soon.
                 return c.AssignmentShipped(replace(assignment, deadline=assignment.deadline + self._middle))
             case c.OverrideShipped(override):
-                by = self.least if override.action in PERMISSIVE else self.most
+                by = self.least if is_permissive(override.action) else self.most
                 return c.OverrideShipped(replace(override, ends=override.ends + by))
             case _:
                 return put
