@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.chunks import steps
-from holdfast.core.ledger.codec import BatchReader, UpgradeNeeded, encode
+from holdfast.core.ledger.codec import BatchReader, UpgradeNeeded, body_digest, encode
 from holdfast.core.ledger.columns import Pages
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Draft, Landed, fold
@@ -119,6 +119,18 @@ def test_fields_that_were_added_come_last_and_have_a_default() -> None:
         form(Between(), 1)
     with pytest.raises(AssertionError, match="without a default"):
         form(Bare(1), 1)
+
+
+def test_a_key_is_bound_to_the_same_body_before_and_after_its_command_got_a_field() -> None:
+    class Before(Row, frozen=True, tag="outer"):
+        inner: tuple[int]
+        several: tuple[tuple[int], ...] = ()
+        numbers: tuple[int, ...] = ()
+        colour: str = "red"
+
+    assert body_digest(Outer(Inner(1))) == body_digest(Before((1,)))
+    assert len({body_digest(Outer(Inner(1), note=note)) for note in ("", "a", "b")}) == 3
+    assert len({body_digest(Outer(Inner(1), colour=colour)) for colour in Colour}) == 2
 
 
 @pytest.mark.parametrize("level", [1, 2])

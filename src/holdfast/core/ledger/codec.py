@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.levels import LEVEL
+from holdfast.core.ledger.levels import LEVEL, plainest
 from holdfast.core.model.evidence import AuditEvent, Decision
 from holdfast.core.model.shapes import Instant, Revision, Row
 from holdfast.core.model.workload import Template
@@ -180,8 +180,11 @@ def read_evidence(payload: bytes) -> Decision | AuditEvent:
 
 
 def body_digest(command: Any) -> bytes:
-    """What an idempotency key is bound to."""
-    return hashlib.blake2b(encode(command), digest_size=16).digest()
+    """What an idempotency key is bound to: the command, as the first level that can say it all would write it.
+
+    So a repeat that comes after an upgrade, which gave the command more fields, is still the same.
+    """
+    return hashlib.blake2b(encode(plainest(command)), digest_size=16).digest()
 
 
 def template_digest(template: Template) -> str:

@@ -135,6 +135,17 @@ def form(value: Any, level: int) -> Any:
     return msgspec.structs.replace(value, **changes) if changes else value
 
 
+def plainest(value: Any) -> Any:
+    """What the lowest level encodes in place of a value that loses nothing by it."""
+    for level in range(FIRST, LEVEL):
+        try:
+            if lowered(value, level) == value:
+                return form(value, level)
+        except Above:
+            continue
+    return value
+
+
 def _form_of(plan: _Plan, name: str, value: Any, level: int) -> Any:
     otherwise = plan.otherwise.get(name)
     return form(otherwise(value) if otherwise is not None else value, level)
