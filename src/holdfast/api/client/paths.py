@@ -1,20 +1,24 @@
-"""The path of a kind and of an object."""
+"""The path of a kind and of an object, by the same table of kinds that servers have."""
 
 from __future__ import annotations
 
+from holdfast.api.documents.kinds import KINDS, find
+
 #: Kinds whose objects belong to a tenant, which stands before their name.
-TENANTED = frozenset({"assignments", "replicas", "requests", "workloads"})
-#: Kinds that are not called in a path what they are called in a document.
-NAMED_OTHERWISE = {"schedulerpolicy": "policies", "schedulingrequest": "requests"}
+TENANTED = frozenset(word for word, kind in KINDS.items() if kind.tenanted)
 #: Instead of a tenant's name in a list or a watch: those of all tenants, whatever the default is.
 ALL_TENANTS = "*"
 
 
 def plural(kind: str) -> str:
-    """The path's word for a kind, from its name (`PriorityClass`) or from that word itself (`priorityclasses`)."""
+    """The path's word for a kind, from its name (`PriorityClass`) or from that word itself (`priorityclasses`).
+
+    A kind that a newer server may have is called as English has it.
+    """
+    known = find(kind)
+    if known is not None:
+        return known.plural
     word = kind.lower()
-    if word in NAMED_OTHERWISE:
-        return NAMED_OTHERWISE[word]
     if not word.isalnum():
         raise ValueError(f"not a kind: {kind!r}")
     if word.endswith(("ss", "ch")):
