@@ -7,6 +7,7 @@ from holdfast.api.client.paths import collection, plural, single, through
 from holdfast.api.documents.kinds import KINDS, Kind, path_of
 from tests.support.scripted import Script
 
+
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_every_kind_has_the_path_that_its_server_answers(kind: Kind) -> None:
     assert collection(kind.name) == collection(kind.name.lower()) == collection(kind.plural) == f"/v1/{kind.plural}"

@@ -34,7 +34,7 @@ from holdfast.api.server.identity import Caller
 from holdfast.api.server.limits import Limits
 from holdfast.api.server.lines import Lines
 from holdfast.api.server.pages import Pages
-from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.answers import too_large
 from holdfast.host.decisions import Decisions
 from holdfast.host.errors import ListAgain, Unavailable
 from holdfast.host.ledger import Ledger, Role
@@ -227,4 +227,4 @@ def _must_know(route: Route, request: Request) -> None:
 
 
 def _too_large(size: int, most: int) -> Problem:
-    return of_refusal(Refused(Code.TOO_LARGE, f"{size} bytes; a request has at most {most}", {"most": most}))
+    return of_refusal(too_large("bytes in a request", size, most))

@@ -107,6 +107,12 @@ def stale(key: str, seen: Revision, catch_up_to: Revision, because: str) -> Refu
     return Refused(Code.STALE, f"{key} has changed since the view this was based on: {because}", facts)
 
 
+def too_large(what: str, size: int, most: int) -> Refused:
+    """More than is taken: of what, how much there is, and the most."""
+    facts = {"what": what, "size": size, "most": most}
+    return Refused(Code.TOO_LARGE, f"{size} {what}; at most {most} are taken", facts)
+
+
 def not_found(kind: str, name: object) -> Refused:
     """There is no such object."""
     return Refused(Code.NOT_FOUND, f"there is no {kind} {name}", {"kind": kind, "name": name})

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.answers import Code, Refused, too_large
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL, plainest
 from holdfast.core.model.evidence import AuditEvent, Decision
@@ -156,11 +156,10 @@ class EnvelopeReader:
     def read(self, raw: bytes) -> Envelope[Any] | Refused:
         """The envelope, or why there is none in these bytes."""
         if len(raw) > RECORD_BYTES_MAX:
-            facts = {"bytes": len(raw), "most": RECORD_BYTES_MAX}
-            return Refused(Code.TOO_LARGE, f"{len(raw)} bytes; a command has at most {RECORD_BYTES_MAX}", facts)
+            return too_large("bytes in a command", len(raw), RECORD_BYTES_MAX)
         try:
             return self._decoder.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             return Refused(Code.MALFORMED, f"not a command: {error}", {"error": str(error)})
 
     def command(self, raw: bytes) -> Any | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.answers import Accepted, Code, Refused, too_large
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.registry import Case, Lane, Rule
 from holdfast.core.ledger.state import LedgerState
@@ -35,7 +35,7 @@ def record_denials(state: LedgerState, command: RecordDenials, case: Case) -> Ac
     """Some, not too many, each of which happened."""
     count = len(command.denials)
     if not 0 < count <= DENIALS_MAX:
-        return Refused(Code.TOO_LARGE, f"a record has 1 to {DENIALS_MAX} denials", {"denials": count})
+        return too_large("denials in a record, which has at least one", count, DENIALS_MAX)
     for one in command.denials:
         longest = max(map(len, (one.actor, one.what, one.code, one.tenant)))
         if longest > TEXT_MAX or not one.code or one.count < 1 or not 0 <= one.first <= one.last:

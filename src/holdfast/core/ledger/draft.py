@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.ledger.answers import Accepted, Answer, Code, Refused, Repeated
+from holdfast.core.ledger.answers import Accepted, Answer, Refused, Repeated, too_large
 from holdfast.core.ledger.codec import (
     EVIDENCE_BYTES_MAX,
     RECORD_BYTES_MAX,
@@ -124,10 +124,10 @@ class Draft(Generic[S]):
         events = answer.events
         record = _record(envelope, at, answer)
         raw = encode(record if self._level() == LEVEL else form(record, self._level()))
-        if len(raw) > RECORD_BYTES_MAX or first + len(events) > self._last:
+        refused = self._refuse_size(len(raw), len(events))
+        if refused is not None:
             self._settle()
-            facts = {"bytes": len(raw), "most": RECORD_BYTES_MAX}
-            return Refused(Code.TOO_LARGE, f"its record has {len(raw)} bytes, or its batch too many events", facts)
+            return refused
         self._apply(record, first)
         self._at = at
         self._next = first + len(events)
@@ -136,6 +136,14 @@ class Draft(Generic[S]):
         self._accepted.append(record)
         self.size_bytes += len(raw)
         return Landed(first, answer.answer)
+
+    def _refuse_size(self, record_bytes: int, events: int) -> Refused | None:
+        """A record that is too large for the log, or whose events have no more numbers in this batch."""
+        if record_bytes > RECORD_BYTES_MAX:
+            return too_large("bytes in its record", record_bytes, RECORD_BYTES_MAX)
+        if self._next + events > self._last:
+            return too_large("events in its batch", self._next + events - revision(self._seq), INDEX_MAX)
+        return None
 
     def _keep_evidence(self, case: Case, command: str) -> None:
         """Keep what a sender based its command on; and what a person did, whatever that person sent along."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from holdfast.core.ledger.answers import Answer, Code, Refused, Repeated
+from holdfast.core.ledger.bounds import refuse_excess
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.registry import Case, Rule
 from holdfast.core.ledger.repeats import earlier_answer
@@ -41,7 +42,8 @@ def receive(
     if rule is None:
         return Refused(Code.MALFORMED, f"no such command: {type(envelope.command).__name__}", {})
     case = Case(envelope, at, revision)
-    return _refuse_sender(state, case, rule) or earlier_answer(state, case) or case
+    answer = _refuse_sender(state, case, rule) or earlier_answer(state, case)
+    return answer or refuse_excess(case.command) or case
 
 
 def _refuse_sender(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:

@@ -27,11 +27,10 @@ from holdfast.core.model.effects import (
     effect_of,
     misread,
 )
+from holdfast.core.model.limits import REASON_MAX
 from holdfast.core.model.meta import Labels
 from holdfast.core.model.shapes import Instant, Revision, Row
 from holdfast.core.model.tenancy import Right
-
-REASON_MAX = 1_000
 
 
 class OpenOverride(Row, frozen=True, tag="open-override"):

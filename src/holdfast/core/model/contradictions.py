@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from holdfast.core.model.limits import PORTS_MAX
 from holdfast.core.model.process import Probe
 from holdfast.core.model.topology import PRESENT_NAME_MAX
 from holdfast.core.model.workload import Failover, OnDeadline, OnDisconnect, Placement, Template, WorkloadSpec
@@ -69,6 +70,8 @@ def _ill_shaped(template: Template) -> list[str]:
         found.append("restarted is an instant and cannot be negative")
     if template.gpus < 0 or template.ports < 0 or not 0 < template.gpu_milli <= 1000:
         found.append("gpus and ports cannot be negative, and gpuMilli is between 1 and 1000")
+    if template.ports > PORTS_MAX:
+        found.append(f"a replica has at most {PORTS_MAX} ports, not {template.ports}")
     if template.gpus > 1 and template.gpu_milli != 1000:
         found.append("a share of a GPU is a share of one device: several devices are taken whole")
     if template.need.gpu != template.gpus * template.gpu_milli:

@@ -17,6 +17,7 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.contradictions import contradictions
+from holdfast.core.model.limits import IDENTITIES_MAX
 from holdfast.core.model.meta import with_condition
 from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.model.workload import Workload, WorkloadSpec
@@ -32,7 +33,7 @@ from holdfast.core.platform.senders import outside_placement, outside_tenant
 from holdfast.core.platform.state import PlatformState, assignments_of, name_key, pending
 
 #: Replicas of one workload, and identities in one assignment: more would not fit one record of the log.
-COUNT_MAX = 100_000
+COUNT_MAX = IDENTITIES_MAX
 
 
 def put_workload(state: PlatformState, command: PutWorkload, case: Case) -> Accepted | Refused:

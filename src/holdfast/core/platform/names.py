@@ -10,6 +10,7 @@ import re
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.judge import MACHINES, PEOPLE
+from holdfast.core.model.limits import REASON_MAX, TEXT_MAX
 from holdfast.core.model.meta import Labels, Meta
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?")
@@ -18,10 +19,6 @@ _PATH = re.compile(r"[a-z0-9]([-a-z0-9./]{0,126}[a-z0-9])?")
 #: A policy's begins with a letter: so none looks like a revision, by which policies are found too.
 _POLICY = re.compile(r"[a-z]([-a-z0-9.]{0,126}[a-z0-9])?")
 _PRINCIPAL = re.compile(r"(" + "|".join((*MACHINES, *PEOPLE)) + r")/(\*|[a-z0-9]([-a-z0-9._@/]{0,126}[a-z0-9])?)")
-
-#: A label's key or value is for grouping and finding, not for carrying documents; an annotation may be longer.
-LABEL_MAX = 256
-ANNOTATION_MAX = 4_096
 
 
 def refuse_name(kind: str, name: str) -> Refused | None:
@@ -34,25 +31,24 @@ def refuse_name(kind: str, name: str) -> Refused | None:
 
 
 def refuse_marks(meta: Meta) -> Refused | None:
-    """Labels and annotations name each key once, and are bounded."""
-    for what, marks, most in (("label", meta.labels, LABEL_MAX), ("annotation", meta.annotations, ANNOTATION_MAX)):
-        refused = _refuse_pairs(what, marks, most)
-        if refused is not None:
-            return refused
-    return None
+    """Labels and annotations name each key once; an annotation may be longer than a label, its key may not."""
+    return _refuse_pairs("label", meta.labels) or _refuse_pairs("annotation", meta.annotations)
 
 
-def _refuse_pairs(what: str, marks: Labels, most: int) -> Refused | None:
+def _refuse_pairs(what: str, marks: Labels) -> Refused | None:
     keys = [key for key, _ in marks]
     if len(set(keys)) != len(keys) or not all(keys):
         return Refused(Code.MALFORMED, f"each {what} has a key, and each key comes once", {"keys": sorted(keys)})
-    long = sorted(key for key, value in marks if len(key) > LABEL_MAX or len(value) > most)
-    if long:
-        return Refused(Code.MALFORMED, f"{what} {long[0]!r} is longer than {most} characters", {"keys": long})
+    longest = max(map(len, keys), default=0)
+    if longest > TEXT_MAX:
+        facts = {"size": longest, "most": TEXT_MAX}
+        return Refused(
+            Code.MALFORMED, f"{longest} characters in the key of a {what}; at most {TEXT_MAX} are taken", facts
+        )
     return None
 
 
-def refuse_reason(reason: str, most: int = 1_000) -> Refused | None:
+def refuse_reason(reason: str, most: int = REASON_MAX) -> Refused | None:
     """What people do with consequences says why."""
     if reason.strip() and len(reason) <= most:
         return None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, stale
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, stale, too_large
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import RightHeld
 from holdfast.core.model.settings import drifted
@@ -132,7 +132,7 @@ def release_rights(state: PlatformState, command: ReleaseRights, case: Case) -> 
 def _refuse_named(ordinals: Sequence[int]) -> Refused | None:
     count = len(ordinals)
     if not 0 < count <= RIGHTS_MAX:
-        return Refused(Code.TOO_LARGE, f"a command gives back 1 to {RIGHTS_MAX} rights, not {count}", {"count": count})
+        return too_large("rights in a command, which gives back at least one", count, RIGHTS_MAX)
     return None if len({*ordinals}) == count else malformed("each right is named once", count=count)
 
 

@@ -16,8 +16,6 @@ from holdfast.core.region.commands import AdministerNode, JudgeNode, RegisterNod
 from holdfast.core.region.events import NodeRemoved, NodeReported, NodeStored
 from holdfast.core.region.state import RegionState
 
-LABELS_MAX = 64
-DEVICES_MAX = 64
 NAME_MAX = 253
 PORT_MAX = 65_535
 NO_PORTS = (0, 0)
@@ -61,15 +59,13 @@ def register_node(state: RegionState, command: RegisterNode, case: Case) -> Acce
 def _ill_formed(command: RegisterNode) -> str:
     if not 0 < len(command.name) <= NAME_MAX or not command.zone or not command.pool:
         return f"a node has a name of at most {NAME_MAX} characters, a zone and a pool"
-    if len(command.devices) > DEVICES_MAX or any(not 0 < device.milli <= 1000 for device in command.devices):
-        return f"a node has at most {DEVICES_MAX} devices of 1 to 1000 milli"
+    if any(not 0 < device.milli <= 1000 for device in command.devices):
+        return "a device has 1 to 1000 milli"
     if command.capacity.gpu != sum(device.milli for device in command.devices):
         return "the capacity's gpu is the sum of its devices"
     first, last = command.ports
     if command.ports != NO_PORTS and not 1 <= first <= last <= PORT_MAX:
         return f"ports are a range within 1 to {PORT_MAX}, or 0 to 0 for none"
-    if len(command.labels) > LABELS_MAX:
-        return f"labels are at most {LABELS_MAX}"
     if not _ADDRESS.fullmatch(command.address):
         return "an address is a host name or an IP, without a port"
     return ill_formed(command.capacity)
@@ -118,8 +114,6 @@ def administer_node(state: RegionState, command: AdministerNode, case: Case) -> 
         return Refused(Code.WRONG_SCOPE, f"{case.actor} may not operate {known.name}", {"node": known.name})
     if (command.cordoned or command.draining) and not command.note.strip():
         return Refused(Code.MALFORMED, "a cordon or a drain says why: give a note", {})
-    if len(command.labels) > LABELS_MAX or len(command.taints) > LABELS_MAX or len(command.tenancy) > LABELS_MAX:
-        return Refused(Code.TOO_LARGE, f"at most {LABELS_MAX} labels, taints and tenants", {})
     node = replace(
         known, revision=case.revision, cordoned=command.cordoned, draining=command.draining, taints=command.taints,
         labels=command.labels, tenancy=command.tenancy, note=command.note,

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, too_large
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Allowance, Assignment, Stage
@@ -48,8 +48,9 @@ def ship(state: RegionState, command: c.Ship, case: Case) -> Accepted | Refused:
 def _refuse_cursor(state: RegionState, command: c.Ship) -> Refused | None:
     place = state.place
     facts = {"log_id": place.platform_log, "term": place.platform_term, "cursor": place.cursor}
-    if len(command.puts) + len(command.gone) > STEPS_MAX:
-        return Refused(Code.TOO_LARGE, f"a step has at most {STEPS_MAX} objects", facts)
+    objects = len(command.puts) + len(command.gone)
+    if objects > STEPS_MAX:
+        return too_large("objects in a step", objects, STEPS_MAX)
     if command.part < 0 or (command.gone if command.full else command.part or not command.last):
         return Refused(Code.MALFORMED, "only a list has parts, and it says what there is", facts)
     same_log = command.log_id == place.platform_log

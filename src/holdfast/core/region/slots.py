@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, too_large
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.lifecycle import Phase
@@ -140,7 +140,7 @@ def report_pending(state: RegionState, command: ReportPending, case: Case) -> Ac
     if request is None:
         return not_found("request", f"{command.assignment}/{command.template}")
     if _size(command.reasons) > REASONS_MAX:
-        return Refused(Code.TOO_LARGE, f"a tree of reasons has at most {REASONS_MAX} nodes", {})
+        return too_large("reasons in its tree", _size(command.reasons), REASONS_MAX)
     if command.examined >= case.revision:
         return Refused(
             Code.MALFORMED, "it was examined at a revision that does not exist", {"examined": command.examined}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.answers import Accepted, Code, Refused, too_large
 from holdfast.core.ledger.codec import encode
 from holdfast.core.model.shapes import Revision, Row
 from holdfast.core.region.commands import NAMED_MAX
@@ -38,4 +38,4 @@ def wrong_count(count: int) -> Refused | None:
     """A command names something, and not too much."""
     if 0 < count <= NAMED_MAX:
         return None
-    return Refused(Code.TOO_LARGE, f"a command names 1 to {NAMED_MAX} things, this one {count}", {"count": count})
+    return too_large("things that a command names, which are at least one", count, NAMED_MAX)

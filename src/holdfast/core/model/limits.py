@@ -1,0 +1,34 @@
+"""How long a text and how many entries a list may be that anybody sends: one name for each most.
+
+`ledger.bounds` says which field has which, and refuses what is more. What a kind of object may have besides, such as
+how many workloads a tenant, stands with that kind.
+"""
+
+from __future__ import annotations
+
+#: A name, a key, a code, an address: what is not named below.
+TEXT_MAX = 256
+#: Things in one list: as many as one command may place, move or stop.
+ENTRIES_MAX = 1_000
+#: Why somebody did something, or what an operator notes on a node.
+REASON_MAX = 1_000
+#: What a controller or a region says in words.
+MESSAGE_MAX = 4_096
+#: GPUs of a node.
+DEVICES_MAX = 64
+#: Ports of one replica: a thousand placements with all of theirs still fit in one record.
+PORTS_MAX = 64
+#: Marks of an object or a node, and rules of a template or a placement.
+MARKS_MAX = 64
+#: What a mark that is not for finding may say.
+ANNOTATION_MAX = 4_096
+#: One argument of a command, or the value of one variable.
+ARGUMENT_MAX = 32_768
+#: A path on a node, or of a request to a replica.
+PATH_MAX = 4_096
+#: Identities of one workload.
+IDENTITIES_MAX = 100_000
+#: Accounts that a region's nodes are charged to.
+ACCOUNTS_MAX = 20_000
+#: What lies in one another: a reason below a reason.
+DEPTH_MAX = 16
