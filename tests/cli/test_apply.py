@@ -103,7 +103,7 @@ def test_a_region_is_not_named_for_what_the_platform_keeps(command: str, holdfas
         ("apply_twice", ALL + "---\n" + TENANT),
         ("apply_key_twice", ALL.replace("  replicas: 3\n", "  replicas: 3\n  replicas: 4\n")),
         ("apply_no_name", ALL.replace("metadata: {name: shop}", "metadata: {}")),
-        ("apply_contradiction", ALL.replace("  replicas: 3", "  replicas: 3\n  exclusive: true")),
+        ("apply_contradiction", ALL.replace("  replicas: 3", "  replicas: 3\n  exclusive: true\n  failover: additive")),
     ],
 )
 def test_one_unreadable_document_stops_all_before_anything_is_sent(name: str, text: str, holdfast: CommandLine) -> None:

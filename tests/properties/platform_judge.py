@@ -24,7 +24,8 @@ from tests.properties import platform_model_lending as lending
 from tests.properties import platform_model_objects as objects
 from tests.properties import platform_model_regions as regions
 from tests.properties import platform_model_reports as reports
-from tests.properties.platform_model import Case, Denied, Lent, World
+from tests.properties.excess import excess_of
+from tests.properties.platform_model import Case, Denied, Lent, World, need
 
 PLANNERS = ("controller/assignment", "controller/rollout", "controller/failover")
 MACHINES = ("agent", "scheduler", "region")
@@ -93,6 +94,8 @@ def judge(world: World, envelope: Envelope[Any], at: int) -> Verdict:
         first = model.repeated(world, envelope, at)
         if first is not None:
             return Verdict(first, repeat=True)
+        excess = excess_of(envelope.command)
+        need(excess is None, excess or Code.MALFORMED)
         handler(world, envelope.command, case)
     except Denied as denied:
         return Verdict(codes=denied.codes)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from holdfast.core.ledger.house import Configure, EndSession, OpenSession, RecordDigest, StartLog
+from holdfast.core.ledger.overrides import EndOverride
 from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.topology import RegionHealth
@@ -135,8 +136,16 @@ def out_of_range(p: Program) -> None:
 
 def huge(p: Program) -> None:
     """A template that does not fit into a record together with the workload that names it."""
-    template = a_template(500, "x" * 600_000)
+    template = replace(a_template(500), command=("x" * 30_000,) * 20)
     p.send("tenant/acme", c.PutWorkload(a_workload("huge", template=template)))
+
+
+def long_winded(p: Program) -> None:
+    """Texts and lists beyond what anybody may send, of objects that are there and that are not."""
+    uid = pick(p, [uid for uid, _ in p.bench.state.overrides.items()], 0)
+    p.send(ROOT, EndOverride(uid, "r" * pick(p, (1_000, 1_001), 1_001)))
+    p.send(ROOT, c.Delete("Tenant", "t" * 257))
+    p.send("tenant/acme", c.PutWorkload(a_workload("wordy", template=a_template(500, "x" * 32_769))))
 
 
 def flood(p: Program) -> None:
@@ -160,7 +169,7 @@ def crowd(p: Program) -> None:
 
 MISCHIEF: tuple[tuple[int, Callable[[Program], None]], ...] = (
     (60, repeat), (30, reuse_key), (60, wrong_sender), (30, too_old), (30, numbers), (20, ended_session),
-    (40, odd_envelopes), (60, out_of_range), (3, huge), (3, flood), (6, crowd),
+    (40, odd_envelopes), (60, out_of_range), (3, huge), (6, long_winded), (3, flood), (6, crowd),
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from tests.properties import region_model_placing as placing
 from tests.properties import region_model_senders as senders
 from tests.properties import region_model_shipping as shipping
 from tests.properties import region_model_slots as slots
+from tests.properties.excess import excess_of
 from tests.properties.region_model import Model
 from tests.properties.region_model_placing import Parts
 from tests.properties.region_model_senders import Sender
@@ -82,6 +83,9 @@ def judge(model: Model, envelope: Envelope[Any], at: int) -> tuple[Verdict, Mode
     refused, first = senders.earlier(model, sender)
     if refused is not None or first is not None:
         return Verdict(refused, repeats=first), model
+    refused = excess_of(envelope.command)
+    if refused is not None:
+        return Verdict(refused), model
     after = model.clone()
     answer = HANDLERS[type(envelope.command)](after, envelope.command, sender)
     if isinstance(answer, Code):

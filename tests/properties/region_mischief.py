@@ -156,6 +156,7 @@ def badly_put(p: Program) -> Envelope[Any]:
     node, uid = NODES[name], chance.pick(sorted(p.model.nodes) or [_NO_NODE])
     nodes = (
         replace(node, zone=""),
+        replace(node, zone="z" * chance.pick((256, 257))),
         replace(node, ports=(9, 3)),
         replace(node, ports=(0, 9)),
         replace(node, capacity=replace(node.capacity, cpu=-1)),
@@ -188,6 +189,8 @@ def badly_put(p: Program) -> Envelope[Any]:
         (f"agent/{name}", chance.pick(reports)),
         (operator, chance.pick(holds)),
         (operator, c.AdministerNode(uid, cordoned=True)),
+        (operator, c.AdministerNode(uid, note="n" * 1_001)),
+        (operator, EndOverride(_NO_NODE, "r" * 1_001)),
         (operator, OpenOverride(Action.AVOID_ZONE, "eu", "a", " ", ends)),
         (operator, OpenOverride(Action.AVOID_ZONE, "eu", "", "which", ends)),
         (operator, OpenOverride(Action.PAUSE_REPAIR, "eu", "n1", "of one node", ends)),

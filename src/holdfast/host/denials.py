@@ -17,11 +17,12 @@ import asyncio
 from typing import Any, TypeVar
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.denials import DENIALS_MAX, TEXT_MAX, RecordDenials
+from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.judge import PEOPLE
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.evidence import Denial
+from holdfast.core.model.limits import DENIALS_MAX, TEXT_MAX
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.workload import Workload
 from holdfast.host.clock import Clock

@@ -427,3 +427,36 @@ def test_a_lost_answer_and_a_repeat_after_its_timeout_do_the_work_once() -> None
         assert part.state.facts.seq == seq
 
     in_world(story)
+
+
+@pytest.mark.parametrize(
+    ("said", "failover", "on_disconnect"),
+    [
+        ({}, "additive", "keep"),
+        ({"exclusive": True}, "acknowledged", "keep"),
+        ({"exclusive": True, "failover": "leased"}, "leased", "stop"),
+        ({"exclusive": True, "onDisconnect": "stop"}, "acknowledged", "stop"),
+    ],
+)
+def test_what_a_workload_does_not_say_follows_its_kind(said: dict[str, Any], failover: str, on_disconnect: str) -> None:
+    async def story(world: World) -> None:
+        await a_shop(world)
+        document = a_workload(**said)
+        first = await world.ask("PUT", "/v1/workloads/shop/web", document)
+        assert (first.status, first.json["spec"]["failover"]) == (201, failover)
+        read = (await world.ask("GET", "/v1/workloads/shop/web")).json
+        assert (read["spec"]["failover"], read["spec"]["onDisconnect"]) == (failover, on_disconnect)
+        for again in (document, read):
+            assert (await world.ask("PUT", "/v1/workloads/shop/web", again)).headers["holdfast-outcome"] == "unchanged"
+
+    in_world(story)
+
+
+def test_what_a_workload_says_against_its_kind_is_refused() -> None:
+    async def story(world: World) -> None:
+        await a_shop(world)
+        for said in ({"failover": "additive"}, {"failover": "leased", "onDisconnect": "keep"}):
+            refused = await world.ask("PUT", "/v1/workloads/shop/web", a_workload(exclusive=True, **said))
+            assert refused.json["code"] == "contradictory", said
+
+    in_world(story)

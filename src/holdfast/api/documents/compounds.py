@@ -9,6 +9,7 @@ from msgspec import NODEFAULT, Struct
 from holdfast.api.documents import scalars
 from holdfast.api.documents.faults import Faults, did_you_mean, step
 from holdfast.api.documents.scalars import BAD, Form
+from holdfast.core.model.workload import with_implied
 
 _TEXT = scalars.Text()
 #: Forms whose values are plain JSON already.
@@ -132,6 +133,14 @@ class Fields:
             elif secrets or type(form) is not scalars.Secret:
                 shown[name] = form.show(mine, secrets)
         return shown
+
+
+class Spec(Fields):
+    """The spec of a workload: what is not said follows its kind."""
+
+    def values(self, tree: object, at: str, faults: Faults) -> dict[str, Any] | None:
+        said = super().values(tree, at, faults)
+        return None if said is None else with_implied(said)
 
 
 class Metadata(Fields):

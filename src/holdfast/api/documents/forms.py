@@ -13,12 +13,13 @@ from msgspec import NODEFAULT, Struct, inspect
 
 from holdfast.api.documents import scalars
 from holdfast.api.documents.amounts import Amounts
-from holdfast.api.documents.compounds import Field, Fields, ListOf, MapOf, Maybe, Metadata, Pair
+from holdfast.api.documents.compounds import Field, Fields, ListOf, MapOf, Maybe, Metadata, Pair, Spec
 from holdfast.api.documents.faults import Faults, Faulty
 from holdfast.api.documents.scalars import BAD, Form
 from holdfast.api.documents.wholes import AnyObject, WholeObject, WrittenObject
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.workload import WorkloadSpec
 
 #: No document of ours is nested nearly so deep.
 DEPTH_MAX = 64
@@ -93,7 +94,7 @@ class Forms:
         known = self._structs.get(info.cls)
         if known is not None:
             return known
-        form = self._structs[info.cls] = Metadata(info.cls) if info.cls is Meta else Fields(info.cls)
+        form = self._structs[info.cls] = _OF_ITS_OWN.get(info.cls, Fields)(info.cls)
         for field in info.fields:
             inner = self.of(field.type, field.default)
             required = field.required and not isinstance(inner, scalars.Secret)
@@ -102,6 +103,8 @@ class Forms:
         return form
 
 
+#: Structs whose fields are read or shown in a way of their own.
+_OF_ITS_OWN: dict[type, type[Fields]] = {Meta: Metadata, WorkloadSpec: Spec}
 _SIMPLE: dict[type, Form] = {
     inspect.StrType: scalars.Text(),
     inspect.BoolType: scalars.Flag(),

@@ -16,6 +16,7 @@ from holdfast.api.documents.faults import Fault, step
 from holdfast.api.documents.forms import camel, fields_of
 from holdfast.api.documents.shown import Node, NodeSpec, SchedulerPolicy
 from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.bounds import excess_in, refuse_excess
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import RecoveryBudget, RecoveryBudgetSpec
@@ -57,17 +58,26 @@ def check(obj: Any) -> list[Fault]:
     """Everything that any ledger would refuse in this object, with the place where it is known."""
     kind, meta = type(obj).__name__, obj.meta
     if isinstance(obj, Node):
-        return [_fault(refused, obj) for refused in _answers((_administered(obj),))]
+        return [*_excess(administer(obj, _NODE_UID)), *(_fault(one, obj) for one in _answers((_administered(obj),)))]
     if isinstance(obj, SchedulerPolicy):
         return _policy_faults(obj)
     found = [_named(refused) for refused in _answers((refuse_name(kind, meta.name),))]
     for part in ("labels", "annotations"):
         alone = Meta(name=meta.name, **{part: getattr(meta, part)})
-        found.extend(Fault(f"/metadata/{part}", refused.message) for refused in _answers((refuse_marks(alone),)))
+        refused = refuse_excess(alone) or refuse_marks(alone)
+        found.extend(Fault(f"/metadata/{part}", refused.message) for refused in _answers((refused,)))
+    found.extend(_excess(obj.spec))
     for refused in _answers(_judged(kind, obj)):
         messages = refused.facts.get("contradictions") or [refused.message]
         found.extend(_fault(replace(refused, message=message), obj) for message in messages)
     return found
+
+
+def _excess(spec: Any) -> Iterator[Fault]:
+    """What is too much in it, and where."""
+    excess, refused = excess_in(spec), refuse_excess(spec)
+    if excess is not None and refused is not None:
+        yield Fault(f"/spec/{excess.field.replace('.', '/')}", refused.message)
 
 
 def administer(node: Node, uid: int) -> AdministerNode:

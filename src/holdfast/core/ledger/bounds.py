@@ -22,6 +22,7 @@ from holdfast.core.model.limits import (
     ACCOUNTS_MAX,
     ANNOTATION_MAX,
     ARGUMENT_MAX,
+    DENIALS_MAX,
     DEPTH_MAX,
     DEVICES_MAX,
     ENTRIES_MAX,
@@ -46,6 +47,7 @@ MOST: dict[str, int] = {
     "DeclareLost.reason": REASON_MAX,
     "EndOverride.reason": REASON_MAX,
     "EndSession.reason": REASON_MAX,
+    "RecordDenials.denials": DENIALS_MAX,
     "ExecProbe.command[]": ARGUMENT_MAX,
     "Failing.detail": MESSAGE_MAX,
     "HttpProbe.path": PATH_MAX,
@@ -99,13 +101,18 @@ Check = Callable[[Sequence[Any], int], Excess | None]
 
 def refuse_excess(command: Any) -> Refused | None:
     """A text that is too long or a list with too many entries, wherever in the command it is."""
-    struct: type = type(command)
-    check = check_of(struct)
-    found = check((command,), 0) if check is not None else None
+    found = excess_in(command)
     if found is None:
         return None
     refused = too_large(f"{found.unit} in {found.field}", found.size, found.most)
     return refused if found.unit != "characters" else Refused(Code.MALFORMED, refused.message, refused.facts)
+
+
+def excess_in(value: Any) -> Excess | None:
+    """The first that is too much, of a command or a part of one."""
+    struct: type = type(value)
+    check = check_of(struct)
+    return check((value,), 0) if check is not None else None
 
 
 @cache

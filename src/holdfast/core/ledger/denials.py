@@ -14,11 +14,8 @@ from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.registry import Case, Lane, Rule
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.evidence import Denial
+from holdfast.core.model.limits import DENIALS_MAX, TEXT_MAX
 from holdfast.core.model.shapes import Row
-
-#: Sums in one record, and characters of each text in them: a record stays far below its limit.
-DENIALS_MAX = 200
-TEXT_MAX = 256
 
 
 class RecordDenials(Row, frozen=True, tag="record-denials"):

@@ -30,5 +30,7 @@ PATH_MAX = 4_096
 IDENTITIES_MAX = 100_000
 #: Accounts that a region's nodes are charged to.
 ACCOUNTS_MAX = 20_000
+#: Sums of denials in one record.
+DENIALS_MAX = 200
 #: What lies in one another: a reason below a reason.
 DEPTH_MAX = 16

@@ -7,7 +7,9 @@ stale.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from holdfast.core.model.meta import Condition, Labels, Meta
 from holdfast.core.model.process import Driver, Probe, Restart
@@ -137,7 +139,10 @@ class Recovery(Document, frozen=True):
 
 
 class WorkloadSpec(Document, frozen=True):
-    """Desired state of one workload. The deadline of batch work counts from when the workload was created."""
+    """Desired state of one workload. The deadline of batch work counts from when the workload was created.
+
+    Where people do not say, exclusive work fails over once that is acknowledged, and leased work stops on disconnect.
+    """
 
     template: Template
     replicas: int
@@ -172,6 +177,19 @@ class Workload(Document, frozen=True, tag="Workload"):
     meta: Meta
     spec: WorkloadSpec
     status: WorkloadStatus = WorkloadStatus()
+
+
+def with_implied(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said of a spec, and what follows for its kind of workload where nothing was said.
+
+    Whoever reads what people write asks this: in the spec itself nobody can tell a word from a default.
+    """
+    spec = dict(said)
+    if spec.get("exclusive"):
+        spec.setdefault("failover", Failover.ACKNOWLEDGED)
+    if spec.get("failover") is Failover.LEASED:
+        spec.setdefault("on_disconnect", OnDisconnect.STOP)
+    return spec
 
 
 def tolerates(template: Template, taint: Taint) -> bool:
