@@ -6,9 +6,10 @@ from itertools import pairwise
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.denials import DENIALS_MAX, DenialsRecorded
+from holdfast.core.ledger.denials import DenialsRecorded
 from holdfast.core.ledger.house import Configure
 from holdfast.core.model.evidence import Denial
+from holdfast.core.model.limits import DENIALS_MAX
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.host.denials import CODES_MAX, KINDS_MAX, OTHERS
 from holdfast.host.ledger import Role

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.ledger.answers import Accepted, Answer, Refused, Repeated, too_large
+from holdfast.core.ledger.answers import Accepted, Answer, Code, Refused, Repeated, too_large
 from holdfast.core.ledger.codec import (
     EVIDENCE_BYTES_MAX,
     RECORD_BYTES_MAX,
