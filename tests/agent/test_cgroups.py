@@ -144,3 +144,58 @@ def test_two_drivers_on_one_machine_do_not_meet(tmp_path: Path) -> None:
     for groups in both:
         groups.find()
     assert both[0].make("7-0-11", WORK) != both[1].make("7-0-11", WORK)
+
+
+def one_controller(root: Path) -> Path:
+    (root / "pids").mkdir()
+    (root / "pids" / "cgroup.procs").touch()
+    return root
+
+
+def of_folder(root: Path, name: str) -> Cgroups:
+    """Those of an agent that keeps what it has in a folder of this name."""
+    groups = Cgroups(root, Path(f"/somewhere/{name}"), FakeTree())
+    groups.find()
+    return groups
+
+
+def test_what_a_killed_agent_left_is_removed_when_another_one_starts_whatever_its_folder(tmp_path: Path) -> None:
+    killed = of_folder(one_controller(tmp_path), "killed")
+    killed.make("7-0-11", WORK)
+    killed.release()  # the kernel does it, when a process ends in whatever way
+    of_folder(tmp_path, "other").sweep()
+    assert len(list((tmp_path / "pids").glob("holdfast-*"))) == 1, "only that of the living is there"
+
+
+def test_cgroups_of_an_agent_that_lives_are_left_alone_though_nobody_is_in_them(tmp_path: Path) -> None:
+    living = of_folder(one_controller(tmp_path), "living")
+    of_folder(tmp_path, "other").sweep()
+    (folder,) = living.make("7-0-11", WORK)
+    of_folder(tmp_path, "third").sweep()
+    assert Path(folder).exists()
+
+
+def test_what_a_killed_agent_left_running_is_left_alone(tmp_path: Path) -> None:
+    killed = of_folder(one_controller(tmp_path), "killed")
+    runs, ended = killed.make("7-0-11", WORK), killed.make("7-1-12", WORK)
+    (Path(runs[0]) / "cgroup.procs").write_text("4711\n")
+    killed.release()
+    of_folder(tmp_path, "other").sweep()
+    assert [Path(one).exists() for one in (*runs, *ended)] == [True, False]
+    again = of_folder(tmp_path, "killed")
+    assert again.named("7-0-11") == runs, "the next agent of its folder has it"
+
+
+def test_a_folder_of_others_that_has_no_name_of_ours_is_left_alone(tmp_path: Path) -> None:
+    one_controller(tmp_path)
+    for name in ("holdfast", "holdfast-tools", "system.slice"):
+        (tmp_path / "pids" / name).mkdir()
+    of_folder(tmp_path, "other").sweep()
+    assert {"holdfast", "holdfast-tools", "system.slice"} <= {path.name for path in (tmp_path / "pids").iterdir()}
+
+
+def test_strays_are_cgroups_of_the_same_folder_that_no_binding_has(tmp_path: Path) -> None:
+    groups = of_folder(one_controller(tmp_path), "data")
+    (known,), (stray,) = groups.make("7-0-11", WORK), groups.make("7-1-12", WORK)
+    assert groups.strays(["7-0-11"]) == [[stray]]
+    assert groups.strays([]) == [[known], [stray]]

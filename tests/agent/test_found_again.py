@@ -6,9 +6,11 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import signal
+import socket
 import subprocess
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +94,77 @@ async def test_what_a_guard_left_when_it_was_killed_is_ended_by_the_next_agent(e
 
 
 @in_a_loop
-async def test_a_guard_that_does_not_answer_is_no_guard(yard: Yard) -> None:
+async def test_a_guard_that_is_silent_for_a_while_keeps_its_replica(each_yard: Yard) -> None:
+    """As while its machine swaps. Where no lease is to end, nobody has to end anything."""
+    await left_by_another(each_yard, "trap 'exit 3' TERM; while :; do sleep 0.05; done")
+    record = each_yard.record()
+    os.kill(record.guard.pid, signal.SIGSTOP)
+    async with each_yard.driver(answer_ms=50) as driver:
+        await asyncio.sleep(0.5)
+        live = found(driver)
+        assert live is not None
+        assert (live.state, live.why) == (State.RUNNING, Why.NOT_YET)
+        assert record.process.is_alive()
+        os.kill(record.guard.pid, signal.SIGCONT)
+        await until_true(lambda: (live := found(driver)) is not None and live.pid == record.process.pid)
+        await driver.stop(*BINDING, 5_000)
+        assert (await until(driver, State.ENDED)).code == 3
+
+
+@in_a_loop
+async def test_a_guard_that_stays_silent_when_it_is_asked_to_stop_is_killed(yard: Yard) -> None:
     await left_by_another(yard, "exec sleep 60")
     record = yard.record()
     os.kill(record.guard.pid, signal.SIGSTOP)
-    async with yard.driver(answer_ms=100) as driver:
+    async with yard.driver(answer_ms=50) as driver:
+        await driver.stop(*BINDING, 100)
         assert (await until(driver, State.ENDED)).why is Why.GUARD_GONE
         assert not record.process.is_alive()
         assert not record.guard.is_alive()
+
+
+@in_a_loop
+async def test_a_silent_guard_keeps_exclusive_work_until_the_deadline_that_it_heard_last_and_no_longer(
+    yard: Yard,
+) -> None:
+    first = CLOCK.boot() + 500
+    async with yard.driver() as driver:
+        await driver.start(a_work("exec sleep 60", leased=True, deadline=first, grace_ms=100))
+        record = yard.record()
+        driver.extend(first + 1_000)
+        await until_true(lambda: kernel.published_deadline(record.guard.pid) == first + 1_000)
+    os.kill(record.guard.pid, signal.SIGSTOP)
+    async with yard.driver(answer_ms=50) as driver:
+        while CLOCK.boot() < first + 900:
+            driver.extend(CLOCK.boot() + 60_000)  # it is sent, and nobody hears it
+            assert record.process.is_alive(), "it was ended before its deadline"
+            await asyncio.sleep(0.05)
+        assert (await until(driver, State.ENDED)).why is Why.GUARD_GONE
+        assert first + 1_000 + 100 <= CLOCK.boot() < first + 1_000 + 100 + 1_000
+        assert not record.process.is_alive()
+
+
+@in_a_loop
+async def test_a_silent_guard_that_many_agents_have_called_in_vain_is_called_again(yard: Yard) -> None:
+    """Whoever calls it while nobody takes calls waits in a queue, which has an end."""
+    await left_by_another(yard, "exec sleep 60")
+    record = yard.record()
+    os.kill(record.guard.pid, signal.SIGSTOP)
+    with ExitStack() as calls:
+        while True:
+            line = calls.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK))
+            try:
+                line.connect(str(yard.slot() / files.SOCKET))
+            except BlockingIOError:
+                break
+        async with yard.driver(answer_ms=50) as driver:
+            live = found(driver)
+            assert live is not None
+            assert live.state is State.RUNNING
+            os.kill(record.guard.pid, signal.SIGCONT)
+            await until_true(lambda: (live := found(driver)) is not None and live.pid == record.process.pid)
+            await driver.stop(*BINDING, 0)
+            await until(driver, State.ENDED)
 
 
 @in_a_loop
@@ -219,6 +284,23 @@ def _in_folder(folder: Path) -> list[str]:
         with suppress(OSError):
             found.append(os.readlink(link))
     return [path for path in found if path.startswith(str(folder.resolve()))]
+
+
+@in_a_loop
+async def test_what_runs_in_a_cgroup_of_ours_without_any_record_is_ended_before_the_agent_speaks(
+    cgroup_yard: Yard,
+) -> None:
+    """Somebody has emptied the folder of a node: the agent would say that nothing is there."""
+    await left_by_another(cgroup_yard, "sleep 60 & setsid sleep 60 & wait")
+    record = cgroup_yard.record()
+    groups = list(record.groups)
+    await until_true(lambda: len(kernel.members(groups)) == 3)
+    shutil.rmtree(cgroup_yard.data)
+    async with cgroup_yard.driver() as driver:
+        assert driver.lives() == []
+        assert not record.process.is_alive()
+        assert [group for group in groups if Path(group).exists()] == []
+    await until_true(lambda: not record.guard.is_alive())
 
 
 @in_a_loop

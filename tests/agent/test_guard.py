@@ -160,6 +160,15 @@ def test_an_order_that_is_cut_off_begins_nothing(slot: Path) -> None:
     assert list(slot.iterdir()) == [slot / "logs"]
 
 
+def test_whoever_has_got_a_pid_since_it_was_seen_is_not_killed() -> None:
+    with subprocess.Popen(["sleep", "60"]) as one, subprocess.Popen(["sleep", "60"]) as stranger:
+        looks = iter([[one.pid, stranger.pid], [one.pid]])  # the second one is not among them any more
+        kernel.kill(lambda: next(looks))
+        assert one.wait(5) == -9
+        assert stranger.poll() is None
+        stranger.kill()
+
+
 def test_a_guard_costs_little(slot: Path) -> None:
     """Counted in time on a processor, at best: how long it takes is a matter of who else is there."""
     costs = []

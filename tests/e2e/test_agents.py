@@ -15,7 +15,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -322,10 +322,46 @@ def test_a_node_that_is_cut_off_keeps_what_may_go_on_and_ends_what_may_not(nodes
     assert ask(ended)["pid"] != gone["pid"]
 
 
+def test_nothing_that_a_probe_started_is_left_when_its_workload_was_deleted(nodes: Nodes) -> None:
+    """Its probe leaves a process in a session of its own each time."""
+    probe = {"exec": {"command": ["sh", "-c", "setsid sleep 4711 & exit 0"]}, "period": "1s"}
+    nodes.run("leaky", node="n2", readiness=probe)
+    nodes.until_serving("leaky")
+    with nodes.client() as client:
+        client.delete("workloads", "leaky", tenant="shop")
+    nodes.until(lambda: nodes.of("leaky") == [], "it is still there")
+    assert asleep(4_711) == []
+
+
+def asleep(seconds: int) -> list[str]:
+    """Those on this machine who sleep for so long."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if file.read_bytes().split(b"\0")[:2] == [b"sleep", str(seconds).encode()]:
+                found.append(file.parent.name)
+    return found
+
+
 def test_of_two_agents_of_one_node_the_earlier_one_ends(nodes: Nodes) -> None:
     earlier = nodes.agent("n5")
     later = nodes.begin("n5", nodes.folder / "n5-elsewhere")
     assert earlier.wait(30) == Ending.SUPERSEDED
     assert "agent/n5 has another session" in nodes.log("n5")
+    later.terminate()
+    assert later.wait(30) == Ending.ASKED
+
+
+def test_an_agent_that_another_one_takes_over_from_leaves_nothing_without_an_owner(nodes: Nodes) -> None:
+    nodes.agent("n5")
+    nodes.run("moved", node="n5", onDisconnect="keep")
+    (one,) = nodes.until_serving("moved")
+    before = ask(one)
+    later = nodes.begin("n5", nodes.folder / "n5-elsewhere")
+    assert nodes.agents["n5"].wait(30) == Ending.SUPERSEDED
+    assert not Path(f"/proc/{before['pid']}").exists(), "nobody would ever have ended it"
+    nodes.until(lambda: nodes.of("moved")[0]["status"]["restarts"] == 1, "it was not started again", 60)
+    (again,) = nodes.until_serving("moved", seconds=60)
+    assert ask(again)["token"] == before["token"]
     later.terminate()
     assert later.wait(30) == Ending.ASKED

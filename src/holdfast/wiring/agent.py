@@ -4,7 +4,7 @@
 |---|---|
 | 0 | it was asked to stop, by SIGTERM or SIGINT; what runs goes on, or ends with it if that was said |
 | 1 | it could not start: the message names what, and what to do next |
-| 4 | another agent speaks for its node: it must not be started again as long as that one runs |
+| 4 | another agent speaks for its node; what this one ran has ended. Not to be started again while that one runs |
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from holdfast.agent.process.driver import ProcessDriver
 from holdfast.agent.process.settings import ProcessSettings
 from holdfast.agent.terms import Terms, on_disk
 from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import Device
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.clock import Clock, SystemClock
@@ -102,8 +103,13 @@ async def be_agent(wish: MachineWish, node: NodeWish, clock: Clock, asked: async
             registered = _registered(wish.name, node)
             faring = OfMachine(node.present)
             agent = Agent(registered, voice, transport, driver, asking, terms, clock, meters, faring)
+            await driver.sweep()
             try:
                 await together(agent.run(), tell([agent], node.data / READY), asked.wait())
+            except Superseded:  # from now on nobody speaks for what runs here, nor would anybody ever end it
+                Journal(AGENT, node=wish.name).warning("superseded", then="all that it runs is ended")
+                await end_all(_driver(node, clock), DEFAULTS.grace)
+                raise
             finally:
                 (node.data / READY).unlink(missing_ok=True)
                 await asking.close()
@@ -177,12 +183,12 @@ async def tell(agents: Sequence[Agent], file: Path) -> None:
     await asyncio.Event().wait()
 
 
-async def end_all(driver: ProcessDriver) -> None:
+async def end_all(driver: ProcessDriver, grace_ms: int = STOP_MS) -> None:
     """End everything that was started on a node, and return when nothing of it is left."""
     await driver.open()
     try:
         for live in driver.lives():
-            await driver.stop(live.slot, live.epoch, STOP_MS)
+            await driver.stop(live.slot, live.epoch, grace_ms)
         while any(live.state is not State.ENDED for live in driver.lives()):
             await driver.changed()
     finally:

@@ -84,7 +84,7 @@ class Guard:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         self.door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         self.door.bind(SOCKET)
-        self.door.listen(8)
+        self.door.listen(16)
         (go, let_go), (self.said, said), (out, to_out), (err, to_err) = (os.pipe() for _ in range(4))
         self.nothing = os.open(os.devnull, os.O_RDWR)
         self.pid = os.fork()
@@ -99,6 +99,8 @@ class Guard:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self.since = boot_ms()
+        if self.order["leased"]:
+            kernel.publish_deadline(self.deadline)
         pids = (("guard", os.getpid()), ("process", self.pid))
         who = {name: [pid, one.start] for name, pid in pids if (one := kernel.seen(pid))}
         os.symlink(json.dumps({**who, "boot": self.order["record"]["boot"]}), WHO)  # never torn; if the record is lost
@@ -218,8 +220,9 @@ class Guard:
         asked = {}
         with suppress(OSError):
             asked = json.loads(agent.recv(MESSAGE_BYTES) or "{}")
-        if boot_ms() < self.deadline:
-            self.deadline = max(self.deadline, asked.get("extend", 0))
+        if boot_ms() < self.deadline < asked.get("extend", 0):
+            self.deadline = asked["extend"]
+            kernel.publish_deadline(self.deadline)
         if "stop" in asked:
             self.begin("stopped", boot_ms() + asked["stop"])
         if "run" in asked:

@@ -3,26 +3,31 @@
     version 2    ROOT/holdfast-ID/SLOT/                  one tree; controllers are handed down level by level
     version 1    ROOT/CONTROLLER/holdfast-ID/SLOT/       a tree for each; `unified` is a version 2 without controllers
 
-ID is made from the driver's folder, so that two drivers on one machine do not meet. Guards stay outside: a limit must
-not end whoever keeps it. The rest (entering, killing, counting kills) the guard does with the folders alone.
+ID is made from the driver's folder, so that two drivers on one machine do not meet. Each holds a lock on its own while
+it lives: what has no lock was left by one that was killed. Guards stay outside: a limit must not end whoever keeps it.
+The rest (entering, killing, counting kills) the guard does with the folders alone.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
 from holdfast.agent.driver import Work
+from holdfast.agent.guard.kernel import members
 
 PERIOD_US = 100_000
 QUOTA_LEAST_US = 1_000
 MEBIBYTE = 1 << 20
 CONTROLLERS = ("memory", "cpu", "pids")
+_NAME = re.compile(r"holdfast-[0-9a-f]{8}")
 
 
 class Tree(Protocol):
@@ -60,6 +65,8 @@ class Cgroups:
         self._tree = tree or KernelTree()
         #: Which folder holds those of slots, for each controller that works, and for `unified` or `freezer`.
         self._bases: dict[str, Path] = {}
+        #: Descriptors of those folders: by them others know that this driver lives.
+        self._locks: list[int] = []
 
     def find(self) -> None:
         """See which controllers work here, and make the folders above those of slots."""
@@ -72,6 +79,33 @@ class Cgroups:
             self._find_unified(self._root / "unified", ())
         if self._bases and "unified" not in self._bases:
             self._find_single("freezer")
+
+    def strays(self, known: Collection[str]) -> list[list[str]]:
+        """Cgroups of this driver's own that have none of the names: nobody has a record of what may run in them."""
+        inside = {group.name for base in self._bases.values() for group in base.iterdir() if group.is_dir()}
+        return [self.named(name) for name in sorted(inside) if name not in known]
+
+    def sweep(self) -> None:
+        """Remove what other drivers on this machine left when they were killed, and in which nobody is any more."""
+        own = set(self._bases.values())
+        for level in dict.fromkeys(base.parent for base in self._bases.values()):
+            for base in sorted(level.iterdir()):
+                if _NAME.fullmatch(base.name) and base not in own:
+                    with suppress(OSError):
+                        self._sweep(base)
+
+    def _sweep(self, base: Path) -> None:
+        file = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for group in sorted(path for path in base.iterdir() if path.is_dir()):
+                if not members([str(group)]):
+                    with suppress(OSError):
+                        self._tree.remove(group)
+            if not any(path.is_dir() for path in base.iterdir()):
+                self._tree.remove(base)
+        finally:
+            os.close(file)
 
     @property
     def controllers(self) -> frozenset[str]:
@@ -114,14 +148,37 @@ class Cgroups:
         """Remove the folders above those of slots, if no slot has one."""
         for base in dict.fromkeys(self._bases.values()):
             with suppress(OSError):
-                self._tree.remove(base)
+                if not any(path.is_dir() for path in base.iterdir()):
+                    self._tree.remove(base)
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the locks."""
+        for file in self._locks:
+            os.close(file)
+        self._locks.clear()
+
+    def _make_base(self, base: Path) -> None:
+        """Make it, and lock it. Whoever sweeps may have removed it in between: then once more."""
+        while True:
+            self._tree.make(base)
+            try:
+                file = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:
+                continue
+            fcntl.flock(file, fcntl.LOCK_SH)
+            with suppress(FileNotFoundError):
+                if os.stat(base).st_ino == os.fstat(file).st_ino:
+                    self._locks.append(file)
+                    return
+            os.close(file)
 
     def _find_unified(self, root: Path, controllers: Sequence[str]) -> None:
         """Version 2. What cannot be handed down is not limited, but all of a cgroup can be killed in any case."""
         base = root / self._name
         with suppress(OSError):
             self._hand_down(root, controllers)
-            self._tree.make(base)
+            self._make_base(base)
             self._bases["unified"] = base
             self._bases |= dict.fromkeys(self._hand_down(base, controllers), base)
 
@@ -138,7 +195,7 @@ class Cgroups:
         base = self._root / controller / self._name
         with suppress(OSError):
             if (self._root / controller / "cgroup.procs").exists():
-                self._tree.make(base)
+                self._make_base(base)
                 self._bases[controller] = base
 
 

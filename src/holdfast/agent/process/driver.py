@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent.driver import Binding, CannotStart, Capabilities, Live, Means, StartFault, State, Work
+from holdfast.agent.guard import kernel
 from holdfast.agent.process.cgroups import Cgroups
 from holdfast.agent.process.environment import environment_of
 from holdfast.agent.process.folders import Folders, name_of
 from holdfast.agent.process.held import Held
 from holdfast.agent.process.launching import fault, launch, order_of, record_of
-from holdfast.agent.process.leftovers import can_look, clear, once_able
+from holdfast.agent.process.leftovers import LOOK_MS, can_look, clear, once_able
 from holdfast.agent.process.line import extension
 from holdfast.agent.process.ports import must_be_free
 from holdfast.agent.process.records import Record, Unreadable, boot_id, made_up, read_record
@@ -28,6 +29,9 @@ from holdfast.core.model.process import Driver as Kind
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
+
+#: So often it is looked whether what was killed is gone, before the agent speaks.
+STRAY_LOOKS = 250
 
 
 class ProcessDriver:
@@ -42,6 +46,8 @@ class ProcessDriver:
         self._cgroups = Cgroups(Path(settings.cgroup_root), root)
         self._held: dict[Binding, Held] = {}
         self._starting: set[Binding] = set()
+        #: Those whose guards are being called.
+        self._finding: set[Held] = set()
         self._changed = asyncio.Event()
         #: What goes on by itself: starts, which are seen to their end, and the rest, which ends with the agent.
         self._starts: set[asyncio.Task[None]] = set()
@@ -52,8 +58,13 @@ class ProcessDriver:
         await asyncio.to_thread(self._folders.prepare)
         if self._settings.cgroups:
             await asyncio.to_thread(self._cgroups.find)
+        await self._end_strays()
         await asyncio.gather(*(self._adopt(folder) for folder in self._folders.found()))
         self._begin(self._watch_guards(), self._tasks)
+
+    async def sweep(self) -> None:
+        """Remove what agents of other folders of this machine left when they were killed, as far as nothing runs."""
+        await asyncio.to_thread(self._cgroups.sweep)
 
     @property
     def kinds(self) -> Collection[Kind]:
@@ -135,6 +146,19 @@ class ProcessDriver:
         self._held.clear()
         await asyncio.to_thread(self._cgroups.leave)
 
+    async def _end_strays(self) -> None:
+        """End what runs in a cgroup of ours without a folder: nobody could say of it that it is there."""
+        known = [folder.name for folder in self._folders.found()]
+        for groups in self._cgroups.strays(known):
+            if kernel.members(groups):
+                self._journal.warning("stray", groups=groups, then="what runs there is ended")
+            for _ in range(STRAY_LOOKS):  # what was killed and is not gone by then runs none of its own code any more
+                if not kernel.members(groups):
+                    break
+                kernel.kill_members(groups)
+                await self._clock.sleep(LOOK_MS)
+            await asyncio.to_thread(self._cgroups.remove, groups)
+
     async def _adopt(self, folder: Path) -> None:
         """What an earlier agent left in this folder."""
         try:
@@ -156,9 +180,16 @@ class ProcessDriver:
         self._changed.set()
 
     async def _find(self, held: Held) -> None:
-        if not await once_able(self._clock, lambda: held.find(self._settings.answer_ms)):
+        self._finding.add(held)
+        try:
+            is_there = await once_able(self._clock, lambda: held.find(self._settings.answer_ms))
+        finally:
+            self._finding.discard(held)
+        if not is_there:
             self._journal.warning("guard-gone", name=held.live.name, guard=held.record.guard.pid)
             self._begin(once_able(self._clock, held.clear), self._tasks)
+        elif held.is_silent:
+            self._journal.warning("guard-silent", name=held.live.name, guard=held.record.guard.pid)
 
     async def _start(self, work: Work) -> None:
         if work.leased and self._clock.boot() >= work.deadline:
@@ -250,6 +281,8 @@ class ProcessDriver:
                 with suppress(OSError):  # without a descriptor left: until the next look
                     if held.hasten(self._clock.boot(), patience_ms):
                         self._journal.warning("guard-hung", name=held.live.name, guard=held.record.guard.pid)
+                if held.is_out_of_reach and held not in self._finding:
+                    self._begin(self._find(held), self._tasks)
 
     def _begin(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -2,9 +2,12 @@
 
     find ──result.json──────────────────────────────▶ ended
          ──its guard lives and answers──▶ on the line ──the line ends──▶ find
+         ──its guard lives and is silent──▶ as it was ──it answers──▶ on the line
+                                                      ──its end is overdue──▶ its guard is killed ──▶ find
          ──otherwise──▶ stopping ──clear: what is left is killed──▶ ended, guard-gone
 
-A replica that was just started and one that an earlier agent left are found in the same way.
+A replica that was just started and one that an earlier agent left are found in the same way. A guard may be silent for
+as long as its machine swaps: of what it guards nothing is known to be wrong, and only a fence has to fall in time.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from holdfast.agent.process.records import NOBODY, Ran, Record, Said, Unreadable
 from holdfast.host.clock import Clock
 from holdfast.host.waiting import DeadlinePassed, within
 
+NEVER = 2**62
+
 
 class Held:
     """A replica and the line to its guard. `tell` is called when something has changed; with True, when its guard is
@@ -43,8 +48,11 @@ class Held:
         #: Commands that run beside it, by the number under which its guard was asked.
         self._commands: dict[int, asyncio.Future[Ran | None]] = {}
         self._numbers = count(1)
-        #: When it is to be killed, if it was asked to end.
+        #: When it is to be killed, if it was asked to end; and the deadline that its guard is known to hold.
         self._due = 0
+        self._deadline = record.deadline
+        #: Its guard lives, and has not answered the last call.
+        self.is_silent = False
 
     async def find(self, answer_ms: int) -> bool:
         """See what has become of it. Whether it is on the line, or has ended; otherwise it is to be cleared."""
@@ -96,10 +104,10 @@ class Held:
 
     def hasten(self, now: int, patience_ms: int) -> bool:
         """Kill its guard, and so its process, if what should have been killed still lives; whether that was so."""
-        ends = [self._due] if self._due else []
-        if self.record.leased:
-            ends.append(self.live.deadline + self.record.grace_ms)
-        if self._line is None or not ends or now < min(ends) + patience_ms:
+        if (self._line is None and not self.is_silent) or now < self._ends_at() + patience_ms:
+            return False
+        self._deadline = kernel.published_deadline(self.record.guard.pid) or self._deadline
+        if now < self._ends_at() + patience_ms:
             return False
         lives = self.record.process.is_alive() or bool(kernel.members(list(self.record.groups)))
         return lives and end_exactly(self.record.guard)
@@ -109,11 +117,15 @@ class Held:
         if self._line is not None:
             self._line.go()
         self.hang_up()
-        if self.record.guard != NOBODY:
-            with suppress(
-                ChildProcessError
-            ):  # where the agent is the first process of a container, orphans are its own
-                os.waitpid(self.record.guard.pid, os.WNOHANG)
+        keeper = self.record.guard
+        with suppress(OSError):  # where the agent is the first process of a container, orphans are its own
+            if (left := kernel.seen(keeper.pid)) is not None and left.start == keeper.start:
+                os.waitpid(keeper.pid, os.WNOHANG)
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether its guard lives, and did not even take a call."""
+        return self.is_silent and self._line is None
 
     def hang_up(self) -> None:
         """Hear nothing of it any more."""
@@ -122,23 +134,39 @@ class Held:
             self._line = None
         self._give_up_commands()
 
+    def _ends_at(self) -> int:
+        """When it is to be gone: since it was asked to end, or its lease is over."""
+        ends = [self._due] if self._due else []
+        return min([*ends, self._deadline + self.record.grace_ms] if self.record.leased else ends, default=NEVER)
+
     async def _call(self, answer_ms: int) -> bool:
-        """Whether its guard lives and answers. One that does not answer is no fence."""
+        """Whether its guard lives: it has answered, or it may yet."""
+        self.is_silent = False
         if self.record.guard != NOBODY and not self.record.guard.is_alive():
             return False
         self._answered = asyncio.get_running_loop().create_future()
-        line = self._line = call(self._folder, self._hear)
-        if line is None:
-            return False
         try:
-            answered = await within(self._clock, answer_ms, self._answered)
-        except DeadlinePassed:
-            answered = False
-        if not answered:
+            self._line = call(self._folder, self._hear)
+            there = self._line is not None and await within(self._clock, answer_ms, self._answered)
+        except (DeadlinePassed, BlockingIOError):
+            there = self._is_kept_silently()
+        if not there:
             self.hang_up()
-        elif self._due:
-            line.stop(max(0, self._due - self._clock.boot()))
-        return answered
+        elif self._line is not None and self._due:
+            self._line.stop(max(0, self._due - self._clock.boot()))
+        return there
+
+    def _is_kept_silently(self) -> bool:
+        """It is as it was, as far as anybody knows; if nobody knows who its guard is, that is too little."""
+        if self.record.guard == NOBODY:
+            return False
+        self.is_silent = True
+        self._deadline = kernel.published_deadline(self.record.guard.pid) or self._deadline
+        live = replace(self.live, deadline=self._deadline if self.record.leased else 0)
+        if live.state is State.RUNNING and self._is_past(live):
+            live = replace(live, state=State.STOPPING, why=Why.DEADLINE)
+        self._become(live)
+        return True
 
     def _give_up_commands(self) -> None:
         for answer in self._commands.values():
@@ -151,6 +179,7 @@ class Held:
             if answer is not None and not answer.done():
                 answer.set_result(said)
             return
+        self.is_silent = False
         was_waited_for = not self._answered.done()
         if was_waited_for:
             self._answered.set_result(said is not None)

@@ -80,7 +80,8 @@ def extension(deadline: int) -> bytes:
 
 
 def call(folder: Path, heard: Heard) -> Line | None:
-    """A line to the guard of this folder; None when nobody is there. `OSError` when that cannot be found out."""
+    """A line to the guard of this folder; None when nobody is there. `OSError` when that cannot be found out, as
+    `BlockingIOError` when it takes no more calls for the time being."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     try:
         # By a descriptor of the folder: an address has room for a hundred characters, and a path may have more.
@@ -91,7 +92,7 @@ def call(folder: Path, heard: Heard) -> Line | None:
             os.close(there)
     except OSError as error:
         connection.close()
-        if error.errno in OF_OURSELVES:
+        if error.errno in OF_OURSELVES or isinstance(error, BlockingIOError):
             raise
         return None
     return Line(connection, heard)
