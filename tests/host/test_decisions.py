@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 from holdfast.core.ledger.draft import Landed
+from holdfast.host import decisions
 from holdfast.host.decisions import AFTER_FAILURE_MS, GATHER_MOST_MS, GATHER_MS, TIDY_EVERY_MS, Decisions, Lasting
 from holdfast.host.errors import NotReached
 from holdfast.host.kept import Asked, Kept, Page, Place, Reading
@@ -107,6 +108,21 @@ def test_a_decision_is_found_as_soon_as_it_is_asked_for() -> None:
         assert one.decided.actor == SCHEDULER
         await deciding.wait(web)
         assert await region.outcomes(workload="web") == ["waiting", "placed"]
+
+    story_of(story)
+
+
+def test_more_batches_than_are_kept_in_mind_are_found_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "WANTED_MAX", 2)
+
+    async def story(watched: Any) -> None:
+        region = await watched(MemoryStore(), DecisionsInMemory())
+        deciding = await region.deciding()
+        web = await deciding.workload("web")
+        for _ in range(7):
+            await deciding.wait(web)
+            assert len(region.decisions._wanted) <= 2
+        assert await region.outcomes(workload="web") == ["waiting"] * 7
 
     story_of(story)
 

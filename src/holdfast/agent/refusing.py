@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 
 from holdfast.core.agent.bound import Bound
@@ -23,7 +24,7 @@ class Refusing:
     def __init__(self, node: RegisterNode, drivers: Collection[Driver]) -> None:
         self._node = node
         self._drivers = drivers
-        self._times: dict[SlotKey, int] = {}
+        self._times: OrderedDict[SlotKey, int] = OrderedDict()
         #: By binding: why, and from when on that is said.
         self._refused: dict[RunKey, tuple[str, int]] = {}
 
@@ -45,5 +46,5 @@ class Refusing:
         times = self._times.pop(slot, 0)
         self._times[slot] = times + 1
         if len(self._times) > KNOWN_MAX:
-            del self._times[next(iter(self._times))]
+            self._times.popitem(last=False)
         return times

@@ -10,6 +10,7 @@ Nothing waits for it: a batch is read some time after it landed, several at once
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from contextlib import suppress
 
 from msgspec import Struct
@@ -31,6 +32,8 @@ from holdfast.host.waiting import DeadlinePassed, within
 READ_BYTES, WRITE_ROWS = 4 << 20, 2_000
 #: While nobody asks, batches come together until none came for so long, or for the longest: deciding goes first.
 GATHER_MS, GATHER_MOST_MS = 250, 2_000
+#: So many batches that were not read yet are kept in mind; where there are more, all are searched for in the log.
+WANTED_MAX = 100_000
 LOOK_MS, AFTER_FAILURE_MS, TIDY_EVERY_MS = 1_000, 30_000, 60_000
 
 
@@ -56,7 +59,7 @@ class Decisions:
         self._place, self._written = Place(), 0
         #: The newest batch that was heard of, and those with decisions that were not read yet, with their digests.
         self._heard = Place()
-        self._wanted: dict[int, bytes] = {}
+        self._wanted: OrderedDict[int, bytes] = OrderedDict()
         #: Whether all that was not read is among the wanted. Otherwise the log says.
         self._is_sure = False
         self._gathering = Gathering(ledger.durable)
@@ -143,11 +146,11 @@ class Decisions:
     def _hear(self, batch: Batch[RegionEvent]) -> None:
         """A batch landed. Which of them have decisions is seen here, so that no other is read."""
         header = batch.header
-        if header.seq != self._heard.seq + 1:
-            self._is_sure, self._wanted = False, {}  # some were not told: the state was loaded
+        if header.seq != self._heard.seq + 1 or len(self._wanted) >= WANTED_MAX:
+            self._is_sure, self._wanted = False, OrderedDict()  # the state was loaded, or too many: the log tells
         self._heard = Place(header.log_id, header.seq, batch.digest)
         if has_decisions(batch):
-            self._wanted[header.seq] = batch.digest
+            self._wanted |= {header.seq: batch.digest} if self._is_sure else {}
             self._gathering.note(batch)
             self._wake.set()
 
@@ -177,24 +180,24 @@ class Decisions:
 
     async def _catch_up(self) -> None:
         """Read the log from where it was left to what the state holds; from then on it is heard what to read."""
-        durable = self._ledger.durable
+        durable, store = self._ledger.durable, self._ledger.store
         while self._place.seq < durable.state.facts.seq:
             try:
-                batches = await self._ledger.store.read(self._place.seq + 1, READ_BYTES)
+                batches = await store.read(self._place.seq + 1, READ_BYTES)
             except Trimmed:
-                floor = (await self._ledger.store.head()).floor
+                floor = (await store.head()).floor
                 self._journal.warning("missed", after=self._place.seq, to=floor)
                 self._place = replace(self._place, seq=floor, digest=b"", since=0)
                 continue
             if not batches:
-                raise StoreError(f"{self._ledger.store.name}: batch {self._place.seq + 1} landed and cannot be read")
+                raise StoreError(f"{store.name}: batch {self._place.seq + 1} landed and cannot be read")
             for stored in batches:
                 if stored.seq <= durable.state.facts.seq:
                     await self._take(stored, learning=True)
             await self._write()
         # In one turn with the last look at the state: what lands from now on is heard.
         self._heard = Place(self._place.log_id, self._place.seq, self._place.digest)
-        self._is_sure, self._wanted = True, {}
+        self._is_sure, self._wanted = True, OrderedDict()
         self._gathering.unlearn()
 
     async def _read_wanted(self) -> None:
@@ -222,8 +225,7 @@ class Decisions:
             raise StoreError(f"{self._ledger.store.name}: batch {stored.seq}: {error}") from error
         if learning:
             self._gathering.learn(batch)
-        at = batch.records[0].at if batch.records else 0
-        since = self._place.since or at
+        since = self._place.since or (batch.records[0].at if batch.records else 0)
         self._place = Place(stored.log_id, stored.seq, stored.digest, since)
         if has_decisions(batch):
             self._gathering.take(batch, batches.evidence(stored.raw))
@@ -239,10 +241,9 @@ class Decisions:
 
     async def _tidy(self) -> None:
         """Now and then: say how far the log was read, also if there was nothing in it, and let go of what is old."""
-        now = self._clock.boot()
-        if self._tidied and now < self._tidied + TIDY_EVERY_MS:
+        if self._tidied and self._clock.boot() < self._tidied + TIDY_EVERY_MS:
             return
-        self._tidied = now
+        self._tidied = self._clock.boot()
         await self._write()
         before = self._ledger.durable.state.facts.at - self._lasting.retention_ms
         size_bytes = await self._kept.tidy(before, self._lasting.size_bytes)

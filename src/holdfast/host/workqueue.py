@@ -12,6 +12,7 @@ those of a patrol (a resync of everything) fill the gaps, with a share of their 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Hashable
 from contextlib import suppress
 from heapq import heappop, heappush
@@ -52,10 +53,11 @@ class WorkQueue:
         self._identity = (seed, name)
         self._pace = pace or Pace()
         self._turns = Turns(clock, self._pace.per_second, self._pace.burst)
-        #: Keys that somebody asked for, in order, with the time since which each waits.
-        self._wanted: dict[Key, int] = {}
+        #: Keys that somebody asked for, in order, with the time since which each waits. Not plain dicts: the first of
+        #: one of those is found by passing all that were taken before it.
+        self._wanted: OrderedDict[Key, int] = OrderedDict()
         #: Keys that only a patrol asked for, in order. A key is in one of the two at most.
-        self._patrol: dict[Key, int] = {}
+        self._patrol: OrderedDict[Key, int] = OrderedDict()
         #: Keys being worked on. None of them is in a line.
         self._working: set[Key] = set()
         #: Keys added while being worked on: since when, and whether by a patrol only.
@@ -161,10 +163,9 @@ class WorkQueue:
         self._taken += 1
         patrol = not self._wanted or (bool(self._patrol) and self._taken % PATROL_SHARE == 0)
         line = self._patrol if patrol else self._wanted
-        key = next(iter(line))
-        waited = self._clock.boot() - line.pop(key)
+        key, since = line.popitem(last=False)
         self._working.add(key)
-        return Taken(key, waited, patrol)
+        return Taken(key, self._clock.boot() - since, patrol)
 
     def _call_due(self) -> None:
         """Move the keys whose time has come to the line, in the order of their times."""

@@ -15,7 +15,8 @@ from holdfast.core.model.resources import Resources
 from holdfast.core.model.workload import Apart, Spread
 from holdfast.core.region import commands as c
 from holdfast.core.region.state import RegionState
-from holdfast.core.scheduling.groups import Group
+from holdfast.core.scheduling import groups
+from holdfast.core.scheduling.groups import Entry, Group
 from holdfast.core.scheduling.order import NEVER, share
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from tests.properties.scheduler_world import World
@@ -48,6 +49,26 @@ def a_group(queue: Queue, assignment: int) -> Group:
 def work(bench: RegionBench, uid: int, cpu: int = 1000, **fields: Any) -> None:
     """A workload of its own kind, so that it waits alone, of the same number."""
     bench.a_workload(a_template(cpu=cpu), uid=uid, workload=uid, count=fields.pop("count", 1), **fields)
+
+
+def test_requests_that_come_in_any_order_are_put_in_order_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Entry] = []
+
+    def age(entry: Entry) -> object:
+        looked.append(entry)
+        return entry.age
+
+    monkeypatch.setattr(groups, "_age", age)
+    for count in (50, 100):
+        bench = RegionBench()
+        for uid in range(1, count + 1):
+            bench.a_workload(uid=uid, workload=uid, count=1)
+        for uid in range(1, count + 1):  # the last is the oldest
+            (request,) = bench.state.requests[uid]
+            bench.state.requests.put(uid, (replace(request, since=bench.at - uid),))
+        looked.clear()
+        assert in_order(a_queue(bench), bench.state) == [tuple(range(count, 0, -1))]
+        assert len(looked) == count
 
 
 # Order

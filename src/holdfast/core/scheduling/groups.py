@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from holdfast.core.model.lifecycle import PENDING
 from holdfast.core.model.placement import SchedulingRequest
 from holdfast.core.model.shapes import Instant, Revision
@@ -61,12 +63,13 @@ class Entry:
 class Group:
     """Equal requests, oldest first."""
 
-    __slots__ = ("ask", "entries", "key", "resynced", "tries")
+    __slots__ = ("_entries", "_is_ordered", "ask", "key", "resynced", "tries")
 
     def __init__(self, key: GroupKey, ask: Ask) -> None:
         self.key = key
         self.ask = ask
-        self.entries: dict[RequestKey, Entry] = {}
+        self._entries: OrderedDict[RequestKey, Entry] = OrderedDict()
+        self._is_ordered = True
         #: How often in a row what was proposed of it was in vain.
         self.tries = 0
         #: Whether it is awake only because everybody is looked at now and then.
@@ -96,10 +99,32 @@ class Group:
         """Since when its first request waits."""
         return next(iter(self.entries.values())).age
 
+    @property
+    def entries(self) -> OrderedDict[RequestKey, Entry]:
+        """Its requests, oldest first. Put in order when they are looked at: many may come in any order before that."""
+        if not self._is_ordered:
+            self._entries = OrderedDict((one.key, one) for one in sorted(self._entries.values(), key=_age))
+            self._is_ordered = True
+        return self._entries
+
+    def get(self, key: RequestKey) -> Entry:
+        """One of its requests."""
+        return self._entries[key]
+
     def add(self, entry: Entry) -> None:
         """One more request, in its place among the others."""
-        is_last = not self.entries or next(reversed(self.entries.values())).age < entry.age
-        self.entries[entry.key] = entry
-        if not is_last:
-            ordered = sorted(self.entries.values(), key=lambda one: one.age)
-            self.entries = {one.key: one for one in ordered}
+        if self._entries and next(reversed(self._entries.values())).age >= entry.age:
+            self._is_ordered = False
+        self._entries[entry.key] = entry
+
+    def remove(self, key: RequestKey) -> Entry:
+        """One request less."""
+        return self._entries.pop(key)
+
+    def __bool__(self) -> bool:
+        """Whether it has any."""
+        return bool(self._entries)
+
+
+def _age(entry: Entry) -> tuple[Instant, RequestKey]:
+    return entry.age

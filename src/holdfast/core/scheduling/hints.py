@@ -6,6 +6,7 @@ is said of nothing is used, and nothing lies ready there. A name gets its column
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ class Hints:
         #: The larger part of what is used, of processor or memory, in percent.
         self.load: NDArray[np.int64] = np.zeros(0, np.int64)
         self._reports: list[NodeReport] = []
-        self._there: dict[str, NDArray[np.bool_]] = {}
+        self._there: OrderedDict[str, NDArray[np.bool_]] = OrderedDict()
 
     def take(self, row: int, report: NodeReport | None) -> None:
         """What is said of a node."""
@@ -43,7 +44,7 @@ class Hints:
         if column is None:
             column = np.array([name in report.present for report in self._reports], np.bool_)
             if len(self._there) >= NAMES_MAX:
-                del self._there[next(iter(self._there))]
+                self._there.popitem(last=False)
         self._there[name] = column
         return column
 
@@ -59,4 +60,5 @@ class Hints:
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Change the rows of every column alike."""
         self.load = change(self.load)
-        self._there = {name: change(column) for name, column in self._there.items()}
+        for name, column in self._there.items():
+            self._there[name] = change(column)

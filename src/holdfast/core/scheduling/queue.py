@@ -75,7 +75,7 @@ class Queue:
     def entry(self, key: RequestKey) -> Entry | None:
         """A request that waits."""
         group = self._group_of.get(key)
-        return group.entries[key] if group is not None else None
+        return group.get(key) if group is not None else None
 
     def group(self, key: RequestKey) -> Group | None:
         """With whom a request waits."""
@@ -133,7 +133,7 @@ class Queue:
                 self._unknown.add(request.assignment)
                 return
         else:
-            entry = old.entries[key] if old is not None else None
+            entry = old.get(key) if old is not None else None
         if entry is None:
             entry = Entry(request)
         entry.waiting = None  # as many may be others
@@ -142,7 +142,7 @@ class Queue:
         if group is None:
             self._join(place, entry)
         elif since != request.since:
-            del group.entries[key]
+            group.remove(key)
             group.add(entry)
 
     def _join(self, place: tuple[GroupKey, Ask], entry: Entry) -> None:
@@ -159,8 +159,8 @@ class Queue:
         group = self._group_of.pop(key, None)
         if group is None:
             return None
-        entry = group.entries.pop(key)
-        if not group.entries:
+        entry = group.remove(key)
+        if not group:
             self.groups.pop(group.key, None)
             self.asleep.pop(group.key, None)
         return entry
@@ -211,7 +211,7 @@ class Queue:
         """Let go of requests whose assignment has left a state that is newer than what was heard; if some are left."""
         for uid in [uid for uid, _ in group.entries if uid not in state.assignments]:
             self.update(state, uid)
-        return bool(group.entries)
+        return bool(group)
 
     def place(
         self, state: RegionState, group: Group, spent: Mapping[str, Resources] = MappingProxyType({})
