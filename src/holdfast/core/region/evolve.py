@@ -25,7 +25,7 @@ from holdfast.core.region.index import (
 )
 from holdfast.core.region.shipped import APPLY_SHIPPED
 from holdfast.core.region.standing import drop_hold, put_hold, slots_placed
-from holdfast.core.region.state import RegionState, unindex_assignment
+from holdfast.core.region.state import RegionState, index_silent, unindex_assignment
 
 
 def node_stored(state: RegionState, event: e.NodeStored, stamp: Stamp) -> None:
@@ -34,6 +34,7 @@ def node_stored(state: RegionState, event: e.NodeStored, stamp: Stamp) -> None:
     state.nodes.put(node.uid, node)
     state.node_names.put(node.name, node.uid)
     put_node(state, node, before)
+    index_silent(state, node, before)
 
 
 def node_reported(state: RegionState, event: e.NodeReported, stamp: Stamp) -> None:
@@ -43,6 +44,7 @@ def node_reported(state: RegionState, event: e.NodeReported, stamp: Stamp) -> No
 def node_removed(state: RegionState, event: e.NodeRemoved, stamp: Stamp) -> None:
     node = state.nodes[event.node]
     put_node(state, None, node)
+    index_silent(state, None, node)
     state.nodes.drop(node.uid)
     state.rooms.drop(node.uid)
     state.node_reports.drop(node.uid)

@@ -45,6 +45,8 @@ def miscounted_anywhere(state: RegionState) -> Iterator[str]:
                 yield f"{spec.name} is not what its rows add up to"
     if state.sums != fresh.sums:
         yield f"sums are {state.sums}, the rows add up to {fresh.sums}"
+    if state.silent != fresh.silent:
+        yield f"silent nodes are {state.silent}, the rows say {fresh.silent}"
     pending = Counter((s.assignment, s.template) for _, s in state.slots.unordered() if s.phase is Phase.PENDING)
     opened = {(r.assignment, r.template): r.open for _, rs in state.requests.unordered() for r in rs}
     if dict(pending) != opened:
@@ -63,6 +65,7 @@ def miscounted_near(near: Nearby[RegionState], changed: Counts) -> Iterator[str]
                 _keep(kept, table, key, new, 1)
     for sums, sign in ((near.before.sums, -1), (near.state.sums, 1)):
         _keep_sums(kept, sums, sign)
+    _keep_listed(kept, "silent", "", near.before.silent, near.state.silent)
     yield from miscounts(kept, changed)
 
 
@@ -108,6 +111,8 @@ def _count_slot(found: Counts, state: RegionState, slot: Slot, sign: int) -> Non
 
 def _count_node(found: Counts, node: Node, uid: Revision, room: Room, sign: int) -> None:
     found["node_names", node.name, uid] += sign
+    if not node.session:
+        found["silent", "", (node.session_ended, uid)] += sign
     if usable(node):
         found["domains", "zone", node.zone] += sign
         found["domains", "pool", node.pool] += sign
@@ -142,7 +147,7 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
             kept[(table, *key)] += sign * row
 
 
-def _keep_listed(kept: Counts, table: str, key: Any, old: tuple[int, ...], new: tuple[int, ...]) -> None:
+def _keep_listed(kept: Counts, table: str, key: Any, old: tuple[Any, ...], new: tuple[Any, ...]) -> None:
     """Only those that came or went: a list may be long."""
     was, now = set(old), set(new)
     kept.update({(table, key, number): -1 for number in sorted(was - now)})

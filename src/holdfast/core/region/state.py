@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import chain
 from typing import ClassVar
@@ -11,7 +12,7 @@ from holdfast.core.ledger.table import MANY, SOME, Table, TableSpec
 from holdfast.core.model.allotment import Allowance, Assignment
 from holdfast.core.model.control import Override, SchedulerPolicy
 from holdfast.core.model.placement import Breach, Finished, Reservation, Room, SchedulingRequest, Slot, Sums, Use
-from holdfast.core.model.shapes import Revision, Row, SlotKey
+from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
 from holdfast.core.model.tenancy import PriorityClass, Token
 from holdfast.core.model.topology import Node, NodeReport
 from holdfast.core.model.workload import Template
@@ -81,10 +82,12 @@ class RegionState(LedgerState):
         TableSpec("members", tuple[str, str, str], int, derived=True),
     )
     SCALARS: ClassVar[tuple[str, ...]] = ("facts", "place")
-    DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ("sums",)
+    DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ("sums", "silent")
 
     place: Place
     sums: Sums
+    #: Nodes without a session, with when that ended, in this order.
+    silent: tuple[tuple[Instant, Revision], ...]
     nodes: Table[Revision, Node]
     #: By node: how it fares, where its agent has said so.
     node_reports: Table[Revision, NodeReport]
@@ -132,6 +135,7 @@ class RegionState(LedgerState):
         super().__init__()
         self.place = Place()
         self.sums = Sums()
+        self.silent = ()
 
     def has_no_overrides(self) -> bool:
         """Whether no person, here or on the platform, has taken authority over anything here."""
@@ -162,3 +166,19 @@ def unindex_assignment(state: RegionState, assignment: Assignment) -> None:
         state.assignments_of.put(assignment.workload, others)
     else:
         state.assignments_of.drop(assignment.workload)
+
+
+def index_silent(state: RegionState, node: Node | None, before: Node | None) -> None:
+    """Keep the order in which nodes have lost their sessions, as one comes, changes or goes."""
+    was = (before.session_ended, before.uid) if before is not None and not before.session else None
+    now = (node.session_ended, node.uid) if node is not None and not node.session else None
+    if was == now:
+        return
+    silent = state.silent
+    if was is not None:
+        place = bisect_left(silent, was)
+        silent = silent[:place] + silent[place + 1 :]
+    if now is not None:
+        place = bisect_left(silent, now)
+        silent = (*silent[:place], now, *silent[place:])
+    state.silent = silent
