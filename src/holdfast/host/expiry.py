@@ -1,49 +1,168 @@
 """Reservations that nobody bound in time, and room that was held until an end: both end by ledger time.
 
-ledger.beside["expiry"] = expire
+    a workload or a hold changes ──▶ has it reservations? ──▶ a place in the line, by when the first of them ends
+    its time has come ──▶ looked at ──▶ those that are over end; the others wait for the next end
+
+Nothing is looked at that has no reservations, nor before one of them can be over. What was not heard of is found by a
+listing of everything, bit by bit, when a term begins and whenever something had to be left out.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+from heapq import heappop, heappush
+
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.reconciler import WatchKey
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.region.commands import NAMED_MAX, Expire
 from holdfast.core.region.index import in_phase
+from holdfast.core.region.keys import HOLD, WORKLOAD
 from holdfast.core.region.state import RegionState
 from holdfast.host.errors import Unavailable
 from holdfast.host.leader import Leader
+from holdfast.host.ledger import Ledger
+from holdfast.host.waiting import DeadlinePassed, within
+from holdfast.host.watch import Touches
 
 #: Between two looks.
 LOOK_MS = 2_000
+#: So many slots, or rows of a listing, are looked at before others get their turn.
+AT_ONCE = 2_000
+
+#: An assignment with reserved slots, or a hold: the first word says which.
+_ASSIGNMENT = "assignment"
+Held = tuple[str, Revision]
 
 
-async def expire(leader: Leader[RegionState]) -> None:
-    """End what is over, for as long as this server leads."""
-    while True:
-        await leader.term.clock.sleep(LOOK_MS)
-        slots, holds = over(leader.term.durable.state, leader.term.now())
-        if slots or holds:
+class Expiry:
+    """The reservations of a region, on whichever server leads it."""
+
+    def __init__(self, ledger: Ledger[RegionState]) -> None:
+        self._ledger = ledger
+
+    async def run(self, leader: Leader[RegionState]) -> None:
+        """End what is over, for as long as this server leads."""
+        while True:
+            line = Line(leader)
+            touches = self._ledger.hub.touched((WORKLOAD, HOLD))
             try:
-                await leader.submit(Envelope("ledger", Expire(slots, holds), leader.term.now()))
-            except Unavailable:
+                await line.list_all()
+                await self._follow(line, leader, touches)
+            finally:
+                touches.close()
+
+    async def _follow(self, line: Line, leader: Leader[RegionState], touches: Touches) -> None:
+        """Hear of changes, and look now and then; until something had to be left out."""
+        clock = leader.term.clock
+        look_at = clock.boot() + LOOK_MS
+        while True:
+            try:
+                with suppress(DeadlinePassed):
+                    line.hear((await within(clock, max(0, look_at - clock.boot()), anext(touches))).keys)
+            except StopAsyncIteration:
+                return
+            if clock.boot() >= look_at:
+                await line.end_over()
+                look_at = clock.boot() + LOOK_MS
+
+
+class Line:
+    """What has reservations, by when the first of them ends."""
+
+    def __init__(self, leader: Leader[RegionState]) -> None:
+        self._leader = leader
+        self._clock = leader.term.clock
+        self._due: dict[Held, Instant] = {}
+        #: A time that is not the one above is out of date.
+        self._line: list[tuple[Instant, Held]] = []
+
+    @property
+    def _state(self) -> RegionState:
+        return self._leader.term.durable.state
+
+    def hear(self, keys: tuple[WatchKey, ...]) -> None:
+        """Note what has reservations now, and was not known to have."""
+        for kind, key in keys:
+            if kind == HOLD:
+                self._note((HOLD, key))  # type: ignore[arg-type]
+            else:
+                for uid in self._state.assignments_of.get(key) or ():  # type: ignore[arg-type]
+                    self._note((_ASSIGNMENT, uid))
+
+    async def list_all(self) -> None:
+        """Note everything that has reservations."""
+        state = self._state
+        rows: list[Held] = [(_ASSIGNMENT, uid) for uid, _ in state.tallies.unordered()]
+        rows += [(HOLD, uid) for uid, _ in state.holds.unordered()]
+        for number, held in enumerate(rows, 1):
+            self._note(held)
+            if number % AT_ONCE == 0:
+                await self._clock.sleep(0)
+
+    async def end_over(self) -> None:
+        """End what is over by now."""
+        now, slots, holds = self._leader.term.now(), list[SlotKey](), list[Revision]()
+        while self._line and self._line[0][0] <= now:
+            due, held = heappop(self._line)
+            if self._due.get(held) != due:
                 continue
-            leader.term.meters.count("expired_reservations", len(slots) + len(holds))
+            del self._due[held]
+            if held[0] == HOLD:
+                holds += self._hold_over(held, now)
+            else:
+                slots += await self._slots_over(held, now)
+        for first in range(0, len(slots), NAMED_MAX):
+            await self._end(tuple(slots[first : first + NAMED_MAX]), ())
+        for first in range(0, len(holds), NAMED_MAX):
+            await self._end((), tuple(holds[first : first + NAMED_MAX]))
 
+    async def _end(self, slots: tuple[SlotKey, ...], holds: tuple[Revision, ...]) -> None:
+        term = self._leader.term
+        try:
+            await self._leader.submit(Envelope("ledger", Expire(slots, holds), term.now()))
+        except Unavailable:
+            return  # they are looked at again
+        term.meters.count("expired_reservations", len(slots) + len(holds))
 
-def over(state: RegionState, now: Instant) -> tuple[tuple[SlotKey, ...], tuple[Revision, ...]]:
-    """Slots and holds whose time has passed, as many as one command may name."""
-    slots: list[SlotKey] = []
-    for uid, assignment in state.assignments.items():
-        if in_phase(state, uid, Phase.RESERVED):
-            keys = [(assignment.workload, ordinal) for ordinal in state.ordinals.get(uid) or ()]
-            slots += [key for key in keys if _is_over(state, key, now)]
-            if len(slots) >= NAMED_MAX:
-                return tuple(slots[:NAMED_MAX]), ()
-    holds = [uid for uid, hold in state.holds.items() if hold.ends <= now]
-    return tuple(slots), tuple(holds[: NAMED_MAX - len(slots)])
+    def _note(self, held: Held) -> None:
+        """Give it a place in the line, unless it has one. Of slots it is only known that some are reserved."""
+        if held not in self._due:
+            if held[0] == HOLD:
+                hold = self._state.holds.get(held[1])
+                if hold is not None:
+                    self._wait(held, hold.ends)
+            elif in_phase(self._state, held[1], Phase.RESERVED):
+                self._wait(held, 0)
 
+    def _wait(self, held: Held, until: Instant) -> None:
+        self._due[held] = until
+        heappush(self._line, (until, held))
 
-def _is_over(state: RegionState, key: SlotKey, now: Instant) -> bool:
-    slot = state.slots[key]
-    return slot.phase is Phase.RESERVED and 0 < slot.ends <= now
+    def _hold_over(self, held: Held, now: Instant) -> list[Revision]:
+        """The hold, if it is over. It may have been given a later end meanwhile, and may not end now after all."""
+        hold = self._state.holds.get(held[1])
+        if hold is None:
+            return []
+        self._wait(held, max(hold.ends, now + LOOK_MS))
+        return [held[1]] if hold.ends <= now else []
+
+    async def _slots_over(self, held: Held, now: Instant) -> list[SlotKey]:
+        """The slots of an assignment whose reservation is over; the others make it wait for the first of their ends."""
+        uid, found, ends = held[1], list[SlotKey](), list[Instant]()
+        assignment = self._state.assignments.get(uid)
+        if assignment is None or not in_phase(self._state, uid, Phase.RESERVED):
+            return []
+        for number, ordinal in enumerate(self._state.ordinals.get(uid) or (), 1):
+            key = assignment.workload, ordinal
+            slot = self._state.slots.get(key)
+            if slot is not None and slot.phase is Phase.RESERVED and slot.ends:
+                ends.append(slot.ends)
+                if slot.ends <= now:
+                    found.append(key)
+            if number % AT_ONCE == 0:
+                await self._clock.sleep(0)
+        # What is over is looked at again: whoever was to end it may not have come through.
+        self._wait(held, max(min(ends, default=0), now + LOOK_MS))
+        return found

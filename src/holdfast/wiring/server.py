@@ -36,7 +36,7 @@ from holdfast.host.controllers import Controllers
 from holdfast.host.decisions import Decisions, Lasting
 from holdfast.host.endpoints import Endpoints
 from holdfast.host.errors import Stopped
-from holdfast.host.expiry import expire
+from holdfast.host.expiry import Expiry
 from holdfast.host.journal import Journal
 from holdfast.host.ledger import Identity, Ledger, Role
 from holdfast.host.link.link import Link
@@ -143,7 +143,7 @@ class Server:
             ledger.beside["endpoints"] = Endpoints(ledger, SocketAsker()).run
             if settings.scheduler == "beside":
                 ledger.beside["scheduler"] = SchedulerBeside(ledger, plugins(self.journal)).run
-            ledger.beside["expiry"] = expire
+            ledger.beside["expiry"] = Expiry(ledger).run
             kept = open_decisions(settings.store, Path(settings.data))
             stack.push_async_callback(kept.close)
             self.decisions = Decisions(ledger, kept, Lasting(settings.retention, settings.decisions_bytes))

@@ -18,7 +18,7 @@ from holdfast.host.asker import Habits
 from holdfast.host.controller import Care
 from holdfast.host.controllers import Controllers
 from holdfast.host.endpoints import Endpoints
-from holdfast.host.expiry import expire
+from holdfast.host.expiry import Expiry
 from holdfast.host.ledger import Identity, Ledger
 from holdfast.host.link.link import Link
 from holdfast.host.link.speaker import Platform
@@ -94,7 +94,7 @@ class Servers:
             process.transport.certificate = f"region/{name}"
             way = Witness(process.transport, PLATFORM, heard)
             ledger.beside["link"] = Link(ledger, way, process.clock, Platform(tuple(platform), name)).run
-            ledger.beside["expiry"] = expire
+            ledger.beside["expiry"] = Expiry(ledger).run
             api = Api(ledger, process.transport, limits=LIMITS)
             paths = Paths(api.serve)
             desk.serve_nodes(paths, ledger)
