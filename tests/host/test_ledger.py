@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from holdfast.core.ledger.answers import Repeated
-from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.draft import Draft, Landed
+from holdfast.core.ledger.envelope import Envelope
 from holdfast.host.errors import NotLeading
+from holdfast.host.group_commit import JUDGE_MS
 from holdfast.host.ledger import Role
 from tests.support.host import Keeping, MemoryStore, World, batches_in, in_world, keys_in, until
 
@@ -117,5 +122,26 @@ def test_a_leader_that_the_log_does_not_name_any_more_is_unknown() -> None:
         await leader.stop()
         await follower.leads()
         assert follower.ledger.leading_server() == "s2"
+
+    in_world(story)
+
+
+def test_a_batch_is_closed_when_judging_has_taken_long_enough_however_many_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(world: World) -> None:
+        server = await world.server(MemoryStore()).start().leads()
+        boot, consider, spent = server.clock.boot, Draft.consider, [0]
+
+        def slow(draft: Draft[Any], envelope: Envelope[Any], at: int) -> Any:
+            spent[0] += JUDGE_MS // 2
+            return consider(draft, envelope, at)
+
+        monkeypatch.setattr(Draft, "consider", slow)
+        monkeypatch.setattr(server.clock, "boot", lambda: boot() + spent[0])
+        before = server.state.facts.seq
+        answers = await asyncio.gather(*(server.override(f"{number}") for number in range(12)))
+        assert all(isinstance(answer, Landed) for answer in answers)
+        assert server.state.facts.seq == before + 4
 
     in_world(story)

@@ -4,12 +4,12 @@
     its time has come ──▶ looked at ──▶ those that are over end; the others wait for the next end
 
 Nothing is looked at that has no reservations, nor before one of them can be over. What was not heard of is found by a
-listing of everything, bit by bit, when a term begins and whenever something had to be left out.
+listing of everything, bit by bit: when a term begins, when something had to be left out, and once in a minute.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+import asyncio
 from heapq import heappop, heappush
 
 from holdfast.core.ledger.envelope import Envelope
@@ -20,14 +20,13 @@ from holdfast.core.region.commands import NAMED_MAX, Expire
 from holdfast.core.region.index import in_phase
 from holdfast.core.region.keys import HOLD, WORKLOAD
 from holdfast.core.region.state import RegionState
+from holdfast.host.clock import Clock
 from holdfast.host.errors import Unavailable
 from holdfast.host.leader import Leader
 from holdfast.host.ledger import Ledger
-from holdfast.host.waiting import DeadlinePassed, within
-from holdfast.host.watch import Touches
 
-#: Between two looks.
-LOOK_MS = 2_000
+#: Between two looks, and between two listings of everything.
+LOOK_MS, RESYNC_MS = 2_000, 60_000
 #: So many slots, or rows of a listing, are looked at before others get their turn.
 AT_ONCE = 2_000
 
@@ -44,28 +43,33 @@ class Expiry:
 
     async def run(self, leader: Leader[RegionState]) -> None:
         """End what is over, for as long as this server leads."""
-        while True:
-            line = Line(leader)
-            touches = self._ledger.hub.touched((WORKLOAD, HOLD))
-            try:
-                await line.list_all()
-                await self._follow(line, leader, touches)
-            finally:
-                touches.close()
+        line = Line(leader)
+        hearing = asyncio.create_task(self._hear(line), name="expiry/hear")
+        try:
+            await self._look(line, leader.term.clock, hearing)
+        finally:
+            hearing.cancel()
+            await asyncio.wait({hearing})
 
-    async def _follow(self, line: Line, leader: Leader[RegionState], touches: Touches) -> None:
-        """Hear of changes, and look now and then; until something had to be left out."""
-        clock = leader.term.clock
-        look_at = clock.boot() + LOOK_MS
+    async def _hear(self, line: Line) -> None:
+        """Note what changes; and everything, at first and whenever something had to be left out."""
         while True:
-            try:
-                with suppress(DeadlinePassed):
-                    line.hear((await within(clock, max(0, look_at - clock.boot()), anext(touches))).keys)
-            except StopAsyncIteration:
-                return
-            if clock.boot() >= look_at:
-                await line.end_over()
-                look_at = clock.boot() + LOOK_MS
+            touches = self._ledger.hub.touched((WORKLOAD, HOLD))
+            await line.list_all()
+            async for change in touches:
+                line.hear(change.keys)
+
+    async def _look(self, line: Line, clock: Clock, hearing: asyncio.Task[None]) -> None:
+        """End what is over, now and then. What was not heard of is found by listing everything, seldom."""
+        list_at = clock.boot() + RESYNC_MS
+        while True:
+            await clock.sleep(LOOK_MS)
+            if hearing.done():
+                hearing.result()
+            if clock.boot() >= list_at:
+                await line.list_all()
+                list_at = clock.boot() + RESYNC_MS
+            await line.end_over()
 
 
 class Line:

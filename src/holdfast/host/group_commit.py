@@ -31,6 +31,9 @@ Answered = Landed | Refused | Repeated
 
 #: Commands in one batch, at most: refusals take no room in it, and still take time.
 COMMANDS_MOST = 4_096
+#: After so long no further command is taken into a batch: as long as it is judged nobody else has a turn, and to merge,
+#: publish and answer it, in one turn too, takes about half as long again.
+JUDGE_MS = 25
 
 #: Shows within so many milliseconds that this server still leads, by a proof that begins after the call.
 ProveNow = Callable[[int], Awaitable[None]]
@@ -117,7 +120,7 @@ class GroupCommit(Generic[S]):
         term, draft, taken = self._term, decided.draft, decided.taken
         at, consider, answered = term.now(), draft.consider, decided.answers.append
         # A packet that comes twice is not judged twice, nor on what came in between: not even within a batch.
-        fresh = Refusals()
+        fresh, until = Refusals(), term.clock.boot() + JUDGE_MS
         may_be_known, before, waiting = bool(term.refusals), 0, turn(term.lanes, BATCH_BYTES)
         one = next(waiting)
         while one is not None:
@@ -130,7 +133,7 @@ class GroupCommit(Generic[S]):
                 if type(answer) is Refused:
                     may_be_known = True
                     _keep(fresh, draft.state, envelope, answer)
-                if len(taken) >= most:
+                if len(taken) >= most or term.clock.boot() >= until:
                     return
             before, took = draft.size_bytes, draft.size_bytes - before
             one = waiting.send(took)

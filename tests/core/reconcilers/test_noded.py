@@ -38,9 +38,9 @@ def test_every_node_has_its_turn_whoever_fell_silent_or_came_back_before(story: 
     state = nodes.state
     found = {uid: gone_at(state, state.nodes[uid]) for uid in nodes.uids if not state.nodes[uid].session}
     assert found == turns(state)
-    before = state.silent
+    before = list(state.silent)
     state.rebuild()
-    assert state.silent == before
+    assert list(state.silent) == before
 
 
 def test_that_a_whole_region_is_silent_costs_each_node_no_more_than_that_one_is(

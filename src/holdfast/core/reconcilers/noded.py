@@ -11,7 +11,6 @@ Work of a class that may preempt, and that is merely replaced, does not wait for
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 
 from holdfast.core.ledger.reconciler import Key, WatchKey
@@ -50,9 +49,9 @@ def gone_at(state: RegionState, node: Node) -> Instant:
     nodes these are a fifth: there are five at most to look at.
     """
     most, silent = max(GONE_LEAST, len(state.nodes) * GONE_PERCENT // 100), state.silent
-    place = bisect_left(silent, (node.session_ended, node.uid))
-    assert silent[place : place + 1] == ((node.session_ended, node.uid),), f"node {node.name} has a session"
-    return max(silent[at][0] + windows * WINDOW_MS for windows, at in enumerate(range(place, -1, -most)))
+    assert (node.session_ended, node.uid) in silent, f"node {node.name} has a session"
+    before = silent.each(range(silent.place_of((node.session_ended, node.uid)), -1, -most))
+    return max(ended + windows * WINDOW_MS for windows, (ended, _) in enumerate(before))
 
 
 def is_pressing(state: RegionState, slot: Slot) -> bool:

@@ -45,7 +45,7 @@ def miscounted_anywhere(state: RegionState) -> Iterator[str]:
                 yield f"{spec.name} is not what its rows add up to"
     if state.sums != fresh.sums:
         yield f"sums are {state.sums}, the rows add up to {fresh.sums}"
-    if state.silent != fresh.silent:
+    if list(state.silent) != list(fresh.silent):
         yield f"silent nodes are {state.silent}, the rows say {fresh.silent}"
     pending = Counter((s.assignment, s.template) for _, s in state.slots.unordered() if s.phase is Phase.PENDING)
     opened = {(r.assignment, r.template): r.open for _, rs in state.requests.unordered() for r in rs}
@@ -65,7 +65,7 @@ def miscounted_near(near: Nearby[RegionState], changed: Counts) -> Iterator[str]
                 _keep(kept, table, key, new, 1)
     for sums, sign in ((near.before.sums, -1), (near.state.sums, 1)):
         _keep_sums(kept, sums, sign)
-    _keep_listed(kept, "silent", "", near.before.silent, near.state.silent)
+    _keep_listed(kept, "silent", "", tuple(near.before.silent), tuple(near.state.silent))
     yield from miscounts(kept, changed)
 
 

@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from holdfast.core.ledger.table import Table
 from holdfast.core.model.lifecycle import ON_NODE, Phase
+from holdfast.core.model.ordered import Ordered
 from holdfast.core.model.placement import Sums
 from holdfast.core.model.resources import NOTHING, times
 from holdfast.core.model.shapes import Revision
@@ -30,8 +31,7 @@ def rebuild(state: RegionState) -> None:
         if spec.derived and spec.name not in ("session_of", "keys_of"):
             setattr(state, spec.name, Table(spec.shards))
     state.sums = Sums()
-    # All at once: one by one, in no order, they would be moved about.
-    state.silent = tuple(sorted((node.session_ended, uid) for uid, node in state.nodes.unordered() if not node.session))
+    state.silent = Ordered((node.session_ended, uid) for uid, node in state.nodes.unordered() if not node.session)
     for uid, node in state.nodes.unordered():
         state.node_names.put(node.name, uid)
         put_node(state, node, None)

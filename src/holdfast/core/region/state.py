@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import chain
 from typing import ClassVar
@@ -11,6 +10,7 @@ from holdfast.core.ledger.state import COMMON_TABLES, LedgerState
 from holdfast.core.ledger.table import MANY, SOME, Table, TableSpec
 from holdfast.core.model.allotment import Allowance, Assignment
 from holdfast.core.model.control import Override, SchedulerPolicy
+from holdfast.core.model.ordered import Ordered
 from holdfast.core.model.placement import Breach, Finished, Reservation, Room, SchedulingRequest, Slot, Sums, Use
 from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
 from holdfast.core.model.tenancy import PriorityClass, Token
@@ -87,7 +87,7 @@ class RegionState(LedgerState):
     place: Place
     sums: Sums
     #: Nodes without a session, with when that ended, in this order.
-    silent: tuple[tuple[Instant, Revision], ...]
+    silent: Ordered[tuple[Instant, Revision]]
     nodes: Table[Revision, Node]
     #: By node: how it fares, where its agent has said so.
     node_reports: Table[Revision, NodeReport]
@@ -135,7 +135,7 @@ class RegionState(LedgerState):
         super().__init__()
         self.place = Place()
         self.sums = Sums()
-        self.silent = ()
+        self.silent = Ordered()
 
     def has_no_overrides(self) -> bool:
         """Whether no person, here or on the platform, has taken authority over anything here."""
@@ -174,11 +174,7 @@ def index_silent(state: RegionState, node: Node | None, before: Node | None) -> 
     now = (node.session_ended, node.uid) if node is not None and not node.session else None
     if was == now:
         return
-    silent = state.silent
     if was is not None:
-        place = bisect_left(silent, was)
-        silent = silent[:place] + silent[place + 1 :]
+        state.silent = state.silent.without(was)
     if now is not None:
-        place = bisect_left(silent, now)
-        silent = (*silent[:place], now, *silent[place:])
-    state.silent = silent
+        state.silent = state.silent.with_(now)

@@ -1,0 +1,88 @@
+"""A sorted list that is shared by reference, as rows are: a new one for each change, and most of it is the old one.
+
+Values lie in chunks. A change copies one chunk and the list of chunks: of 5,000 values about two hundred references,
+where a plain tuple would be copied whole. Which values lie together depends on the past: compare what they hold.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+V = TypeVar("V", bound=Any)
+
+#: A chunk has at most so many values; a full one becomes two.
+CHUNK = 128
+
+
+class Ordered(Generic[V]):
+    """Values that differ from one another, the smallest first. It never changes."""
+
+    __slots__ = ("_chunks", "_firsts")
+
+    def __init__(self, values: Iterable[V] = ()) -> None:
+        """Of values in any order."""
+        found = sorted(values)
+        half = CHUNK // 2
+        self._take(tuple(tuple(found[first : first + half]) for first in range(0, len(found), half)))
+
+    def _take(self, chunks: tuple[tuple[V, ...], ...]) -> None:
+        self._chunks = chunks
+        self._firsts = [chunk[0] for chunk in chunks]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
+    def __iter__(self) -> Iterator[V]:
+        for chunk in self._chunks:
+            yield from chunk
+
+    def __repr__(self) -> str:
+        return f"Ordered({list(self)})"
+
+    def __contains__(self, value: V) -> bool:
+        chunk, place = self._find(value)
+        return self._chunks[chunk][place : place + 1] == (value,) if self._chunks else False
+
+    def with_(self, value: V) -> Ordered[V]:
+        """This list with one more value."""
+        chunk, place = self._find(value)
+        old = self._chunks[chunk] if self._chunks else ()
+        new = (*old[:place], value, *old[place:])
+        parts = (new,) if len(new) <= CHUNK else (new[: CHUNK // 2], new[CHUNK // 2 :])
+        return self._replaced(chunk, parts)
+
+    def without(self, value: V) -> Ordered[V]:
+        """This list without a value, which is in it."""
+        chunk, place = self._find(value)
+        old = self._chunks[chunk]
+        assert old[place] == value, f"{value} is not there"
+        new = (*old[:place], *old[place + 1 :])
+        return self._replaced(chunk, (new,) if new else ())
+
+    def place_of(self, value: V) -> int:
+        """How many are smaller."""
+        chunk, place = self._find(value)
+        return sum(map(len, self._chunks[:chunk])) + place
+
+    def each(self, places: Iterable[int]) -> list[V]:
+        """The values at these places, which are falling."""
+        found: list[V] = []
+        chunk, first = len(self._chunks), len(self)
+        for place in places:
+            while place < first:
+                chunk -= 1
+                first -= len(self._chunks[chunk])
+            found.append(self._chunks[chunk][place - first])
+        return found
+
+    def _find(self, value: V) -> tuple[int, int]:
+        """In which chunk it lies, or would, and where."""
+        chunk = max(0, bisect_right(self._firsts, value) - 1)
+        return chunk, bisect_left(self._chunks[chunk], value) if self._chunks else 0
+
+    def _replaced(self, chunk: int, parts: tuple[tuple[V, ...], ...]) -> Ordered[V]:
+        other: Ordered[V] = Ordered.__new__(Ordered)
+        other._take((*self._chunks[:chunk], *parts, *self._chunks[chunk + 1 :]))
+        return other
