@@ -157,7 +157,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Too many: lists of large tables delay commits. Too few: dashboards are told 429."),
     Setting("list_items", Form.COUNT, "Objects in one page of a list, at most.",
             "Too many: one page takes long enough to delay others."),
-    Setting("watches", Form.COUNT, "Watches that are open at the same time.",
+    Setting("watches", Form.COUNT, "Watches that are open at the same time, and as many streams of machines.",
             "Too many: each takes memory for what its reader has not read yet."),
     Setting("timeout", Form.DURATION, "How long a request may take that does not say.",
             "Too short: answers are lost while the store is slow, and clients ask again."),

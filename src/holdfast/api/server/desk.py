@@ -24,6 +24,8 @@ from holdfast.host.transport import Pairs, Transport
 
 #: How many of the headers a brief answer has.
 BRIEF = 3
+#: A machine needs one stream. It may begin another before this server has seen that the last one broke.
+STREAMS_EACH = 4
 
 
 class Hearing(Protocol):
@@ -61,6 +63,7 @@ class Desk:
         self.paces = Paces(ledger.clock, limits)
         self.lists = Places(limits.lists_at_a_time, "lists")
         self.watches = Places(limits.watches, "watches")
+        self.streams = Places(limits.watches, "streams", STREAMS_EACH)
         #: Whoever hears of nothing is told now and then that the stream lives, and where to resume from.
         self.watchers = Rounds()
         self._at: tuple[Any, ...] = ()

@@ -73,9 +73,9 @@ class Paces:
 class Places:
     """So many at a time, of one principal at most a part, and no queue: who comes too many is told to come again."""
 
-    def __init__(self, most: int, what: str) -> None:
+    def __init__(self, most: int, what: str, each: int = 0) -> None:
         self._most = most
-        self._each = max(1, most // PARTS)
+        self._each = each or max(1, most // PARTS)
         self._what = what
         self._of: dict[str, int] = {}
         self.taken = 0

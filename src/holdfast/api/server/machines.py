@@ -13,6 +13,7 @@ import msgspec
 from holdfast.api.problems import of_refusal, problem
 from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk
+from holdfast.api.server.streams import in_place
 from holdfast.api.server.writing import must_pace
 from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.codec import encode
@@ -21,7 +22,7 @@ from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.judge import PEOPLE
 from holdfast.core.ledger.revision import parse as parse_revision
 from holdfast.core.model.shapes import Revision
-from holdfast.host.bindings.serving import serve_bindings
+from holdfast.host.bindings.serving import Reader, serve_bindings
 from holdfast.host.bindings.wire import SESSION
 from holdfast.host.errors import Unavailable
 from holdfast.host.link.shipping import serve_shipments
@@ -128,7 +129,8 @@ async def shipped(desk: Desk, call: Call) -> Reply | Flow:
     if kind != "region":
         refused = of_refusal(Refused(Code.NO_RIGHT, f"{call.caller.actor} is sent no shipments", {}))
         raise Trouble(desk.deny(call, refused))
-    return await serve_shipments(desk.ledger, call.request, name, desk.limits.shipped_objects)
+    serving = serve_shipments(desk.ledger, call.request, name, desk.limits.shipped_objects)
+    return await in_place(desk.streams, call, serving)
 
 
 async def log(desk: Desk, call: Call) -> Flow:
@@ -136,7 +138,8 @@ async def log(desk: Desk, call: Call) -> Flow:
     if call.caller.kind != "scheduler":
         refused = of_refusal(Refused(Code.NO_RIGHT, f"{call.caller.actor} is not told the log", {}))
         raise Trouble(desk.deny(call, refused))
-    return await serve_log(desk.ledger, call.since(), lambda: desk.no_longer(call) is None)
+    serving = serve_log(desk.ledger, call.since(), lambda: desk.no_longer(call) is None)
+    return await in_place(desk.streams, call, serving)
 
 
 async def bindings(desk: Desk, call: Call) -> Flow:
@@ -148,7 +151,12 @@ async def bindings(desk: Desk, call: Call) -> Flow:
     if session is None:
         raise Trouble(problem("unreadable", "say in which session: ?session=41.3"))
     name = call.caller.actor.partition("/")[2]
-    found = await serve_bindings(desk.ledger, name, session, call.timeout_ms, desk.watchers)
+    return await in_place(desk.streams, call, _bound(desk, call, name, session))
+
+
+async def _bound(desk: Desk, call: Call, name: str, session: Revision) -> Flow:
+    reader = Reader(name, session, lambda: desk.no_longer(call) is None)
+    found = await serve_bindings(desk.ledger, reader, call.timeout_ms, desk.watchers)
     if isinstance(found, Refused):
         raise Trouble(of_refusal(found))
     return found

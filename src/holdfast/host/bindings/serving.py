@@ -10,8 +10,9 @@ stream of its own, and the older one ends.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from holdfast.core.agent.bound import Bound, bound_to
 from holdfast.core.ledger.answers import Code, Refused, not_found
@@ -34,12 +35,19 @@ from holdfast.host.waiting import DeadlinePassed, within
 WAITS_MS = 500
 
 
-async def serve_bindings(
-    ledger: Ledger[RegionState], name: str, session: Revision, watch_ms: int, rounds: Rounds
-) -> Flow | Refused:
+class Reader(NamedTuple):
+    """A node's agent: its name, the session in which it asks, and whether it may still be told."""
+
+    name: str
+    session: Revision
+    may_go_on: Callable[[], bool]
+
+
+async def serve_bindings(ledger: Ledger[RegionState], reader: Reader, watch_ms: int, rounds: Rounds) -> Flow | Refused:
     """Answer `GET /v1/bindings` of a node's agent; while nothing changes it is nudged by rounds. `Unavailable` when
     this server cannot."""
     _must_lead(ledger)
+    name, session = reader.name, reader.session
     uid = ledger.durable.state.node_names.get(name)
     if uid is None:
         return not_found("node", name)
@@ -47,8 +55,9 @@ async def serve_bindings(
     if current != session:
         return Refused(Code.NO_SESSION, f"{name} has another session, or none", {"current": current})
     subscription = await ledger.watch(about((NODE, uid)), None, watch_ms)
-    stream = _Stream(ledger, subscription, rounds, f"agent/{name}", session, uid)
-    return Flow(stream.frames(), Framing.FRAMES)
+    frames = _Stream(ledger, subscription, rounds, reader, uid).frames()
+    await anext(frames)  # begun: whoever closes it unread ends its subscription, too
+    return Flow(frames, Framing.FRAMES)
 
 
 def _must_lead(ledger: Ledger[RegionState]) -> None:
@@ -65,27 +74,31 @@ class _Stream:
         ledger: Ledger[RegionState],
         subscription: Subscription,
         rounds: Rounds,
-        actor: str,
-        session: Revision,
+        reader: Reader,
         node: Revision,
     ) -> None:
         self._ledger = ledger
         self._subscription = subscription
         self._rounds = rounds
-        self._actor = actor
-        self._session = session
+        self._actor = f"agent/{reader.name}"
+        self._session = reader.session
+        self._may_go_on = reader.may_go_on
         self._node = node
         self._told: tuple[Bound, ...] | None = None
         self._templates: set[str] = set()
         self._journal = Journal("bindings", server=ledger.identity.server)
 
-    async def frames(self) -> AsyncIterator[bytes]:
-        """Every message, encoded, until this server leads no more or the session is over."""
+    async def frames(self) -> AsyncGenerator[bytes, None]:
+        """Every message, encoded, until this server leads no more or the session is over; after a first word that is
+        not sent, and is taken by whoever makes the stream."""
         meters = self._ledger.meters
         meters.gauge("bindings_streams", meters.gauged("bindings_streams") + 1)
         self._rounds.add(self._subscription)
         try:
+            yield b""
             while self._is_of_now():
+                if not self._may_go_on():
+                    return  # its session may go on: with another token, for one
                 for message in self._news():
                     yield encode_message(message)
                 if not await self._changed():
