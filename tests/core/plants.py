@@ -43,7 +43,7 @@ def copy_rows(source: LedgerState, target: LedgerState) -> None:
         for key in sorted(rows):
             if table.get(key) is None:
                 table.put(key, rows[key])
-    for name in (*source.SCALARS, *source.DERIVED_SCALARS):
+    for name in (*source.SCALARS, *source.DERIVED_SCALARS, *source.ORDERS):
         setattr(target, name, getattr(source, name))
 
 

@@ -171,7 +171,7 @@ def same_rows(state: RegionState, other: RegionState, how: str) -> None:
         if spec.name == "uses":
             mine, theirs = ({a: u for a, u in uses.items() if amounts(u.charged)} for uses in (mine, theirs))
         assert mine == theirs, f"{how}: {spec.name}"
-    for name in (*state.SCALARS, *state.DERIVED_SCALARS):
+    for name in (*state.SCALARS, *state.DERIVED_SCALARS, *state.ORDERS):
         assert getattr(state, name) == getattr(other, name), f"{how}: {name}"
 
 

@@ -61,7 +61,7 @@ def many_slots(count: int) -> RegionState:
 def same_rows(left: LedgerState, right: LedgerState) -> None:
     for spec in left.TABLES:
         assert left.table(spec.name).items() == right.table(spec.name).items(), spec.name
-    for name in (*left.SCALARS, *left.DERIVED_SCALARS):
+    for name in (*left.SCALARS, *left.DERIVED_SCALARS, *left.ORDERS):
         assert getattr(left, name) == getattr(right, name), name
 
 

@@ -87,6 +87,8 @@ class LedgerState:
     #: Attributes that are not tables; the derived ones are not stored.
     SCALARS: ClassVar[tuple[str, ...]] = ("facts",)
     DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ()
+    #: Attributes that say in which order rows of tables come: derived, and nothing that an event does.
+    ORDERS: ClassVar[tuple[str, ...]] = ()
 
     facts: Facts
     principals: Table[str, Principal]
@@ -123,7 +125,7 @@ class LedgerState:
 
     def _sibling(self: S) -> S:
         other = type(self).__new__(type(self))
-        for name in (*self.SCALARS, *self.DERIVED_SCALARS):
+        for name in (*self.SCALARS, *self.DERIVED_SCALARS, *self.ORDERS):
             setattr(other, name, getattr(self, name))
         return other
 
@@ -164,7 +166,7 @@ class LedgerState:
             layer = overlay.table(spec.name)
             assert isinstance(layer, Layer), spec.name
             layer.merge_into(self.table(spec.name))
-        for name in (*self.SCALARS, *self.DERIVED_SCALARS):
+        for name in (*self.SCALARS, *self.DERIVED_SCALARS, *self.ORDERS):
             setattr(self, name, getattr(overlay, name))
 
     def rebuild(self) -> None:

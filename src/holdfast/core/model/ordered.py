@@ -1,7 +1,7 @@
 """A sorted list that is shared by reference, as rows are: a new one for each change, and most of it is the old one.
 
 Values lie in chunks. A change copies one chunk and the list of chunks: of 5,000 values about two hundred references,
-where a plain tuple would be copied whole. Which values lie together depends on the past: compare what they hold.
+where a plain tuple would be copied whole. Which values lie together depends on the past.
 """
 
 from __future__ import annotations
@@ -37,6 +37,12 @@ class Ordered(Generic[V]):
     def __iter__(self) -> Iterator[V]:
         for chunk in self._chunks:
             yield from chunk
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both hold the same, however it lies."""
+        return isinstance(other, Ordered) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Ordered({list(self)})"

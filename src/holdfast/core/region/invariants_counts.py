@@ -45,7 +45,7 @@ def miscounted_anywhere(state: RegionState) -> Iterator[str]:
                 yield f"{spec.name} is not what its rows add up to"
     if state.sums != fresh.sums:
         yield f"sums are {state.sums}, the rows add up to {fresh.sums}"
-    if list(state.silent) != list(fresh.silent):
+    if state.silent != fresh.silent:
         yield f"silent nodes are {state.silent}, the rows say {fresh.silent}"
     pending = Counter((s.assignment, s.template) for _, s in state.slots.unordered() if s.phase is Phase.PENDING)
     opened = {(r.assignment, r.template): r.open for _, rs in state.requests.unordered() for r in rs}

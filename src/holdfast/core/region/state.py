@@ -82,7 +82,8 @@ class RegionState(LedgerState):
         TableSpec("members", tuple[str, str, str], int, derived=True),
     )
     SCALARS: ClassVar[tuple[str, ...]] = ("facts", "place")
-    DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ("sums", "silent")
+    DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ("sums",)
+    ORDERS: ClassVar[tuple[str, ...]] = ("silent",)
 
     place: Place
     sums: Sums
