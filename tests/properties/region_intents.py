@@ -24,6 +24,7 @@ from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import Effect, NodeHealth, Taint
 from holdfast.core.region import commands as c
+from tests.properties.region_model_holds import is_in_vain
 from tests.properties.region_model_things import Node, Slot
 from tests.properties.region_program import Program
 from tests.properties.region_world import KINDS, NODES, OPERATORS, SCHEDULERS, SECOND
@@ -139,10 +140,7 @@ def judge_node(p: Program) -> Envelope[Any] | None:
 
 
 def remove_node(p: Program) -> Envelope[Any] | None:
-    held = {hold.node for hold in p.model.holds.values()}
-    empty = [
-        uid for uid, n in sorted(p.model.nodes.items()) if not n.session and not p.model.on(uid) and uid not in held
-    ]
+    empty = [uid for uid, n in sorted(p.model.nodes.items()) if not n.session and not p.model.on(uid)]
     actor = p.chance.pick((*OPERATORS, "controller/node-health"))
     return p.envelope(actor, c.RemoveNode(p.chance.pick(empty))) if empty else None
 
@@ -245,6 +243,9 @@ def hold(p: Program) -> Envelope[Any] | None:
 def change_hold(p: Program) -> Envelope[Any] | None:
     if not p.model.holds:
         return None
+    in_vain = [uid for uid, one in sorted(p.model.holds.items()) if is_in_vain(p.model, one)]
+    if in_vain and p.chance.one_in(2):
+        return p.envelope("controller/repair", c.DropHold(p.chance.pick(in_vain)))
     uid = p.chance.pick(sorted(p.model.holds))
     owner = p.model.holds[uid].owner
     actor = p.chance.pick((owner, *OPERATORS))

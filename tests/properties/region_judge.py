@@ -11,6 +11,7 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.region import commands as c
+from tests.properties import region_model_holds as holds
 from tests.properties import region_model_objects as objects
 from tests.properties import region_model_placing as placing
 from tests.properties import region_model_senders as senders
@@ -43,9 +44,9 @@ HANDLERS: dict[type, Callable[[Model, Any, Sender], Code | Parts | None]] = {
     c.ForgetAssignment: objects.forget_assignment,
     c.AdoptSlots: objects.adopt_slots,
     c.ReportPending: objects.report_pending,
-    c.Hold: objects.hold,
-    c.ExtendHold: objects.extend_hold,
-    c.DropHold: objects.drop_hold,
+    c.Hold: holds.hold,
+    c.ExtendHold: holds.extend_hold,
+    c.DropHold: holds.drop_hold,
     c.Propose: placing.propose,
     c.Bind: slots.bind,
     c.Unreserve: slots.unreserve,

@@ -231,6 +231,7 @@ def out_of_scope(p: Program) -> Envelope[Any]:
         ("person/reader", c.RemoveNode(uid)),
         ("person/acme", OpenOverride(Action.AVOID_ZONE, "eu", "a", "a storm", p.at + 9)),
         (other, c.DropHold(hold)),
+        ("controller/repair", c.DropHold(hold)),
         (other, c.ExtendHold(hold, p.at + 9999)),
         (other, house.EndSession(chance.pick(sorted(p.model.sessions) or [7]), "mine now")),
     )

@@ -7,7 +7,8 @@ the two disagree, one of them has misread the documents.
     region_model_things     slots, nodes, holds, grants, and the arithmetic of amounts
     region_model            all that exists, and every sum over it
     region_model_senders    who may send, repeats, sessions, settings, overrides
-    region_model_objects    nodes, ordinals, holds
+    region_model_objects    nodes, ordinals
+    region_model_holds      room that is held
     region_model_placing    Propose
     region_model_slots      Bind, Unreserve, Expire, Move, Stop
     region_model_shipping   Ship, and what the world breaks

@@ -1,4 +1,4 @@
-"""The model of nodes, wanted ordinals and holds."""
+"""The model of nodes and wanted ordinals."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from itertools import pairwise
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.allotment import Assignment, Stage
-from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.placement import HoldPurpose, PendingReason
+from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import NodeHealth
 from holdfast.core.region import commands as c
 from tests.properties.region_model import Model
-from tests.properties.region_model_senders import Sender, in_force, is_paused
+from tests.properties.region_model_senders import Sender
 from tests.properties.region_model_shipping import open_breaches, overshoots_of_node
-from tests.properties.region_model_things import Amounts, Hold, Node, Slot, amounts, plus, summed
+from tests.properties.region_model_things import Node, Slot, summed
 
 NAMED_MAX = 1_000
 LABELS_MAX = 64
@@ -135,8 +134,10 @@ def remove_node(model: Model, command: c.RemoveNode, sender: Sender) -> Code | N
         return Code.NOT_FOUND
     if sender.outside("node", node.said.name):
         return Code.WRONG_SCOPE
-    if model.on(node.uid) or node.session or any(hold.node == node.uid for hold in model.holds.values()):
+    if model.on(node.uid) or node.session:
         return Code.IN_USE
+    for uid in [hold.uid for hold in model.holds.values() if hold.node == node.uid]:
+        del model.holds[uid]
     del model.nodes[node.uid]
     return None
 
@@ -257,107 +258,3 @@ def report_pending(model: Model, command: c.ReportPending, sender: Sender) -> Co
 
 def _tree_size(reasons: tuple[PendingReason, ...]) -> int:
     return sum(1 + _tree_size(reason.below) for reason in reasons)
-
-
-# Holds
-
-
-def hold(model: Model, command: c.Hold, sender: Sender) -> Code | None:
-    if not sender.at < command.ends <= sender.at + model.settings.grant_life:
-        return Code.EXPIRED
-    node = model.nodes.get(command.node)
-    if node is None:
-        return Code.NOT_FOUND
-    placeholder = command.purpose is HoldPurpose.PLACEHOLDER
-    shape = _placeholder(model, command, sender) if placeholder else _plain(command, sender)
-    if isinstance(shape, Code):
-        return shape
-    need, milli, tenant = shape
-    if is_paused(model, tenant, sender.at):
-        return Code.PAUSED
-    if node.said.zone in in_force(model, Action.AVOID_ZONE, sender.at):
-        return Code.NODE_UNAVAILABLE
-    refused = _refuse_room(model, node, need, command.devices, milli)
-    if refused is not None:
-        return refused
-    if not model.pays(command.account, need, sender.at):
-        grant = model.grants.get(command.account)
-        return Code.GRANT_ENDED if grant and grant.ends <= sender.at else Code.OVER_GRANT
-    free, owed = model.free(), model.owed_to_others(tenant)
-    model.holds[model.uid] = Hold(
-        model.uid, command.purpose, sender.actor, tenant, command.assignment, node.uid, need, command.devices, milli,
-        command.account, command.ends,
-    )  # fmt: skip
-    if model.crowds_out(free, owed):
-        del model.holds[model.uid]
-        return Code.PROTECTED
-    model.touch_room(node.uid)
-    return None
-
-
-def _plain(command: c.Hold, sender: Sender) -> tuple[Amounts, int, str] | Code:
-    whole = 0 < command.device_milli <= 1000 and command.need.gpu == len(command.devices) * command.device_milli
-    if badly_put(command.need) or not whole or command.assignment or command.template or not command.tenant:
-        return Code.MALFORMED
-    if sender.outside("tenant", command.tenant) or command.account != f"quota/{command.tenant}":
-        return Code.WRONG_SCOPE
-    return amounts(command.need), command.device_milli, command.tenant
-
-
-def _placeholder(model: Model, command: c.Hold, sender: Sender) -> tuple[Amounts, int, str] | Code:
-    assignment, template = model.assignments.get(command.assignment), model.templates.get(command.template)
-    if assignment is None or template is None:
-        return Code.NOT_FOUND
-    if assignment.stage is Stage.ENDED or not any(share.template == command.template for share in assignment.shares):
-        return Code.NOT_ASSIGNED
-    if sender.outside("tenant", assignment.tenant):
-        return Code.WRONG_SCOPE
-    if command.account not in assignment.accounts or len(command.devices) != template.gpus:
-        return Code.MALFORMED
-    return amounts(template.need), template.gpu_milli, assignment.tenant
-
-
-def _refuse_room(model: Model, node: Node, need: Amounts, devices: tuple[int, ...], milli: int) -> Code | None:
-    """Only firm work and other holds are counted: reclaimable work may stand where room is held."""
-    if not node.usable:
-        return Code.NODE_UNAVAILABLE
-    room, capacity = model.room(node.uid), model.capacity(node)
-    kept = plus(room.firm, room.held)
-    if any(kept.get(name, 0) + amount > capacity.get(name, 0) for name, amount in need.items()):
-        return Code.CAPACITY
-    if len(set(devices)) < len(devices):
-        return Code.DEVICE
-    for index in devices:
-        if kept.get(f"device/{index}", 0) + milli > capacity.get(f"device/{index}", 0):
-            return Code.DEVICE
-    return None
-
-
-def _mine(model: Model, uid: int, sender: Sender) -> Code | None:
-    known = model.holds.get(uid)
-    if known is None:
-        return Code.NOT_FOUND
-    if sender.kind == "person":
-        return Code.WRONG_SCOPE if sender.outside("tenant", known.tenant) else None
-    return None if known.owner == sender.actor else Code.NOT_OWNER
-
-
-def extend_hold(model: Model, command: c.ExtendHold, sender: Sender) -> Code | None:
-    refused = _mine(model, command.hold, sender)
-    if refused is not None:
-        return refused
-    known = model.holds[command.hold]
-    if known.ends <= sender.at or not known.ends < command.ends <= sender.at + model.settings.grant_life:
-        return Code.EXPIRED
-    grant = model.grants.get(known.account)
-    if grant is not None and grant.ends <= sender.at:
-        return Code.GRANT_ENDED
-    known.ends = command.ends
-    return None
-
-
-def drop_hold(model: Model, command: c.DropHold, sender: Sender) -> Code | None:
-    refused = _mine(model, command.hold, sender)
-    if refused is None:
-        model.drop_hold(command.hold)
-    return refused

@@ -63,7 +63,7 @@ OWNERS: dict[type, tuple[str, ...]] = {
     c.ReportPending: ("scheduler",),
     c.Hold: ("scheduler", "person"),
     c.ExtendHold: ("scheduler", "person"),
-    c.DropHold: ("scheduler", "person"),
+    c.DropHold: ("scheduler", "person", "controller/repair"),
     c.CloseBreach: ("controller/repair",),
     c.Ship: ("controller/link",),
     c.StandDown: ("controller/link",),

@@ -10,6 +10,7 @@ from holdfast.core.model.placement import Failure, HoldPurpose
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.shapes import SlotKey
 from holdfast.core.model.topology import NodeHealth
+from holdfast.core.model.workload import Template
 from holdfast.core.region.commands import AdministerNode, RegisterNode, ReportNode
 
 #: An amount of each resource; what is not named is zero.
@@ -127,6 +128,8 @@ class Hold:
     milli: int
     account: str
     ends: int
+    template: Template
+    digest: str
 
 
 @dataclass

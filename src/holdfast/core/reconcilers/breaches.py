@@ -4,8 +4,8 @@
     what is too much for its node, stands on a node that is      at the deadline, where nothing has cured it by then: an
     kept for others, against the law, or without a right         agent, an assignment or an operator may do so gently
 
-Forced: no disruption budget is asked. Of a node that is too small goes as much as is too much: what borrowed its room
-first, then the lowest priority, then the newest.
+What is held in vain is given back. Forced: no disruption budget is asked. Of a node that is too small goes as much as
+is too much: what borrowed its room first, then the lowest priority, then the newest.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import Node
 from holdfast.core.reconcilers.assigned import in_chunks, slots_of
 from holdfast.core.reconcilers.noded import slots_on
-from holdfast.core.region.breaches import ALLOWED, RIGHT, is_evicted, is_foreign, overshoot_now
+from holdfast.core.region.breaches import ALLOWED, CAPACITY, RIGHT, is_evicted, is_foreign, overshoot_now
 from holdfast.core.region.commands import CloseBreach, Stop
+from holdfast.core.region.holds import NO_ROOM, displaced
 from holdfast.core.region.state import RegionState
 
 #: A slot in one of these leaves by itself.
@@ -59,6 +60,26 @@ def mended(state: RegionState, key: Key, now: Instant, paused: Instant) -> Outco
             again.append(max(at, paused))
     stops = [Stop(chunk, "not-allowed") for chunk in in_chunks([(s.workload, s.ordinal) for s in due])]
     return Outcome(tuple(Wanted(stop) for stop in stops), min(again, default=None))
+
+
+def held_in_vain(state: RegionState, node: Node) -> list[tuple[Revision, Instant]]:
+    """Holds on a node that nothing can come of any more, each with from when on it is given back."""
+    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    found = [(uid, displaced(state, state.holds[uid])) for uid in room.holds]
+    return [(uid, _too_small_until(state, node) if why == NO_ROOM else 0) for uid, why in found if why]
+
+
+def _too_small_until(state: RegionState, node: Node) -> Instant:
+    """Until when a node that is too small may grow again."""
+    breaches = [breach for (name, _), breach in state.breaches.items() if name == CAPACITY]
+    return min((one.deadline for one in breaches if one.key.startswith(f"node/{node.uid}/")), default=0)
+
+
+def holding_nodes(state: RegionState, touched: WatchKey) -> list[Key]:
+    """The nodes on which room is held for an assignment."""
+    if touched[0] != "assignment" or state.holds.is_empty():
+        return []
+    return [held.node for _, held in state.holds.items() if held.assignment == touched[1]]
 
 
 def _excluded(state: RegionState, breach: Breach) -> Iterator[tuple[Slot, Instant]]:
@@ -99,17 +120,13 @@ def _too_much(state: RegionState, node: Node, what: str) -> list[Slot]:
 
 
 def _taken(state: RegionState, node: Node, what: str) -> tuple[int, int, int]:
-    """What of it is taken by all work, what by firm work and holds, and what the node has."""
+    """What of it is taken by all work, what by firm work, and what the node has. What is held there goes first."""
     room = state.rooms.get(node.uid) or EMPTY_ROOM
     number = _device(what)
     if number is None:
-        return (
-            amount_of(room.all, what),
-            amount_of(room.firm, what) + amount_of(room.held, what),
-            amount_of(node.capacity, what),
-        )
+        return amount_of(room.all, what), amount_of(room.firm, what), amount_of(node.capacity, what)
     taken = room.devices[number] if number < len(room.devices) else DeviceRoom()
-    return taken.all, taken.firm + taken.held, node.devices[number].milli if number < len(node.devices) else 0
+    return taken.all, taken.firm, node.devices[number].milli if number < len(node.devices) else 0
 
 
 def _need(state: RegionState, slot: Slot, what: str) -> int:

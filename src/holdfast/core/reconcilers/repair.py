@@ -12,6 +12,7 @@ end. What the world has broken is mended, too (see `breaches`). An override can 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from holdfast.core.ledger.overrides import in_force
 from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
@@ -21,9 +22,9 @@ from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Node
 from holdfast.core.reconcilers.assigned import in_chunks
-from holdfast.core.reconcilers.breaches import breaches_near, mended
+from holdfast.core.reconcilers.breaches import breaches_near, held_in_vain, holding_nodes, mended
 from holdfast.core.reconcilers.noded import OfNodes, gone_at, is_pressing, slots_on
-from holdfast.core.region.commands import Move, MoveSlot
+from holdfast.core.region.commands import DropHold, Move, MoveSlot
 from holdfast.core.region.fence import falls_at
 from holdfast.core.region.state import RegionState
 
@@ -50,7 +51,8 @@ class Repair(OfNodes):
     def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
         if touched[0] in ("override", "platform-override"):
             return self.keys(state)
-        return [*([touched[1]] if touched[0] == "node" else ()), *breaches_near(state, touched)]
+        nodes = [touched[1]] if touched[0] == "node" else holding_nodes(state, touched)
+        return [*nodes, *breaches_near(state, touched)]
 
     def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
         pause = in_force(state, now).repair
@@ -58,17 +60,19 @@ class Repair(OfNodes):
         if isinstance(key, tuple):
             return mended(state, key, now, paused)
         node = state.nodes.get(key)  # type: ignore[arg-type]
-        if node is None or not node.session_ended:
+        if node is None:
             return NOTHING
-        due: list[MoveSlot] = []
-        again: list[Instant] = []
-        for slot, at in _fenced_at(state, node):
-            if now >= max(at, paused):
-                due.append(MoveSlot((slot.workload, slot.ordinal), slot.epoch, _FENCED[slot.phase], "fenced"))
-            else:
-                again.append(max(at, paused))
-        sent = tuple(Wanted(Move(chunk), node.revision) for chunk in in_chunks(due))
-        return Outcome(sent, min(again, default=None))
+        gone = _fenced_at(state, node) if node.session_ended else []
+        held = held_in_vain(state, node)
+        moves = [_fence(slot) for slot, at in gone if now >= max(at, paused)]
+        commands: list[Any] = [*(Move(chunk) for chunk in in_chunks(moves))]
+        commands += [DropHold(uid) for uid, at in held if now >= max(at, paused)]
+        again = [max(at, paused) for _, at in (*gone, *held) if now < max(at, paused)]
+        return Outcome(tuple(Wanted(one, node.revision) for one in commands), min(again, default=None))
+
+
+def _fence(slot: Slot) -> MoveSlot:
+    return MoveSlot((slot.workload, slot.ordinal), slot.epoch, _FENCED[slot.phase], "fenced")
 
 
 def _fenced_at(state: RegionState, node: Node) -> list[tuple[Slot, Instant]]:

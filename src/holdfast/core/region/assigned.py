@@ -35,11 +35,15 @@ def not_assigned(state: RegionState, assignment: Assignment, template: str, at: 
         return Misfit(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not told in this term")
     if is_given_up(assignment, at):
         return Misfit(Code.DEADLINE_MISSED, "its deadline has passed, and it was to fail then")
-    if assignment.jurisdictions and state.place.jurisdiction not in assignment.jurisdictions:
-        return Misfit(
-            Code.RESIDENCY, f"{state.place.jurisdiction or 'nowhere'} is not {'/'.join(assignment.jurisdictions)}"
-        )
-    return None
+    return outlawed(state, assignment)
+
+
+def outlawed(state: RegionState, assignment: Assignment) -> Misfit | None:
+    """Whether the law forbids it here."""
+    here, allowed = state.place.jurisdiction, assignment.jurisdictions
+    if not allowed or here in allowed:
+        return None
+    return Misfit(Code.RESIDENCY, f"{here or 'nowhere'} is not {'/'.join(allowed)}")
 
 
 def is_late(assignment: Assignment, at: Instant) -> bool:

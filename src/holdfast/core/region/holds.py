@@ -1,6 +1,11 @@
-"""Reservations standing alone: placeholders for recovery, dated holds, the room of a gang, offers. They always end."""
+"""Reservations standing alone: placeholders for recovery, dated holds, the room of a gang, offers. They always end.
+
+Hold ──▶ held ──▶ used by a placement · dropped by its owner · expired · displaced: given back by repair
+"""
 
 from __future__ import annotations
+
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -8,18 +13,24 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.overrides import in_force
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Stage
-from holdfast.core.model.placement import EMPTY_ROOM, HoldPurpose, Reservation, Room
-from holdfast.core.model.resources import NOTHING, Resources, add, ill_formed, lacking
-from holdfast.core.model.topology import Node, usable
+from holdfast.core.model.placement import EMPTY_ROOM, DeviceRoom, HoldPurpose, Reservation
+from holdfast.core.model.resources import NOTHING, add, exceeded, ill_formed
+from holdfast.core.model.topology import Effect, Node, NodeHealth, ports_of
+from holdfast.core.model.workload import Template, tolerates
+from holdfast.core.region.assigned import outlawed
 from holdfast.core.region.charging import ENDED, affordable, leaves_protected
 from holdfast.core.region.commands import DropHold, ExtendHold, Hold
 from holdfast.core.region.events import HoldEnded, HoldStored
-from holdfast.core.region.gates import refuse_paused, refuse_zone
+from holdfast.core.region.feasible import Misfit, feasible
+from holdfast.core.region.gates import REPAIR, refuse_paused, refuse_repair, refuse_zone
 from holdfast.core.region.state import RegionState
+
+#: Why a hold is given back of a node that has become too small.
+NO_ROOM = "no-room"
 
 
 def hold(state: RegionState, command: Hold, case: Case) -> Accepted | Refused:
-    """Keep room on a node. Placeholders take the shape of their template; what is held is paid for like what runs."""
+    """Keep room on a node, by the gates of a binding. What is held is paid for like what runs."""
     latest = case.at + state.facts.settings.grant_life
     if not case.at < command.ends <= latest:
         return Refused(Code.EXPIRED, "a hold ends after now and within its longest life", {"latest": latest})
@@ -29,30 +40,25 @@ def hold(state: RegionState, command: Hold, case: Case) -> Accepted | Refused:
     shaped = _shape(state, command, case)
     if isinstance(shaped, Refused):
         return shaped
-    need, milli, tenant = shaped
-    overrides = in_force(state, case.at)
-    misfit = refuse_paused(overrides, tenant) or refuse_zone(overrides, node)
+    template, tenant = shaped
+    misfit = _refuse_place(state, command, tenant, case) or _misfit(state, node, template, tenant, command.devices)
     if misfit is not None:
-        return Refused(misfit.code, misfit.detail, {"tenant": tenant, "node": node.name})
-    room = state.rooms.get(node.uid) or EMPTY_ROOM
-    refused = _refuse_room(node, room, need, command.devices, milli)
-    if refused is not None:
-        return refused
-    affords = affordable(state, command.account, case.at, need)
+        return Refused(misfit.code, f"{node.name}: {misfit.detail}", {"node": node.name})
+    affords = affordable(state, command.account, case.at, template.need)
     if affords < 1:
         code = Code.GRANT_ENDED if affords == ENDED else Code.OVER_GRANT
         return Refused(code, f"{command.account} cannot pay for it", {"account": command.account})
-    if leaves_protected(state, f"quota/{tenant}", NOTHING, need) < 1:
+    if leaves_protected(state, f"quota/{tenant}", NOTHING, template.need) < 1:
         return Refused(Code.PROTECTED, "what is left is kept for protected tenants", {})
     stored = Reservation(
-        case.revision, command.purpose, case.actor, tenant, command.assignment, command.template, node.uid, need,
-        command.devices, milli, command.account, command.ends,
+        case.revision, command.purpose, case.actor, tenant, command.assignment, command.template, node.uid,
+        template.need, command.devices, template.gpu_milli, command.account, command.ends,
     )  # fmt: skip
     return Accepted((HoldStored(stored),))
 
 
-def _shape(state: RegionState, command: Hold, case: Case) -> tuple[Resources, int, str] | Refused:
-    """What is held, how much of each device, and for which tenant."""
+def _shape(state: RegionState, command: Hold, case: Case) -> tuple[Template, str] | Refused:
+    """What is held, as the template of what will stand there, and for which tenant."""
     if command.purpose is not HoldPurpose.PLACEHOLDER:
         wrong = ill_formed(command.need) or ("" if 0 < command.device_milli <= 1000 else "deviceMilli is 1 to 1000")
         if not wrong and command.need.gpu != len(command.devices) * command.device_milli:
@@ -62,7 +68,8 @@ def _shape(state: RegionState, command: Hold, case: Case) -> tuple[Resources, in
         if case.outside_tenant(command.tenant) or command.account != f"quota/{command.tenant}":
             message = f"{case.actor} may not hold room for {command.tenant} at the cost of {command.account}"
             return Refused(Code.WRONG_SCOPE, message, {"tenant": command.tenant, "account": command.account})
-        return command.need, command.device_milli, command.tenant
+        gpus, milli = len(command.devices), command.device_milli
+        return Template(need=command.need, gpus=gpus, gpu_milli=milli), command.tenant
     assignment = state.assignments.get(command.assignment)
     template = state.templates.get(command.template)
     if assignment is None or template is None:
@@ -73,25 +80,48 @@ def _shape(state: RegionState, command: Hold, case: Case) -> tuple[Resources, in
         return Refused(Code.WRONG_SCOPE, f"{case.actor} may not hold room for {assignment.tenant}", {})
     if command.account not in assignment.accounts or len(command.devices) != template.gpus:
         return Refused(Code.MALFORMED, "a placeholder names its assignment's account and as many devices as needed", {})
-    return template.need, template.gpu_milli, assignment.tenant
+    return template, assignment.tenant
 
 
-def _refuse_room(node: Node, room: Room, need: Resources, devices: tuple[int, ...], milli: int) -> Refused | None:
-    """Reclaimable work may stand where room is held: only firm work and other holds are counted."""
-    if not usable(node):
-        return Refused(Code.NODE_UNAVAILABLE, f"{node.name} takes no new work", {"node": node.name})
-    short = lacking(need, add(room.firm, room.held), node.capacity)
-    if short:
-        return Refused(Code.CAPACITY, f"{node.name} has too little {short}", {"resource": short})
-    if len({*devices}) != len(devices):
-        return Refused(Code.DEVICE, "a device is named twice", {})
-    for index in devices:
-        if not 0 <= index < len(node.devices):
-            return Refused(Code.DEVICE, f"{node.name} has no device {index}", {"device": index})
-        taken = room.devices[index].firm + room.devices[index].held if index < len(room.devices) else 0
-        if taken + milli > node.devices[index].milli:
-            return Refused(Code.DEVICE, f"device {index} of {node.name} is taken", {"device": index})
-    return None
+def _refuse_place(state: RegionState, command: Hold, tenant: str, case: Case) -> Misfit | None:
+    """What overrides and the law say before any node is asked."""
+    overrides = in_force(state, case.at)
+    misfit = refuse_paused(overrides, tenant) or refuse_zone(overrides, state.nodes[command.node])
+    assignment = state.assignments.get(command.assignment)
+    return misfit or (outlawed(state, assignment) if assignment is not None else None)
+
+
+def _misfit(state: RegionState, node: Node, template: Template, tenant: str, devices: tuple[int, ...]) -> Misfit | None:
+    """Reclaimable work may stand where room is held: only firm work and other holds are counted. Ports are not held:
+    so many have to be free."""
+    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    kept = replace(room, all=room.firm, devices=tuple(DeviceRoom(d.firm, d.firm, d.held) for d in room.devices))
+    free = (port for port in ports_of(node) if port not in room.ports)
+    return feasible(node, kept, template, tenant, devices, tuple(islice(free, template.ports)))
+
+
+def displaced(state: RegionState, held: Reservation) -> str:
+    """Why room is held in vain, so that repair gives it back; empty: it is not.
+
+    Its node is lost, evicts what would stand there, is kept for others, or is smaller than what it holds; or its
+    assignment does not ask for it any more.
+    """
+    node, assignment = state.nodes[held.node], state.assignments.get(held.assignment)
+    if node.health is NodeHealth.LOST:
+        return "node-lost"
+    shares = assignment.shares if assignment is not None and assignment.stage is not Stage.ENDED else ()
+    if held.assignment and held.template not in {share.template for share in shares}:
+        return "not-assigned"
+    template = state.templates[held.template] if held.template else Template()
+    evicts = any(taint.effect is Effect.EVICT and not tolerates(template, taint) for taint in node.taints)
+    if evicts or (node.tenancy and held.tenant not in node.tenancy):
+        return "not-allowed"
+    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    over = bool(exceeded(add(room.firm, room.held), node.capacity)) or any(
+        taken.firm + taken.held > (node.devices[index].milli if index < len(node.devices) else 0)
+        for index, taken in enumerate(room.devices)
+    )
+    return NO_ROOM if over else ""
 
 
 def _mine(state: RegionState, uid: int, case: Case) -> Reservation | Refused:
@@ -101,6 +131,9 @@ def _mine(state: RegionState, uid: int, case: Case) -> Reservation | Refused:
     if case.kind == "person":
         outside = case.outside_tenant(known.tenant)
         return Refused(Code.WRONG_SCOPE, f"hold {uid} is of {known.tenant}", {}) if outside else known
+    if case.actor == REPAIR and displaced(state, known):
+        misfit = refuse_repair(in_force(state, case.at))
+        return Refused(misfit.code, misfit.detail, {"hold": uid}) if misfit is not None else known
     if known.owner != case.actor:
         return Refused(Code.NOT_OWNER, f"hold {uid} is of {known.owner}", {"owner": known.owner})
     return known
@@ -119,8 +152,13 @@ def extend_hold(state: RegionState, command: ExtendHold, case: Case) -> Accepted
 
 
 def drop_hold(state: RegionState, command: DropHold, case: Case) -> Accepted | Refused:
-    """Its owner, or an operator, gives it back."""
+    """Its owner or an operator gives it back; repair, where it is held in vain."""
     known = _mine(state, command.hold, case)
     if isinstance(known, Refused):
         return known
-    return Accepted((HoldEnded(known.uid, known.node, known.assignment, "dropped"),))
+    return Accepted((ended(known, displaced(state, known) if case.kind == "controller" else "dropped"),))
+
+
+def ended(held: Reservation, cause: str) -> HoldEnded:
+    """The end of a hold."""
+    return HoldEnded(held.uid, held.node, held.assignment, cause)

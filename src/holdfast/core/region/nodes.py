@@ -14,6 +14,7 @@ from holdfast.core.model.topology import LOAD_STEP, NO_REPORT, PRESENT_MAX, PRES
 from holdfast.core.region.breaches import node_overshoots, opened
 from holdfast.core.region.commands import AdministerNode, JudgeNode, RegisterNode, RemoveNode, ReportNode
 from holdfast.core.region.events import NodeRemoved, NodeReported, NodeStored
+from holdfast.core.region.holds import ended
 from holdfast.core.region.state import RegionState
 
 NAME_MAX = 253
@@ -138,14 +139,15 @@ def judge_node(state: RegionState, command: JudgeNode, case: Case) -> Accepted |
 
 
 def remove_node(state: RegionState, command: RemoveNode, case: Case) -> Accepted | Refused:
-    """Nothing stands on it, nothing is held on it, and its agent is gone."""
+    """Nothing stands on it, and its agent is gone. What is held on it ends with it."""
     known = state.nodes.get(command.node)
     if known is None:
         return not_found("node", command.node)
     if case.outside_node(known.name):
         return Refused(Code.WRONG_SCOPE, f"{case.actor} may not operate {known.name}", {"node": known.name})
     room = state.rooms.get(known.uid) or EMPTY_ROOM
-    if room.slots or room.holds or known.session:
-        facts = {"slots": len(standing(room)), "holds": len(room.holds), "session": known.session}
+    if room.slots or known.session:
+        facts = {"slots": len(standing(room)), "session": known.session}
         return Refused(Code.IN_USE, f"{known.name} is not empty, or its agent lives", facts)
-    return Accepted((NodeRemoved(known.uid),))
+    holds = (ended(state.holds[uid], "node-removed") for uid in room.holds)
+    return Accepted((*holds, NodeRemoved(known.uid)))
