@@ -243,7 +243,7 @@ def hold(p: Program) -> Envelope[Any] | None:
 def change_hold(p: Program) -> Envelope[Any] | None:
     if not p.model.holds:
         return None
-    in_vain = [uid for uid, one in sorted(p.model.holds.items()) if is_in_vain(p.model, one)]
+    in_vain = [uid for uid, one in sorted(p.model.holds.items()) if is_in_vain(p.model, one, p.at)]
     if in_vain and p.chance.one_in(2):
         return p.envelope("controller/repair", c.DropHold(p.chance.pick(in_vain)))
     uid = p.chance.pick(sorted(p.model.holds))

@@ -115,21 +115,23 @@ def _mine(model: Model, uid: int, sender: Sender) -> Code | None:
         return Code.NOT_FOUND
     if sender.kind == "person":
         return Code.WRONG_SCOPE if sender.outside("tenant", known.tenant) else None
-    if sender.actor == "controller/repair" and is_in_vain(model, known):
+    if sender.actor == "controller/repair" and is_in_vain(model, known, sender.at):
         return Code.PAUSED if in_force(model, Action.PAUSE_REPAIR, sender.at) else None
     return None if known.owner == sender.actor else Code.NOT_OWNER
 
 
-def is_in_vain(model: Model, known: Hold) -> bool:
+def is_in_vain(model: Model, known: Hold, at: int) -> bool:
     """Whether nothing can come of what is held."""
     node, assignment = model.nodes[known.node], model.assignments.get(known.assignment)
     room, capacity = model.room(node.uid), model.capacity(node)
     kept = plus(room.firm, room.held)
+    grant = model.grants.get(known.account)
     ended = assignment is None or assignment.stage is Stage.ENDED
     wanted = assignment is not None and not ended and known.digest in [s.template for s in assignment.shares]
     evicting = [taint for taint in node.meant.taints if taint.effect is Effect.EVICT]
     return (
         node.health is NodeHealth.LOST
+        or (known.account.startswith("emergency/") and (grant is None or grant.ends <= at))
         or (known.assignment != 0 and not wanted)
         or not all(tolerated(known.template, taint) for taint in evicting)
         or (bool(node.meant.tenancy) and known.tenant not in node.meant.tenancy)

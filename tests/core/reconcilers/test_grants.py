@@ -18,7 +18,7 @@ from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, GRANT, REGION_HEALTH
 from holdfast.core.platform.demand import asked_of_quota, beyond
 from holdfast.core.platform.state import grant_key
-from holdfast.core.reconcilers.grants import Grants
+from holdfast.core.reconcilers.grants import MARGIN_MS, Grants
 from tests.support.platform import (
     DIGEST,
     HOUR,
@@ -326,10 +326,22 @@ def test_an_emergency_is_lent_to_its_region_until_it_ends_and_is_called_back_the
     world.answer(account=account)
     assert Grants().reconcile(world.state, account, world.bench.at).again_at == offer.ends
     world.bench.later(HOUR)
-    assert [one.target for one in world.look(account)] == [NOTHING]
+    (back,) = world.look(account)
+    assert (back.target, back.ends) == (NOTHING, world.bench.at + MARGIN_MS)
     world.bench.accept("controller/override", EndOverride(uid, "its end has come"))
     world.answer(account=account)
     assert grant_key("us", account) not in world.state.grants
+
+
+def test_an_emergency_that_a_person_ends_early_ends_in_its_region_within_a_second() -> None:
+    world = World()
+    uid = world.bench.emergency(3_000, region="us")
+    account = f"emergency/{uid}"
+    world.look(account)
+    world.answer(account=account)
+    world.bench.accept(ROOT, EndOverride(uid, "the storm is over"))
+    (back,) = world.look(account)
+    assert (back.target, back.ends) == (NOTHING, world.bench.at + MARGIN_MS)
 
 
 def test_an_emergency_everywhere_is_lent_evenly_to_those_who_are_heard() -> None:

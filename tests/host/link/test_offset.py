@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.core.model.control import Action, Override
 from holdfast.core.model.effects import is_permissive
+from holdfast.core.model.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.host.link.offset import Offset
 from tests.support.region import an_assignment
@@ -67,3 +68,11 @@ def test_what_is_heard_late_says_nothing() -> None:
     offset = an_offset()
     offset.heard(at=2_000_000, now=2_060_000)
     assert (offset.least, offset.most) == (3_000, 3_040)
+
+
+def test_an_emergency_ends_here_no_later_than_there_and_other_grants_are_kept_as_they_are() -> None:
+    emergency = an_offset().in_our_time(c.GrantShipped("emergency/7", 1, Resources(1), 5_000_000))
+    assert isinstance(emergency, c.GrantShipped)
+    assert emergency.ends == 5_003_000
+    quota = c.GrantShipped("quota/acme", 1, Resources(1), 5_000_000)
+    assert an_offset().in_our_time(quota) is quota

@@ -17,6 +17,7 @@ Of a region, each looking at one assignment at a time (`assigned` is what they h
 - `replicas`        its slots are what it asks for: opened, retargeted, withdrawn, stopped
 - `rollout`         what runs an old template makes way for the new one, within the disruption share
 - `rights`          what runs by a leased right ends with it
+- `emergencies`     what an emergency quota paid for ends with it
 
 Of a region, each looking at one node at a time (`noded` is what they have in common):
 

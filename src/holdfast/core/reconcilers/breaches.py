@@ -21,6 +21,7 @@ from holdfast.core.model.topology import Node
 from holdfast.core.reconcilers.assigned import in_chunks, slots_of
 from holdfast.core.reconcilers.noded import slots_on
 from holdfast.core.region.breaches import ALLOWED, CAPACITY, RIGHT, is_evicted, is_foreign, overshoot_now
+from holdfast.core.region.charging import paid_until
 from holdfast.core.region.commands import CloseBreach, Stop
 from holdfast.core.region.holds import NO_ROOM, displaced
 from holdfast.core.region.state import RegionState
@@ -62,11 +63,15 @@ def mended(state: RegionState, key: Key, now: Instant, paused: Instant) -> Outco
     return Outcome(tuple(Wanted(stop) for stop in stops), min(again, default=None))
 
 
-def held_in_vain(state: RegionState, node: Node) -> list[tuple[Revision, Instant]]:
+def held_in_vain(state: RegionState, node: Node, now: Instant) -> list[tuple[Revision, Instant]]:
     """Holds on a node that nothing can come of any more, each with from when on it is given back."""
-    room = state.rooms.get(node.uid) or EMPTY_ROOM
-    found = [(uid, displaced(state, state.holds[uid])) for uid in room.holds]
-    return [(uid, _too_small_until(state, node) if why == NO_ROOM else 0) for uid, why in found if why]
+    found: list[tuple[Revision, Instant]] = []
+    for uid in (state.rooms.get(node.uid) or EMPTY_ROOM).holds:
+        held = state.holds[uid]
+        why, until = displaced(state, held, now), paid_until(state, held.account)
+        if why or until is not None:
+            found.append((uid, _too_small_until(state, node) if why == NO_ROOM else 0 if why else until or 0))
+    return found
 
 
 def _too_small_until(state: RegionState, node: Node) -> Instant:

@@ -70,8 +70,7 @@ class Grants:
         for one, target, protected in zip(lent, slices, _protected(state, account, lent, slices), strict=True):
             due = _due(state, one, until)
             if _is_wanted(one, target, protected) or (due is not None and due <= now):
-                ends = now + state.facts.settings.grant_life - MARGIN_MS
-                ends = ends if one.limit is None else min(ends, one.limit.ends)
+                ends = _ends(state, one, account, now)
                 send.append(Wanted(OfferGrant(account, one.region, target, ends, protected), _cause(state, account)))
             elif due is not None:
                 looks.append(due)
@@ -127,6 +126,15 @@ def _due(state: PlatformState, one: Lent, until: Instant | None) -> Instant | No
     if until is not None and one.grant.ends >= until:
         return None
     return one.grant.ends - state.facts.settings.grant_life // 2
+
+
+def _ends(state: PlatformState, one: Lent, account: str, now: Instant) -> Instant:
+    """When an offer ends. What was lent of an emergency that is over ends as soon as it can be told: that stops what it
+    paid for. Of anything else that is gone merely nothing is added."""
+    ends = now + state.facts.settings.grant_life - MARGIN_MS
+    if one.limit is not None:
+        return min(ends, one.limit.ends)
+    return now + MARGIN_MS if account.startswith("emergency/") else ends
 
 
 def _end_of(state: PlatformState, account: str) -> Instant | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.core.ledger.reconciler import Reconciler
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.reconcilers.assignment import Assignments
+from holdfast.core.reconcilers.emergencies import Emergencies
 from holdfast.core.reconcilers.grants import Grants
 from holdfast.core.reconcilers.node_health import NodesHealth
 from holdfast.core.reconcilers.overrides import Overrides
@@ -24,4 +25,4 @@ def of_platform() -> list[Reconciler[PlatformState]]:
 
 def of_region() -> list[Reconciler[RegionState]]:
     """The controllers of a region's ledger."""
-    return [Replicas(), Rollout(), Rights(), NodesHealth(), Repair(), Overrides()]
+    return [Replicas(), Rollout(), Rights(), Emergencies(), NodesHealth(), Repair(), Overrides()]

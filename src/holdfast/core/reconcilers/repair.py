@@ -63,7 +63,7 @@ class Repair(OfNodes):
         if node is None:
             return NOTHING
         gone = _fenced_at(state, node) if node.session_ended else []
-        held = held_in_vain(state, node)
+        held = held_in_vain(state, node, now)
         moves = [_fence(slot) for slot, at in gone if now >= max(at, paused)]
         commands: list[Any] = [*(Move(chunk) for chunk in in_chunks(moves))]
         commands += [DropHold(uid) for uid, at in held if now >= max(at, paused)]

@@ -2,6 +2,7 @@
 
 `wanted` says which ordinals there should be; here the difference to what is becomes commands. An ordinal that waits
 under a template that is over is withdrawn first and opened again at the next look: a slot that waits has one template.
+So is what waits with a charge to an emergency that has ended.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from holdfast.core.reconcilers.assigned import OfAssignments, has_lapsed, in_chu
 from holdfast.core.reconcilers.wanted import Plan, future, plan
 from holdfast.core.region import commands as c
 from holdfast.core.region.assigned import is_given_up
+from holdfast.core.region.charging import paid_until
 from holdfast.core.region.state import RegionState
 
 
@@ -30,11 +32,19 @@ class Replicas(OfAssignments):
         if assignment is None:
             return NOTHING
         found = plan(state, assignment, now)
-        commands = [*_withdrawn(state, assignment, found), *_opened(state, assignment, found)]
+        commands = [*_withdrawn(state, assignment, found, now), *_opened(state, assignment, found)]
         if not has_lapsed(state, assignment, now):  # what lapsed is stopped for that, and not because fewer are wanted
             commands += _stopped(assignment, found, now)
         sent = tuple(Wanted(command, assignment.revision) for command in commands)
-        return Outcome(sent, lapses_at(state, assignment, now))
+        paid = [paid_until(state, slot.account) for slot in _waiting(state, assignment, found)]
+        ends = [lapses_at(state, assignment, now), *paid]
+        return Outcome(sent, min((at for at in ends if at is not None and at > now), default=None))
+
+
+def _waiting(state: RegionState, assignment: Assignment, found: Plan) -> list[Slot]:
+    """Of what is wanted, that which does not run."""
+    slots = [state.slots.get((assignment.workload, ordinal)) for ordinal in found.templates]
+    return [slot for slot in slots if slot is not None and slot.phase in (PENDING, RESERVED)]
 
 
 def _opened(state: RegionState, assignment: Assignment, found: Plan) -> list[Any]:
@@ -51,16 +61,18 @@ def _opened(state: RegionState, assignment: Assignment, found: Plan) -> list[Any
     ]
 
 
-def _withdrawn(state: RegionState, assignment: Assignment, found: Plan) -> list[Any]:
-    """Of what goes, that which does not run; and what waits under a template that it is not to have."""
-    waiting = [state.slots.get((assignment.workload, ordinal)) for ordinal in found.templates]
-    misfits = [
-        slot.ordinal
-        for slot in waiting
-        if slot is not None and slot.phase is PENDING and slot.template != found.templates[slot.ordinal]
-    ]
+def _withdrawn(state: RegionState, assignment: Assignment, found: Plan, now: Instant) -> list[Any]:
+    """Of what goes, that which does not run; and what waits under a template that it is not to have, or with a charge
+    to what has ended."""
+    misfits = [slot.ordinal for slot in _waiting(state, assignment, found) if _is_misfit(state, found, slot, now)]
     going = [slot.ordinal for slot in found.surplus if _is_withdrawn(slot)]
     return [c.WithdrawSlots(assignment.uid, chunk) for chunk in in_chunks(sorted((*going, *misfits)))]
+
+
+def _is_misfit(state: RegionState, found: Plan, slot: Slot, now: Instant) -> bool:
+    until = paid_until(state, slot.account)
+    is_unpaid = until is not None and until <= now
+    return is_unpaid or (slot.phase is PENDING and slot.template != found.templates[slot.ordinal])
 
 
 def _is_withdrawn(slot: Slot) -> bool:

@@ -26,6 +26,7 @@ from holdfast.core.region import (
 from holdfast.core.region import commands as c
 from holdfast.core.region.events import RegionEvent
 from holdfast.core.region.evolve import APPLY
+from holdfast.core.region.gates import REPAIR
 from holdfast.core.region.invariants import INVARIANTS
 from holdfast.core.region.keys import KEYS, KINDS
 from holdfast.core.region.running import ProposalsInARow
@@ -59,7 +60,7 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.ReportPending, slots.report_pending, _SCHEDULERS, Lane.PROPOSALS, "people see why a request waits", "the next report"),
     Rule(c.Hold, holds.hold, (*_SCHEDULERS, "person"), Lane.RECONCILERS, "room is kept without a slot", "DropHold, or Expire at its end"),
     Rule(c.ExtendHold, holds.extend_hold, (*_SCHEDULERS, "person"), Lane.RECONCILERS, "room is kept longer", "DropHold, or Expire at its end"),
-    Rule(c.DropHold, holds.drop_hold, (*_SCHEDULERS, "person", holds.REPAIR), Lane.RECONCILERS, "held room is free", "Hold again"),
+    Rule(c.DropHold, holds.drop_hold, (*_SCHEDULERS, "person", REPAIR), Lane.RECONCILERS, "held room is free", "Hold again"),
     Rule(c.CloseBreach, breaches.close_breach, ("controller/repair",), Lane.RECONCILERS, "a broken promise counts as whole", "it opens again with the next fact that breaks it"),
     Rule(c.Ship, shipping.ship, ("controller/link",), Lane.RECONCILERS, "the platform's word holds here", "the platform's next word; a full list replaces everything"),
     Rule(c.StandDown, retired.stand_down, ("controller/link",), Lane.RECONCILERS, "everything here ends and nothing is paid for", "a new log of this region joins the platform, with nothing"),

@@ -22,6 +22,19 @@ def charged(state: RegionState, account: str) -> Resources:
     return NOTHING if use is None else use.charged
 
 
+def is_emergency(account: str) -> bool:
+    """Whether it is of an emergency quota."""
+    return account.startswith("emergency/")
+
+
+def paid_until(state: RegionState, account: str) -> Instant | None:
+    """When what the account has paid for ends with its grant; None: it does not (RULES 7)."""
+    if not is_emergency(account):
+        return None
+    allowance = state.allowances.get(account)
+    return allowance.ends if allowance is not None else 0
+
+
 #: What `affordable` says of an account whose grant has ended.
 ENDED = -1
 

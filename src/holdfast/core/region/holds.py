@@ -15,10 +15,11 @@ from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.placement import EMPTY_ROOM, DeviceRoom, HoldPurpose, Reservation
 from holdfast.core.model.resources import NOTHING, add, exceeded, ill_formed
+from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Effect, Node, NodeHealth, ports_of
 from holdfast.core.model.workload import Template, tolerates
 from holdfast.core.region.assigned import outlawed
-from holdfast.core.region.charging import ENDED, affordable, leaves_protected
+from holdfast.core.region.charging import ENDED, affordable, leaves_protected, paid_until
 from holdfast.core.region.commands import DropHold, ExtendHold, Hold
 from holdfast.core.region.events import HoldEnded, HoldStored
 from holdfast.core.region.feasible import Misfit, feasible
@@ -100,15 +101,18 @@ def _misfit(state: RegionState, node: Node, template: Template, tenant: str, dev
     return feasible(node, kept, template, tenant, devices, tuple(islice(free, template.ports)))
 
 
-def displaced(state: RegionState, held: Reservation) -> str:
+def displaced(state: RegionState, held: Reservation, at: Instant) -> str:
     """Why room is held in vain, so that repair gives it back; empty: it is not.
 
     Its node is lost, evicts what would stand there, is kept for others, or is smaller than what it holds; or its
-    assignment does not ask for it any more.
+    assignment does not ask for it any more, or the emergency that pays for it is over.
     """
     node, assignment = state.nodes[held.node], state.assignments.get(held.assignment)
     if node.health is NodeHealth.LOST:
         return "node-lost"
+    until = paid_until(state, held.account)
+    if until is not None and until <= at:
+        return "grant-ended"
     shares = assignment.shares if assignment is not None and assignment.stage is not Stage.ENDED else ()
     if held.assignment and held.template not in {share.template for share in shares}:
         return "not-assigned"
@@ -131,7 +135,7 @@ def _mine(state: RegionState, uid: int, case: Case) -> Reservation | Refused:
     if case.kind == "person":
         outside = case.outside_tenant(known.tenant)
         return Refused(Code.WRONG_SCOPE, f"hold {uid} is of {known.tenant}", {}) if outside else known
-    if case.actor == REPAIR and displaced(state, known):
+    if case.actor == REPAIR and displaced(state, known, case.at):
         misfit = refuse_repair(in_force(state, case.at))
         return Refused(misfit.code, misfit.detail, {"hold": uid}) if misfit is not None else known
     if known.owner != case.actor:
@@ -156,7 +160,7 @@ def drop_hold(state: RegionState, command: DropHold, case: Case) -> Accepted | R
     known = _mine(state, command.hold, case)
     if isinstance(known, Refused):
         return known
-    return Accepted((ended(known, displaced(state, known) if case.kind == "controller" else "dropped"),))
+    return Accepted((ended(known, displaced(state, known, case.at) if case.kind == "controller" else "dropped"),))
 
 
 def ended(held: Reservation, cause: str) -> HoldEnded:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from holdfast.core.model.effects import is_permissive
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region import commands as c
+from holdfast.core.region.charging import is_emergency
 
 
 class Offset:
@@ -53,5 +54,8 @@ class Offset:
             case c.OverrideShipped(override):
                 by = self.least if is_permissive(override.action) else self.most
                 return c.OverrideShipped(replace(override, ends=override.ends + by))
+            case c.GrantShipped() if is_emergency(put.account):
+                # Its end stops what it paid for. Other grants last a day, are renewed, and stop nothing.
+                return replace(put, ends=put.ends + self.least)
             case _:
                 return put

@@ -1,0 +1,43 @@
+"""Emergencies: what an emergency quota paid for in a region ends with it.
+
+    emergency ends ──▶ what runs is stopped (`grant-ended`), its charge returned ──▶ its ordinal waits, and asks anew
+                   ──▶ what waits with its charge is withdrawn and opened again, by `replicas`
+
+Every other charge outlives its grant (RULES 7): what a tenant's quota paid for is still the tenant's. An emergency is
+borrowed from everybody for a time, and its end is an absolute one, which a region that is cut off keeps by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.model.lifecycle import STOPPABLE
+from holdfast.core.model.shapes import Instant
+from holdfast.core.reconcilers.assigned import OfAssignments, in_chunks, slots_of
+from holdfast.core.region.charging import is_emergency, paid_until
+from holdfast.core.region.commands import Stop
+from holdfast.core.region.state import RegionState
+
+
+class Emergencies(OfAssignments):
+    """Looks at one assignment at a time, by uid; at all of them when an emergency's grant changes."""
+
+    name = "grant"
+    watches: tuple[str, ...] = (*OfAssignments.watches, "grant")
+
+    def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
+        if touched[0] != "grant":
+            return super().wake(state, touched)
+        return self.keys(state) if is_emergency(str(touched[1])) else []
+
+    def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
+        assignment = state.assignments.get(key)  # type: ignore[arg-type]
+        if assignment is None or not any(is_emergency(account) for account, _ in state.uses.unordered()):
+            return NOTHING
+        paid = [(slot, paid_until(state, slot.account)) for slot in slots_of(state, assignment)]
+        ends = [(slot, until) for slot, until in paid if until is not None and slot.phase in STOPPABLE]
+        due = [(slot.workload, slot.ordinal) for slot, until in ends if until <= now]
+        stops = [Stop(chunk, "grant-ended") for chunk in in_chunks(due)]
+        again = min((until for _, until in ends if until > now), default=None)
+        return Outcome(tuple(Wanted(stop, assignment.revision) for stop in stops), again)
