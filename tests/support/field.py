@@ -46,12 +46,15 @@ class Field:
         self.folder = folder
         self.port = free_ports(4)
         self.processes: list[subprocess.Popen[bytes]] = []
+        #: Where some of them speak, instead of in a log.
+        self.ears: dict[str, int] = {}
 
     def start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
-        """A module of ours, with words for it. What it says goes to the log of this name."""
+        """A module of ours, with words for it. What it says goes to the log of this name, or to a pipe of `ears`."""
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT / "src"), "HOME": str(self.folder)}
         with open(self.folder / f"{name}.log", "ab") as out:
-            process = subprocess.Popen([sys.executable, "-m", *words], env=environment, stdout=out, stderr=out)
+            ear = self.ears.get(name, out)
+            process = subprocess.Popen([sys.executable, "-m", *words], env=environment, stdout=out, stderr=ear)
         self.processes.append(process)
         return process
 

@@ -54,6 +54,7 @@ def test_a_token_that_slips_into_a_log_is_blotted_out(form: str) -> None:
         logs.set_up("info", form, out)
         spoken = f"hf_operator-1_{SECRET}"
         logging.getLogger("holdfast.x").warning("got %s", spoken, extra={"event": "got", "fields": {"it": spoken}})
+        root.handlers[0].flush()
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)

@@ -107,7 +107,7 @@ def main(words: Sequence[str]) -> int:
     try:
         asyncio.run(_until_signalled(Path(data), int(port), int(count)))
     except NoToken as error:
-        print(f"declared nodes: cannot start: {error}", file=sys.stderr, flush=True)
+        logs.say(f"declared nodes: cannot start: {error}")
         return 1
     return 0
 

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, TextIO
+
+from holdfast.wiring.log_writer import LogWriter, to_descriptor
+
+#: The logger by which a server says that it is ready, and that it stops.
+SERVER = "holdfast.server"
 
 _SECRET = re.compile(r"\b(hf_[A-Za-z0-9.-]+_)[A-Za-z0-9_-]{43}")
 
@@ -53,14 +60,40 @@ class JsonLines(logging.Formatter):
 
 
 def set_up(level: str, form: str, out: TextIO | None = None) -> None:
-    """Write what happens from now on, and nothing of it twice."""
-    handler = logging.StreamHandler(out or sys.stderr)
-    handler.setFormatter(JsonLines() if form == "json" else Lines())
+    """Write what happens from now on, and nothing of it twice. Nobody waits for whoever reads it."""
+    writer = LogWriter(_to_stderr() if out is None else _to_text(out), first_rank=SERVER)
+    writer.setFormatter(JsonLines() if form == "json" else Lines())
     root = logging.getLogger()
     for old in list(root.handlers):
         root.removeHandler(old)
-    root.addHandler(handler)
+    root.addHandler(writer)
     root.setLevel(logging.WARNING)
     logging.getLogger("holdfast").setLevel(getattr(logging, level.upper()))
     # That it is ready, and that it stops, a server says at every level.
-    logging.getLogger("holdfast.server").setLevel(logging.INFO)
+    logging.getLogger(SERVER).setLevel(logging.INFO)
+
+
+def say(text: str) -> None:
+    """Tell whoever started this process, on standard error, as a last word or a first: it is waited for, a while."""
+    writer = next((one for one in logging.getLogger().handlers if isinstance(one, LogWriter)), None)
+    if writer is None:
+        print(blotted(text), file=sys.stderr, flush=True)
+    else:
+        writer.put(blotted(text), is_first=True)
+        writer.flush()
+
+
+def _to_stderr() -> Callable[[bytes], None]:
+    """By a descriptor of its own: a lock that a hung writer holds would be waited for at the end of the process."""
+    try:
+        return to_descriptor(os.dup(sys.stderr.fileno()))
+    except (OSError, ValueError):  # it is none: somebody listens within this process
+        return _to_text(sys.stderr)
+
+
+def _to_text(out: TextIO) -> Callable[[bytes], None]:
+    def write(text: bytes) -> None:
+        out.write(text.decode())
+        out.flush()
+
+    return write

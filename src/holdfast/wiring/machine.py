@@ -9,7 +9,6 @@ import asyncio
 import re
 import signal
 import ssl
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from enum import IntEnum
@@ -165,4 +164,4 @@ def credentials(wish: MachineWish) -> Callable[[], Pairs]:
 
 def say(kind: str, text: str) -> None:
     """Tell whoever started it."""
-    print(f"holdfast {kind}: {logs.blotted(text)}", file=sys.stderr, flush=True)
+    logs.say(f"holdfast {kind}: {text}")

@@ -18,7 +18,6 @@ import os
 import secrets
 import signal
 import ssl
-import sys
 from contextlib import AsyncExitStack
 from enum import IntEnum
 from pathlib import Path
@@ -220,4 +219,4 @@ def _must_not_have_failed(one: asyncio.Future[Any]) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"holdfast server: {logs.blotted(text)}", file=sys.stderr, flush=True)
+    logs.say(f"holdfast server: {text}")

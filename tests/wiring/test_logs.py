@@ -1,0 +1,75 @@
+"""Logs to whoever does not read them: nobody waits, what is missing is counted, and what matters is said."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+
+import pytest
+
+from holdfast.wiring.log_writer import LogWriter, to_descriptor
+from holdfast.wiring.logs import JsonLines, Lines
+from tests.support.pipes import Reader, full_pipe
+
+
+def a_logger(handler: LogWriter, name: str) -> logging.Logger:
+    logger = logging.Logger(name, logging.INFO)
+    logger.addHandler(handler)
+    return logger
+
+
+@pytest.mark.parametrize("form", [Lines, JsonLines])
+def test_nobody_waits_for_a_reader_and_what_is_missing_is_counted(form: type[logging.Formatter]) -> None:
+    with full_pipe() as (end, begin):
+        writer = LogWriter(to_descriptor(begin), first_rank="holdfast.server", room_bytes=10_000)
+        writer.setFormatter(form())
+        loud, server = a_logger(writer, "holdfast.ledger"), a_logger(writer, "holdfast.server")
+        for number in range(1_000):  # nobody reads: whoever waited here would wait for ever
+            loud.info(f"number {number} {'x' * 50}")
+        server.info("stopping")
+        loud.info("after")
+        reader = Reader(end)
+        reader.until("stopping")
+        writer.flush()
+        loud.info("again")
+        lines = reader.until("again").lstrip(".").splitlines()
+        seen = [line for line in lines if "number " in line]
+        if form is JsonLines:
+            missing = [json.loads(line)["count"] for line in lines if "lines-dropped" in line]
+        else:
+            missing = [int(found[1]) for line in lines if (found := re.search(r"lines-dropped count=(\d+)", line))]
+        assert 0 < len(seen) < 1_000
+        assert len(seen) + sum(missing) == 1_000 + 1, "all of them were written or counted, and the one after them"
+        assert "number 0 " in seen[0], "what came first is kept"
+
+
+def test_a_descriptor_that_does_not_wait_is_waited_for() -> None:
+    with full_pipe() as (end, begin):
+        os.set_blocking(begin, False)
+        writer = LogWriter(to_descriptor(begin))
+        a_logger(writer, "holdfast").info("said")
+        Reader(end).until("said")
+
+
+def test_a_value_that_cannot_be_shown_stops_nobody() -> None:
+    class Unshowable:
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+    said: list[bytes] = []
+    writer = LogWriter(said.append)
+    a_logger(writer, "holdfast").info("it is %s", Unshowable())
+    writer.flush()
+    assert b"".join(said) == b"a line of holdfast cannot be shown: RuntimeError\n"
+
+
+def test_whoever_has_closed_the_other_end_stops_nobody() -> None:
+    end, begin = os.pipe()
+    writer = LogWriter(to_descriptor(begin))
+    os.close(end)
+    for _ in range(3):
+        a_logger(writer, "holdfast").info("said")
+    writer.flush()
+    os.close(begin)
