@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.draft import Draft, Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import EndSession, RecordDigest
@@ -48,7 +49,8 @@ class Leader(Generic[S]):
         if term.room.is_closed_to(lane):
             raise ReadOnly(term.room.why())
         answer: asyncio.Future[Answered] = self._loop.create_future()
-        term.lanes.add(Waiting(envelope, lane, answer))
+        size_bytes = len(encode(envelope.command)) + len(envelope.evidence)
+        term.lanes.add(Waiting(envelope, lane, answer, size_bytes))
         return await answer
 
     def try_out(self, envelopes: Sequence[Envelope[Any]]) -> Tried[S]:

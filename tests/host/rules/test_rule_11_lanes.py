@@ -21,7 +21,7 @@ from holdfast.core.model.settings import DEFAULTS, drifted
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from holdfast.host.errors import Failed, Overloaded
-from holdfast.host.lanes import RESERVED, SHARES, Lanes, Waiting, turn
+from holdfast.host.lanes import RESERVED, RESERVED_BYTES, SHARES, Lanes, Waiting, turn
 from holdfast.host.ledger import Identity, Ledger, Role
 from holdfast.host.sessions import MARGIN_MS
 from holdfast.host.store import BATCH_BYTES
@@ -31,12 +31,12 @@ from tests.support.host import MemoryStore, Server, World, an_override, batches_
 from tests.support.region import ROOT
 
 PATIENCE = drifted(DEFAULTS.session_lease, DEFAULTS) + MARGIN_MS
-KIB = 1 << 10
+KIB, MIB = 1 << 10, 1 << 20
 
 
-def waiting(lane: Lane, name: str = "") -> Waiting:
+def waiting(lane: Lane, name: str = "", size_bytes: int = 64) -> Waiting:
     envelope: Envelope[Any] = Envelope(ROOT, OpenSession(), 0, key=name)
-    return Waiting(envelope, lane, asyncio.get_running_loop().create_future())
+    return Waiting(envelope, lane, asyncio.get_running_loop().create_future(), size_bytes)
 
 
 def one_batch(lanes: Lanes, sizes: dict[Lane, int], size_bytes: int = BATCH_BYTES) -> list[Lane]:
@@ -162,6 +162,59 @@ def test_overload_sheds_the_newest_of_the_least_important() -> None:
         assert len(lanes) == RESERVED * 10
 
     run_virtual(story())
+
+
+def test_few_large_commands_are_too_much_and_the_newest_of_the_least_important_make_room() -> None:
+    async def story() -> None:
+        lanes = Lanes(most_bytes=8 * MIB)
+        proposals = [waiting(Lane.PROPOSALS, size_bytes=MIB) for _ in range(8)]
+        for one in proposals:
+            lanes.add(one)
+        with pytest.raises(Overloaded, match=rf"{8 * MIB} bytes wait already: with {MIB} more they pass {8 * MIB}"):
+            lanes.add(waiting(Lane.PROPOSALS, size_bytes=MIB))
+        report = waiting(Lane.REPORTS, size_bytes=3 * MIB)
+        lanes.add(report)
+        assert [one.answer.done() for one in proposals] == [False] * 5 + [True] * 3
+        for one in proposals[5:]:
+            with pytest.raises(Overloaded):
+                await one.answer
+        assert lanes.size_bytes() == 8 * MIB
+        taken = whole_turn(lanes)
+        lanes.put_back(taken)
+        assert lanes.size_bytes() == 8 * MIB
+        assert len(lanes.drain()) == 6
+        assert (len(lanes), lanes.size_bytes()) == (0, 0)
+
+    run_virtual(story())
+
+
+def test_a_flood_of_large_commands_leaves_room_for_the_largest_of_every_other_lane() -> None:
+    async def story() -> None:
+        lanes = Lanes(most_bytes=8 * MIB)
+        for _ in range(8):
+            lanes.add(waiting(Lane.REPORTS, size_bytes=MIB))
+        kept = [waiting(lane, size_bytes=MIB) for lane in SHARES if lane is not Lane.REPORTS]
+        for one in kept:
+            lanes.add(one)
+        assert not any(one.answer.done() for one in kept)
+
+    run_virtual(story())
+
+
+def test_what_waits_is_counted_with_all_that_it_brings() -> None:
+    async def story(world: World) -> None:
+        store = FaultyStore(MemoryStore())
+        server = await world.server(store).start().leads()
+        leader = server.ledger.leader
+        assert leader is not None
+        leader.term.lanes._most_bytes = RESERVED_BYTES
+        store.append_ms = 1_000
+        sent = [server.override(f"k{number}", evidence=b"e" * 100_000) for number in range(50)]
+        answers = await asyncio.gather(*sent, return_exceptions=True)
+        assert 15 <= sum(isinstance(answer, Landed) for answer in answers) <= 25
+        assert all(isinstance(answer, Landed | Overloaded) for answer in answers)
+
+    in_world(story)
 
 
 @pytest.mark.parametrize("flood", [Lane.PROOFS, Lane.REPORTS])
