@@ -61,6 +61,7 @@ def test_the_least_that_must_be_said_is_enough(said: dict[str, object]) -> None:
         (PLATFORM, {"timeout_most": "2m"}, "longer than a minute"),
         (PLATFORM, {"writes_burst": "1"}, "less than writesPerSecond"),
         (PLATFORM, {"retention": "10s"}, "less than a minute"),
+        (PLATFORM, {"snapshot_batches": "99"}, "snapshotBatches is less than 100"),
         (PLATFORM, {"ledger": ["sessionLeas=10s"]}, "did you mean sessionLease"),
         (PLATFORM, {"ledger": ["sessionLease=10"]}, "is not a duration"),
         (PLATFORM, {"ledger": ["keysPerActor=x"]}, "is no count"),

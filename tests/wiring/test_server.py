@@ -20,11 +20,13 @@ from holdfast.api.carriers.plain import PlainTransport
 from holdfast.api.carriers.tls import Tls
 from holdfast.api.server import Limits
 from holdfast.host.clock import SystemClock
+from holdfast.host.snapshots import Keeping
 from holdfast.host.transport import Request, TransportError
+from holdfast.stores.memory import MemoryStore
 from holdfast.wiring.contradictions import contradictions
 from holdfast.wiring.pieces import limits
 from holdfast.wiring.private import write_private
-from holdfast.wiring.server import Ending, serve
+from holdfast.wiring.server import Ending, Server, serve
 from holdfast.wiring.settings import ServerSettings
 from holdfast.wiring.sources import gather
 
@@ -213,3 +215,10 @@ def test_a_certificate_that_is_none_is_told(tmp_path: Path, capsys: pytest.Captu
 def test_the_limits_of_the_settings_are_those_of_the_api(tmp_path: Path) -> None:
     assert limits(settings(tmp_path)) == Limits()
     assert limits(settings(tmp_path, watches="7", timeout="3s")) == replace(Limits(), watches=7, timeout_ms=3_000)
+
+
+def test_a_snapshot_is_due_when_the_settings_say_so(tmp_path: Path) -> None:
+    one = settings(tmp_path, snapshot_bytes="3Mi", snapshot_batches="700", retention="2h")
+    server = Server(one, SystemClock(), MemoryStore())
+    assert server.ledger.snapshots._keeping == Keeping(3 << 20, 700, 7_200_000)
+    assert Server(settings(tmp_path), SystemClock(), MemoryStore()).ledger.snapshots._keeping == Keeping()

@@ -1,6 +1,7 @@
 """Snapshots: written from a fork in small steps, read back before they count, three kept, and the log trimmed behind.
 
     fork --> chunks --> read each back, compare --> manifest --> drop the fourth --> trim behind the second newest
+    room is short --> trim, and again until it is done
 
 A snapshot counts only after this server has itself seen every chunk of it: the log is not trimmed on another's word.
 One that was not finished is removed at the next start. While it is written, commits go on: a step takes a millisecond
@@ -34,12 +35,17 @@ from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
 from holdfast.host.room import Fill, Room
 from holdfast.host.store import Head, Store, StoreCorrupt, StoreError, Written
+from holdfast.host.waiting import doubled
 
 S = TypeVar("S", bound=LedgerState)
 
 KEPT = 3
 LOOK_EVERY_MS = 1_000
 AFTER_FAILURE_MS = 30_000
+#: Where room is short the log is trimmed, and if that fails again and again: after so long, twice as long each time.
+TRIM_FIRST_MS, TRIM_MOST_MS = 1_000, 60_000
+#: Where room is short, after so much log a snapshot is due whatever was set: behind it there is something to trim.
+PRESSED_BYTES = 1 << 20
 #: Between two steps everybody else gets at least this long.
 REST_MS = 2
 
@@ -47,7 +53,7 @@ REST_MS = 2
 class Keeping(Struct, frozen=True):
     """When a snapshot is due, and how long the log is kept for explanations."""
 
-    #: After so much log, or as much as the last snapshot had, whichever is more.
+    #: After so much log, or as much as the last snapshot had, whichever is more; and after so many batches.
     log_bytes: int = 64 << 20
     log_batches: int = 50_000
     retention_ms: int = 7 * 86_400_000
@@ -72,6 +78,8 @@ class Snapshots(Generic[S]):
         #: Snapshots of which this server has seen every chunk.
         self._seen_whole: set[int] = set()
         self.has_pressure = False
+        #: Where room is short: how often the log was to be trimmed in vain, and when it is tried again; 0: it is done.
+        self._trims, self._trim_at = 0, 0
         #: By name, who keeps what the log says: up to where it is kept durably, and the log is not needed for it.
         self.readers: dict[str, Callable[[], Awaitable[int]]] = {}
 
@@ -85,7 +93,8 @@ class Snapshots(Generic[S]):
         """Whether enough log has come together since the last one."""
         grown = self._durable.log_bytes - self._log_bytes
         batches = self._durable.state.facts.seq - self._last
-        return grown >= max(self._keeping.log_bytes, self._last_bytes) or batches >= self._keeping.log_batches
+        wanted = min(self._keeping.log_bytes, PRESSED_BYTES) if self.has_pressure else self._keeping.log_bytes
+        return grown >= max(wanted, self._last_bytes) or batches >= self._keeping.log_batches
 
     async def watch(self, room: Room) -> None:
         """Take a snapshot whenever one is due; where room is short, keep no more history than safety needs.
@@ -104,13 +113,28 @@ class Snapshots(Generic[S]):
             await self._clock.sleep(pause)
 
     async def _look_after(self, room: Room) -> None:
-        if not self._is_clean:
-            await self.clean()
         had_pressure, self.has_pressure = self.has_pressure, room.fill is not Fill.OPEN
         if self.has_pressure and not had_pressure:
-            await self.trim()
+            self._trims, self._trim_at = 0, self._clock.boot()
+        await self._make_room()
+        if not self._is_clean:
+            await self.clean()
         if self.is_due() and room.fill is not Fill.FULL:
             await self.take()
+
+    async def _make_room(self) -> None:
+        """Trim what history takes of a store whose room is short, again and again until that is done: a store that
+        stays full is read-only until a person comes."""
+        if not self.has_pressure or not self._trim_at or self._clock.boot() < self._trim_at:
+            return
+        try:
+            is_done = await self.trim()
+        except StoreError as error:
+            self._journal.warning("not-trimmed", why=error, times=self._trims + 1)
+            is_done = False
+        self._trims += 1
+        pause = doubled(TRIM_FIRST_MS, TRIM_MOST_MS, self._trims)
+        self._trim_at = 0 if is_done else self._clock.boot() + pause
 
     async def clean(self) -> None:
         """Remove what was begun and never finished."""
@@ -185,23 +209,25 @@ class Snapshots(Generic[S]):
                 await self._store.drop_snapshot(seq)
                 self._seen_whole.discard(seq)
 
-    async def trim(self) -> None:
-        """Trim the log behind the second newest snapshot, and no later than history is kept for and was read."""
+    async def trim(self) -> bool:
+        """Trim the log behind the second newest snapshot, and no later than history is kept for and was read; whether
+        it is trimmed to there."""
         head = await self._store.head()
         intact = await self._intact()
         if len(intact) < 2:
-            return
+            return False
         floor = intact[1]
         if not self.has_pressure:
             floor = min([floor, await self._kept_from(head, floor), *[await read() for read in self.readers.values()]])
         if floor <= head.floor:
-            return
+            return True
         outcome = await self._store.trim(head.log_id, floor)
         if not isinstance(outcome, Written):
             self._journal.warning("not-trimmed", floor=floor, outcome=outcome)
-            return
+            return False
         self._meters.gauge("trim_floor", floor)
         self._journal.info("trimmed", floor=floor, was=head.floor)
+        return True
 
     async def _kept_from(self, head: Head, newest: int) -> int:
         """The last batch that is older than history is kept for, searched for in the log."""

@@ -23,6 +23,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?")
 #: Of a ledger's numbers these are counts; all others are durations.
 _COUNTS = ("drift_per_million", "keys_per_actor")
 RETENTION_LEAST_MS = 60_000
+SNAPSHOT_BATCHES_LEAST = 100
 DEADLINE_MOST_MS = 60_000
 
 
@@ -173,5 +174,10 @@ def _numbers(s: ServerSettings) -> Iterator[str]:
         yield "timeoutMost is longer than a minute: a client that is gone would be waited for"
     if s.writes_burst < s.writes_per_second:
         yield "writesBurst is less than writesPerSecond: the rate could never be reached"
+    if s.snapshot_bytes < 1 or s.snapshot_batches < SNAPSHOT_BATCHES_LEAST:
+        yield (
+            f"snapshotBatches is less than {SNAPSHOT_BATCHES_LEAST}, or snapshotBytes is none: one snapshot would "
+            "be due before the last is written"
+        )
     if s.retention < RETENTION_LEAST_MS:
         yield "retention is less than a minute: every reader that lags would have to list again"

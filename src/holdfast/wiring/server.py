@@ -107,7 +107,7 @@ class Server:
         self.journal = Journal("server", server=settings.name, ledger=ledger_name(settings))
         start = StartLog(secrets.token_hex(8), ledger_name(settings), settings.operator, ledger_settings(settings)[0])
         book: Any = PLATFORM if settings.role == "platform" else REGION
-        keeping = Keeping(retention_ms=settings.retention)
+        keeping = Keeping(settings.snapshot_bytes, settings.snapshot_batches, settings.retention)
         self.ledger: Ledger[Any] = Ledger(book, store, clock, Identity(settings.name, start), keeping=keeping)
         self.bootstrap: Bootstrap | None = None
         self.decisions: Decisions | None = None

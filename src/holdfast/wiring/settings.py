@@ -55,6 +55,8 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     log_form: str = "text"
     ledger: tuple[tuple[str, str], ...] = ()
     retention: int = 7 * DAY_MS
+    snapshot_bytes: int = 64 << 20
+    snapshot_batches: int = 50_000
     decisions_bytes: int = 1 << 30
 
 
@@ -171,6 +173,10 @@ SETTINGS: tuple[Setting, ...] = (
             "An unsafe set is refused with every reason. For a log that has begun nothing changes: use `configure`."),
     Setting("retention", Form.DURATION, "How long the log and a region's decisions are kept, to explain what happened.",
             "Too short: readers that lag list again, and old decisions cannot be explained. Too long: the disk fills."),
+    Setting("snapshot_bytes", Form.BYTES, "After so much log, or as much as the last one had, a snapshot is taken.",
+            "Too much: a start reads all of it. Too little: the disk is busy with snapshots."),
+    Setting("snapshot_batches", Form.COUNT, "After so many batches a snapshot is taken, however small they are.",
+            "Too many: a start folds all of them. Too few: a small log is written out again and again."),
     Setting("decisions_bytes", Form.BYTES, "The room that a region's server takes for decisions; the oldest go first.",
             "Too little: decisions are gone before their time. Too much: the log has less of the disk."),
 )  # fmt: skip

@@ -25,6 +25,7 @@ from holdfast.host.load import Damaged
 from holdfast.host.reads import Level
 from holdfast.host.room import Fill
 from holdfast.host.snapshots import KEPT
+from holdfast.host.store import Unknown
 from tests.support.faulty import FaultyStore
 from tests.support.host import Keeping, MemoryStore, Server, World, batches_in, in_world, keys_in, until
 from tests.support.region import REPLICA
@@ -221,6 +222,58 @@ def test_history_is_kept_for_its_time_unless_room_is_short() -> None:
         await server.clock.sleep(10_000)
         assert (await store.inner.head()).floor == (await snapshots_in(store))[1]
         assert fill_of(server) is Fill.SOFT
+
+    in_world(story)
+
+
+@pytest.mark.parametrize("way", ["raises", "answers"])
+def test_where_room_is_short_trimming_is_tried_again_until_it_works(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, Keeping(log_batches=10, retention_ms=3_600_000))
+        await grow(server, 50)
+        await server.clock.sleep(3_000)
+        if way == "raises":
+            store.refuse("trim", "leftovers")
+        else:
+            monkeypatch.setattr(store.inner, "trim", _not_told)
+        store.is_full, store.used_share = True, 0.95
+        with pytest.raises(ReadOnly):
+            await server.override("full")
+        await server.clock.sleep(600_000)
+        assert (await store.inner.head()).floor == 0
+        tries = store.calls["trim"]
+        assert 10 <= tries <= 30, "it is tried again, after longer and longer pauses"
+        store.refuse()
+        monkeypatch.undo()
+        store.is_full = False
+        await server.clock.sleep(61_000)
+        assert (await store.inner.head()).floor == (await snapshots_in(store))[1]
+        tries = store.calls["trim"]
+        await server.clock.sleep(300_000)
+        assert store.calls["trim"] == tries, "what is trimmed need not be trimmed again"
+
+    in_world(story)
+
+
+async def _not_told(log_id: str, floor: int) -> Unknown:
+    return Unknown(f"whether {log_id} is trimmed up to {floor} is not told")
+
+
+def test_where_room_is_short_a_snapshot_is_due_long_before_what_was_set() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world, Keeping(log_bytes=1 << 40, log_batches=10**9))
+        for number in range(6):
+            await server.override(f"k{number}", evidence=b"e" * 500_000)
+        await server.clock.sleep(10_000)
+        assert await snapshots_in(store) == []
+        store.used_share = 0.75
+        for number in range(6):
+            await server.clock.sleep(10_000)
+            await server.override(f"later{number}", evidence=b"e" * 500_000)
+        await server.clock.sleep(10_000)
+        newest = await snapshots_in(store)
+        assert len(newest) >= 2
+        assert (await store.inner.head()).floor == newest[1]
 
     in_world(story)
 
