@@ -14,7 +14,9 @@ from holdfast.agent.process.ports import must_be_free
 from holdfast.core.ledger.codec import encode
 from holdfast.core.model.topology import PRESENT_MAX
 from holdfast.core.region.commands import ReportNode
+from tests.support.aio import in_a_loop
 from tests.support.field import free_ports
+from tests.support.processes import CLOCK
 
 
 def a_machine(proc: Path, busy: int, idle: int, available: int) -> None:
@@ -27,37 +29,41 @@ def a_machine(proc: Path, busy: int, idle: int, available: int) -> None:
     ("busy", "idle", "available", "cpu", "memory"),
     [(0, 100, 1_000, 0, 0), (44, 56, 951, 40, 0), (45, 55, 950, 50, 10), (100, 0, 0, 100, 100), (0, 0, 500, 0, 50)],
 )
-def test_load_is_told_in_steps_of_what_happened_since_the_last_look(
+@in_a_loop
+async def test_load_is_told_in_steps_of_what_happened_since_the_last_look(
     tmp_path: Path, busy: int, idle: int, available: int, cpu: int, memory: int
 ) -> None:
     a_machine(tmp_path, 1_000, 5_000, 1_000)
-    machine = OfMachine(proc=tmp_path)
+    machine = OfMachine(CLOCK, proc=tmp_path)
     a_machine(tmp_path, 1_000 + busy, 5_000 + idle, available)
-    assert machine.look() == Fares(cpu, memory)
+    assert await machine.look() == Fares(cpu, memory)
 
 
-def test_what_lies_ready_are_the_names_in_a_folder_in_order_and_not_too_many(tmp_path: Path) -> None:
+@in_a_loop
+async def test_what_lies_ready_are_the_names_in_a_folder_in_order_and_not_too_many(tmp_path: Path) -> None:
     folder = tmp_path / "models"
-    machine = OfMachine(folder)
-    assert machine.look().present == (), "there is no such folder yet"
+    machine = OfMachine(CLOCK, folder)
+    assert (await machine.look()).present == (), "there is no such folder yet"
     folder.mkdir()
     for number in range(PRESENT_MAX + 20):
         (folder / f"model-{number:04}").touch()
     (folder / ("x" * 240)).touch()
-    found = machine.look().present
+    found = (await machine.look()).present
     assert found == tuple(f"model-{number:04}" for number in range(PRESENT_MAX))
 
 
-def test_a_file_whose_name_is_no_text_is_not_told_of(tmp_path: Path) -> None:
+@in_a_loop
+async def test_a_file_whose_name_is_no_text_is_not_told_of(tmp_path: Path) -> None:
     (tmp_path / "model-1").touch()
     (tmp_path / os.fsdecode(b"model-\xff")).touch()
-    found = OfMachine(tmp_path).look().present
+    found = (await OfMachine(CLOCK, tmp_path).look()).present
     assert encode(ReportNode("n1", 0, 0, found)), "it can be said"
     assert found == ("model-1",)
 
 
-def test_this_machine_can_be_looked_at() -> None:
-    fares = OfMachine().look()
+@in_a_loop
+async def test_this_machine_can_be_looked_at() -> None:
+    fares = await OfMachine(CLOCK).look()
     assert 0 <= fares.cpu <= 100
     assert 0 <= fares.memory <= 100
 

@@ -22,7 +22,6 @@ from holdfast.agent.process import driver as process_driver
 from holdfast.agent.process.launching import launch
 from holdfast.agent.process.leftovers import clear, end_once, in_session
 from holdfast.agent.process.records import Identity, Record, read_record
-from holdfast.host.clock import Clock
 from tests.support.aio import in_a_loop
 from tests.support.descriptors import no_descriptors
 from tests.support.processes import BINDING, CLOCK, Yard, a_work, found, lives, until, until_true
@@ -340,8 +339,8 @@ async def test_what_begins_while_its_start_is_given_up_is_ended_and_not_lost_sig
     begun: list[Record] = []
     looks = iter([None])
 
-    async def too_late(order: dict[str, Any], folder: Path, clock: Clock, limit_ms: int) -> None:
-        await launch(order, folder, clock, limit_ms)
+    def too_late(order: dict[str, Any], folder: Path, limit_ms: int) -> None:
+        launch(order, folder, limit_ms)
         begun.append(yard.record())
         raise CannotStart(StartFault.DRIVER, "its guard did not begin in time")
 

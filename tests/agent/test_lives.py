@@ -700,10 +700,10 @@ def test_a_node_that_cannot_be_looked_at_now_is_looked_at_later(monkeypatch: pyt
         node.fares = Fares(10, 20)
         look, fails = node.look, [True]
 
-        def blind() -> Fares:
+        async def blind() -> Fares:
             if fails:
                 raise OSError(errno.EMFILE, "Too many open files")
-            return look()
+            return await look()
 
         monkeypatch.setattr(node, "look", blind)
         node.start()

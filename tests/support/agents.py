@@ -82,7 +82,7 @@ class Node:
         self.task = asyncio.create_task(agent.run())
         return self
 
-    def look(self) -> Fares:
+    async def look(self) -> Fares:
         """How it fares now."""
         assert self.fares is not None
         return self.fares

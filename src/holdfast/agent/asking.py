@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import suppress
+from ipaddress import ip_address
 from typing import Protocol
 
 import aiohttp
 
+from holdfast.agent.blocking import BlockingCalls, Hangs
 from holdfast.agent.driver import OF_OURSELVES, CannotStart, Driver
 from holdfast.agent.work import work_of
 from holdfast.core.agent.bound import Bound
@@ -18,6 +21,10 @@ from holdfast.host.waiting import DeadlinePassed, within
 
 #: What passes: everything that is neither the client's nor the server's fault.
 _WELL = range(200, 400)
+
+
+#: So long a name has to be looked up.
+LOOKUP_MS = 5_000
 
 
 class CannotAsk(Exception):
@@ -38,6 +45,7 @@ class RealAsking:
         self._driver = driver
         self._clock = clock
         self._host = host
+        self._calls = BlockingCalls(clock)
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, one: Bound, template: Template, probe: Probe) -> str:
@@ -45,16 +53,16 @@ class RealAsking:
             return await within(self._clock, probe.timeout, self._ask(one, template, probe))
         except DeadlinePassed:
             return f"no answer within {probe.timeout} ms"
-        except (OSError, aiohttp.ClientError, CannotStart) as error:
+        except (OSError, aiohttp.ClientError, CannotStart, Hangs) as error:
             if isinstance(error, OSError) and error.errno in OF_OURSELVES:
                 raise CannotAsk(str(error)) from error
             return f"{type(error).__name__}: {error}"[:120]
 
     async def _ask(self, one: Bound, template: Template, probe: Probe) -> str:
         if probe.http is not None:
-            return await self._get(one.ports[probe.http.port], probe.http.path)
+            return await self._get(await self._address(), one.ports[probe.http.port], probe.http.path)
         if probe.tcp is not None:
-            _, writer = await asyncio.open_connection(self._host, one.ports[probe.tcp.port])
+            _, writer = await asyncio.open_connection(await self._address(), one.ports[probe.tcp.port])
             writer.close()
             with suppress(OSError):  # whoever took it and let go at once has taken it
                 await writer.wait_closed()
@@ -63,15 +71,29 @@ class RealAsking:
         code = await self._driver.exec(work_of(one, template, 0), probe.exec.command, probe.timeout)
         return "" if code == 0 else f"its command ended with {code}"
 
-    async def _get(self, port: int, path: str) -> str:
+    async def _address(self) -> str:
+        """That of the node as a number. A name is looked up in a thread of its own: heartbeats need theirs, too."""
+        with suppress(ValueError):
+            return str(ip_address(self._host))
+        found = await self._calls.ask(
+            f"looking up {self._host}", LOOKUP_MS, lambda: socket.getaddrinfo(self._host, None, type=socket.SOCK_STREAM)
+        )
+        return str(found[0][4][0])
+
+    async def _get(self, address: str, port: int, path: str) -> str:
         if self._session is None:
             # Each question has a connection of its own: what is asked is whether a new one is answered.
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True, limit=0))
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        async with self._session.get(f"http://{host}:{port}{path}", allow_redirects=False) as reply:
+        url = f"http://{_in_url(address)}:{port}{path}"
+        headers = {"Host": f"{_in_url(self._host)}:{port}"}
+        async with self._session.get(url, headers=headers, allow_redirects=False) as reply:
             return "" if reply.status in _WELL else f"GET {path} was answered {reply.status}"
 
     async def close(self) -> None:
         """Let go of what is open."""
         if self._session is not None:
             await self._session.close()
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

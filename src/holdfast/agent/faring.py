@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from holdfast.agent.blocking import BlockingCalls, Hangs
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.topology import LOAD_STEP, PRESENT_MAX, PRESENT_NAME_MAX
 from holdfast.core.region.commands import ReportNode
@@ -20,6 +21,8 @@ from holdfast.host.voice import Voice
 
 #: The node is looked at so often.
 LOOK_MS = 5_000
+#: So long the folder of what lies ready has to answer.
+PRESENT_MS = 2_000
 
 
 class Fares(NamedTuple):
@@ -33,24 +36,39 @@ class Fares(NamedTuple):
 class Faring(Protocol):
     """A way to look at a node."""
 
-    def look(self) -> Fares:
+    async def look(self) -> Fares:
         """How it fares at this moment."""
 
 
 class OfMachine:
     """This machine, and the files of one folder, if there is such."""
 
-    def __init__(self, folder: Path | None = None, proc: Path = Path("/proc")) -> None:
+    def __init__(self, clock: Clock, folder: Path | None = None, proc: Path = Path("/proc")) -> None:
+        self._calls = BlockingCalls(clock)
         self._folder = folder
         self._proc = proc
         self._busy, self._whole = self._times()
+        #: What lay in the folder when it could be looked at last, and whether it can be.
+        self._found: tuple[str, ...] = ()
+        self._hangs = False
 
-    def look(self) -> Fares:
-        """Its load since the last look, and what lies in the folder now."""
+    async def look(self) -> Fares:
+        """Its load since the last look, and what lies in the folder now; while that does not answer, what lay there."""
         busy, whole = self._times()
         spent, passed = busy - self._busy, whole - self._whole
         self._busy, self._whole = busy, whole
-        return Fares(_step(spent, passed), _step(*self._memory()), self._present())
+        if self._folder is not None:
+            await self._look_into(self._folder)
+        return Fares(_step(spent, passed), _step(*self._memory()), self._found)
+
+    async def _look_into(self, folder: Path) -> None:
+        try:
+            self._found = await self._calls.ask(f"looking into {folder}", PRESENT_MS, lambda: _present(folder))
+            self._hangs = False
+        except Hangs as error:
+            if not self._hangs:
+                Journal("agent").warning("cannot-look", why=error)
+            self._hangs = True
 
     def _times(self) -> tuple[int, int]:
         """How long the processors were busy, and how long there were any, since the machine began."""
@@ -63,15 +81,14 @@ class OfMachine:
         found = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
         return found["MemTotal"] - found["MemAvailable"], found["MemTotal"]
 
-    def _present(self) -> tuple[str, ...]:
-        if self._folder is None:
-            return ()
-        try:
-            found = os.listdir(self._folder)
-        except OSError:
-            return ()
-        names = sorted(name for name in found if len(name) <= PRESENT_NAME_MAX and name.isprintable())
-        return tuple(names[:PRESENT_MAX])
+
+def _present(folder: Path) -> tuple[str, ...]:
+    try:
+        found = os.listdir(folder)
+    except OSError:
+        return ()
+    names = sorted(name for name in found if len(name) <= PRESENT_NAME_MAX and name.isprintable())
+    return tuple(names[:PRESENT_MAX])
 
 
 def _step(part: int, whole: int) -> int:
@@ -87,7 +104,7 @@ async def keep_telling(voice: Voice, clock: Clock, node: str, faring: Faring) ->
     told_at = 0
     while True:
         try:
-            fares, now = faring.look(), clock.boot()
+            fares, now = await faring.look(), clock.boot()
         except OSError as error:
             journal.warning("cannot-look", why=error)
             await clock.sleep(LOOK_MS)

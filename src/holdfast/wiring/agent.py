@@ -101,7 +101,7 @@ async def be_agent(wish: MachineWish, node: NodeWish, clock: Clock, asked: async
             driver, terms = _driver(node, clock), _terms(node.data)
             asking = RealAsking(driver, clock, node.address)
             registered = _registered(wish.name, node)
-            faring = OfMachine(node.present)
+            faring = OfMachine(clock, node.present)
             agent = Agent(registered, voice, transport, driver, asking, terms, clock, meters, faring)
             await driver.sweep()
             try:

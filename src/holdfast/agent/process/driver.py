@@ -12,24 +12,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from holdfast.agent.blocking import BlockingCalls, Hangs
 from holdfast.agent.driver import Binding, CannotStart, Capabilities, Live, Means, StartFault, State, Work
 from holdfast.agent.guard import kernel
 from holdfast.agent.process.cgroups import Cgroups
 from holdfast.agent.process.environment import environment_of
 from holdfast.agent.process.folders import Folders, name_of
-from holdfast.agent.process.held import Held
+from holdfast.agent.process.held import FOLDER, Held
 from holdfast.agent.process.launching import fault, launch, order_of, record_of
 from holdfast.agent.process.leftovers import LOOK_MS, can_look, clear, once_able
 from holdfast.agent.process.line import extension
 from holdfast.agent.process.ports import must_be_free
 from holdfast.agent.process.records import Record, Unreadable, boot_id, made_up, read_record
 from holdfast.agent.process.settings import ProcessSettings
-from holdfast.agent.process.users import user_for
+from holdfast.agent.process.users import User, user_for
 from holdfast.core.model.process import Driver as Kind
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
 
+#: What may hang beside the agent's own folder.
+CGROUPS, GUARDS = "cgroups", "guards that begin"
 #: So often it is looked whether what was killed is gone, before the agent speaks.
 STRAY_LOOKS = 250
 
@@ -40,6 +43,7 @@ class ProcessDriver:
     def __init__(self, settings: ProcessSettings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
+        self._calls = BlockingCalls(clock)
         self._journal = Journal("agent.process", folder=settings.folder)
         root = Path(settings.folder)
         self._folders = Folders(root, settings.logs_kept)
@@ -55,16 +59,17 @@ class ProcessDriver:
 
     async def open(self) -> None:
         """Find what an earlier agent started, and take it over."""
-        await asyncio.to_thread(self._folders.prepare)
+        await self._calls.wait(FOLDER, self._folders.prepare)
         if self._settings.cgroups:
-            await asyncio.to_thread(self._cgroups.find)
-        await self._end_strays()
-        await asyncio.gather(*(self._adopt(folder) for folder in self._folders.found()))
+            await self._calls.wait(CGROUPS, self._cgroups.find)
+        folders = await self._calls.wait(FOLDER, self._folders.found)
+        await self._end_strays([folder.name for folder in folders])
+        await asyncio.gather(*(self._adopt(folder) for folder in folders))
         self._begin(self._watch_guards(), self._tasks)
 
     async def sweep(self) -> None:
         """Remove what agents of other folders of this machine left when they were killed, as far as nothing runs."""
-        await asyncio.to_thread(self._cgroups.sweep)
+        await self._calls.wait(CGROUPS, self._cgroups.sweep)
 
     @property
     def kinds(self) -> Collection[Kind]:
@@ -126,7 +131,7 @@ class ProcessDriver:
         del self._held[slot, epoch]
         held.let_go()
         try:
-            await asyncio.to_thread(self._clear_away, held.record)
+            await self._calls.wait(FOLDER, lambda: self._clear_away(held.record))
         except OSError as error:  # it stays in the way of the same binding, and of nobody else
             self._journal.warning("not-cleared-away", name=held.live.name, why=error)
 
@@ -137,18 +142,18 @@ class ProcessDriver:
 
     async def close(self) -> None:
         """See starts to their end, and hang up. What runs stays."""
-        await asyncio.gather(*self._starts, return_exceptions=True)
+        if self._starts:  # what hangs is found by the next agent
+            await asyncio.wait(self._starts, timeout=self._settings.start_ms / 1_000)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for held in self._held.values():
             held.hang_up()
         self._held.clear()
-        await asyncio.to_thread(self._cgroups.leave)
+        await self._calls.wait(CGROUPS, self._cgroups.leave)
 
-    async def _end_strays(self) -> None:
+    async def _end_strays(self, known: Collection[str]) -> None:
         """End what runs in a cgroup of ours without a folder: nobody could say of it that it is there."""
-        known = [folder.name for folder in self._folders.found()]
         for groups in self._cgroups.strays(known):
             if kernel.members(groups):
                 self._journal.warning("stray", groups=groups, then="what runs there is ended")
@@ -157,7 +162,7 @@ class ProcessDriver:
                     break
                 kernel.kill_members(groups)
                 await self._clock.sleep(LOOK_MS)
-            await asyncio.to_thread(self._cgroups.remove, groups)
+            await self._calls.wait(CGROUPS, lambda groups=groups: self._cgroups.remove(groups))  # type: ignore[misc]
 
     async def _adopt(self, folder: Path) -> None:
         """What an earlier agent left in this folder."""
@@ -172,10 +177,10 @@ class ProcessDriver:
         if record is not None:
             await self._hold(record, folder)
         else:
-            await asyncio.to_thread(self._folders.remove, folder.name)
+            await self._calls.wait(FOLDER, lambda: self._folders.remove(folder.name))
 
     async def _hold(self, record: Record, folder: Path) -> None:
-        held = self._held[record.binding] = Held(record, folder, self._clock, self._tell)
+        held = self._held[record.binding] = Held(record, folder, self._clock, self._calls, self._tell)
         await self._find(held)
         self._changed.set()
 
@@ -204,37 +209,54 @@ class ProcessDriver:
             self._starting.discard(binding)
 
     async def _start_alone(self, work: Work, name: str) -> None:
-        if (work.slot, work.epoch) not in self._held and (stray := self._folders.of(name)).exists():
+        stray = self._folders.of(name)
+        if (work.slot, work.epoch) not in self._held and await self._calls.wait(FOLDER, stray.exists):
             await self._adopt(stray)  # an agent that was there before may have begun it since we looked
-        folder, order = await asyncio.to_thread(self._prepare, work, name)
+        folder, order = await self._prepare(work, name)
         try:
-            await launch(order, folder, self._clock, self._settings.start_ms)
-            record = read_record(folder)
+            await self._calls.wait(GUARDS, lambda: launch(order, folder, self._settings.start_ms))
+            record = await self._calls.wait(FOLDER, lambda: read_record(folder))
             assert record is not None, f"{folder} has no record of what was begun"
+        except asyncio.CancelledError:
+            raise  # the agent goes: the next one finds what has come of it
         except BaseException:
             await self._undo(name, folder)
             raise
         await self._hold(record, folder)
 
-    def _prepare(self, work: Work, name: str) -> tuple[Path, dict[str, Any]]:
+    async def _prepare(self, work: Work, name: str) -> tuple[Path, dict[str, Any]]:
         """Everything that a guard needs: its order, and folders that nobody else uses."""
         if not work.command:
             raise CannotStart(StartFault.MISSING_BINARY, "no command is given")
         working = work.folder or str(self._folders.working(name).absolute())
         if not os.path.isabs(working):
             raise CannotStart(StartFault.FOLDER, f"{working}: not an absolute path")
-        user = user_for(work.user, self._settings)
-        environment = environment_of(work, working, self._settings)
+        limit_ms, settings = self._settings.answer_ms, self._settings
+        places = ", ".join(sorted({where for _, where in work.secrets}))
+        try:
+            user = await self._calls.ask("looking up its user", limit_ms, lambda: user_for(work.user, settings))
+            environment = await self._calls.ask(
+                f"reading its secrets at {places}", limit_ms, lambda: environment_of(work, working, settings)
+            )
+        except Hangs as error:
+            code = StartFault.SECRET if "secrets" in str(error) else StartFault.DRIVER
+            raise CannotStart(
+                code, f"{error}\nhint: see whether the node's mounts and its table of users answer"
+            ) from None
         must_be_free(work.ports)
         try:
-            folder = self._folders.make(name)
-            if not work.folder:
-                self._folders.make_working(name, user)
-            record = record_of(work, self._cgroups.make(name, work), boot_id(), self._settings)
+            folder, groups = await self._calls.wait(FOLDER, lambda: self._make(work, name, user))
         except OSError as error:
-            self._folders.remove(name)
+            await self._calls.wait(FOLDER, lambda: self._folders.remove(name))
             raise CannotStart(StartFault.DRIVER, f"{error.filename}: {error.strerror}") from error
-        return folder, order_of(record, work, environment, working, user, self._cgroups, self._settings)
+        record = record_of(work, groups, boot_id(), settings)
+        return folder, order_of(record, work, environment, working, user, self._cgroups, settings)
+
+    def _make(self, work: Work, name: str, user: User | None) -> tuple[Path, list[str]]:
+        folder = self._folders.make(name)
+        if not work.folder:
+            self._folders.make_working(name, user)
+        return folder, self._cgroups.make(name, work)
 
     async def _undo(self, name: str, folder: Path) -> None:
         """Nothing is left of what could not be started."""
@@ -244,8 +266,8 @@ class ProcessDriver:
             record = self._made_up(folder)
         if record is not None:
             await once_able(self._clock, lambda: clear(record, self._clock))
-        await asyncio.to_thread(self._cgroups.remove, self._cgroups.named(name))
-        await asyncio.to_thread(self._folders.remove, name)
+        await self._calls.wait(CGROUPS, lambda: self._cgroups.remove(self._cgroups.named(name)))
+        await self._calls.wait(FOLDER, lambda: self._folders.remove(name))
 
     def _made_up(self, folder: Path) -> Record:
         return made_up(folder, self._folders.binding_of(folder), self._cgroups.named(folder.name))
@@ -254,8 +276,8 @@ class ProcessDriver:
         """The record of what was begun in this folder; None: nothing was, and nothing will be. A guard on its way may
         write it at any time, but only once: so it is seen, or has nothing left to write it with."""
         for _ in range(3):
-            record = read_record(folder)
-            if record is not None or await asyncio.to_thread(self._remove_unbegun, folder):
+            record = await self._calls.wait(FOLDER, lambda: read_record(folder))
+            if record is not None or await self._calls.wait(FOLDER, lambda: self._remove_unbegun(folder)):
                 return record
         return None
 

@@ -21,26 +21,32 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from holdfast.agent.blocking import BlockingCalls
 from holdfast.agent.driver import CannotStart, Live, StartFault, State, Why
 from holdfast.agent.guard import kernel
 from holdfast.agent.process.leftovers import clear, end_exactly
-from holdfast.agent.process.line import Line, call
+from holdfast.agent.process.line import Line, connect
 from holdfast.agent.process.records import NOBODY, Ran, Record, Said, Unreadable, boot_id, live_of, lost_of, read_result
 from holdfast.host.clock import Clock
 from holdfast.host.waiting import DeadlinePassed, within
 
 NEVER = 2**62
+#: What may hang here: the disk of the agent's own folder.
+FOLDER = "the agent's folder"
 
 
 class Held:
     """A replica and the line to its guard. `tell` is called when something has changed; with True, when its guard is
     gone and it is to be found again."""
 
-    def __init__(self, record: Record, folder: Path, clock: Clock, tell: Callable[[Held, bool], None]) -> None:
+    def __init__(
+        self, record: Record, folder: Path, clock: Clock, calls: BlockingCalls, tell: Callable[[Held, bool], None]
+    ) -> None:
         self.record = record
         self.live = lost_of(record, Why.NOT_YET, State.RUNNING)
         self._folder = folder
         self._clock = clock
+        self._calls = calls
         self._tell = tell
         self._line: Line | None = None
         #: Whether its guard answered, of a line that was just called.
@@ -56,12 +62,12 @@ class Held:
 
     async def find(self, answer_ms: int) -> bool:
         """See what has become of it. Whether it is on the line, or has ended; otherwise it is to be cleared."""
-        if self._has_result():
+        if await self._has_result():
             return True
         if self.record.boot != boot_id():
             self._become(lost_of(self.record, Why.REBOOTED))
             return True
-        if await self._call(answer_ms) or self._has_result():
+        if await self._call(answer_ms) or await self._has_result():
             return True
         self._become(lost_of(self.record, Why.GUARD_GONE, State.STOPPING))
         return False
@@ -69,7 +75,7 @@ class Held:
     async def clear(self) -> None:
         """End what its guard has left; returns when nothing is, which may take as long as the kernel likes."""
         await clear(self.record, self._clock)
-        if not self._has_result():  # it may have been written while we looked
+        if not await self._has_result():  # it may have been written while we looked
             self._become(lost_of(self.record, Why.GUARD_GONE))
 
     def stop(self, grace_ms: int) -> None:
@@ -146,7 +152,8 @@ class Held:
             return False
         self._answered = asyncio.get_running_loop().create_future()
         try:
-            self._line = call(self._folder, self._hear)
+            found = await self._calls.wait(FOLDER, lambda: connect(self._folder))
+            self._line = None if found is None else Line(found, self._hear)
             there = self._line is not None and await within(self._clock, answer_ms, self._answered)
         except (DeadlinePassed, BlockingIOError):
             there = self._is_kept_silently()
@@ -197,9 +204,9 @@ class Held:
     def _is_past(self, live: Live) -> bool:
         return live.leased and self._clock.boot() >= live.deadline
 
-    def _has_result(self) -> bool:
+    async def _has_result(self) -> bool:
         try:
-            result = read_result(self._folder)
+            result = await self._calls.wait(FOLDER, lambda: read_result(self._folder))
         except Unreadable:
             return False
         if result is not None:

@@ -6,13 +6,11 @@ in no list of processes and in no file. The guard answers once: the process has 
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import json
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +23,6 @@ from holdfast.agent.process.folders import GUARD_LOG
 from holdfast.agent.process.records import Record
 from holdfast.agent.process.settings import ProcessSettings
 from holdfast.agent.process.users import User
-from holdfast.host.clock import Clock
-from holdfast.host.waiting import DeadlinePassed, within
 
 #: The program of a guard.
 PROGRAM = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(files.__file__), "__main__.py"))
@@ -73,21 +69,21 @@ def order_of(
     }
 
 
-async def launch(order: dict[str, Any], folder: Path, clock: Clock, limit_ms: int) -> None:
-    """Start a guard in this folder; returns when its process has begun. Raises `CannotStart`."""
+def launch(order: dict[str, Any], folder: Path, limit_ms: int) -> None:
+    """Start a guard in this folder; returns when its process has begun. Raises `CannotStart`. It waits for the disk of
+    the folder as long as that takes: who gave it up could not say whether anything begins."""
     log = folder / files.LOGS / GUARD_LOG
     with log.open("ab") as errors:
-        started = await asyncio.create_subprocess_exec(
-            *PROGRAM,
+        started = subprocess.Popen(
+            PROGRAM,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env={}, start_new_session=True,
         )  # fmt: skip
-    try:
-        answer, _ = await within(clock, limit_ms, started.communicate(_encoded(order)))
-    except DeadlinePassed:
-        with suppress(ProcessLookupError):
-            started.kill()
-        await started.wait()
-        raise CannotStart(StartFault.DRIVER, f"its guard did not begin within {limit_ms} ms") from None
+    with started:
+        try:
+            answer, _ = started.communicate(_encoded(order), limit_ms / 1_000)
+        except subprocess.TimeoutExpired:
+            started.kill()  # nobody else waits for it, and so its pid is nobody else's
+            raise CannotStart(StartFault.DRIVER, f"its guard did not begin within {limit_ms} ms") from None
     said = answer.decode()
     if not said:
         complaint = kernel.read(str(log)).rstrip().rpartition("\n")[2]

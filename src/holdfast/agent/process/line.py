@@ -79,9 +79,9 @@ def extension(deadline: int) -> bytes:
     return msgspec.json.encode({"extend": deadline})
 
 
-def call(folder: Path, heard: Heard) -> Line | None:
-    """A line to the guard of this folder; None when nobody is there. `OSError` when that cannot be found out, as
-    `BlockingIOError` when it takes no more calls for the time being."""
+def connect(folder: Path) -> socket.socket | None:
+    """A connection to the guard of this folder; None when nobody is there. `OSError` when that cannot be found out, as
+    `BlockingIOError` when it takes no more calls for the time being. May take as long as the disk of the folder."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     try:
         # By a descriptor of the folder: an address has room for a hundred characters, and a path may have more.
@@ -95,4 +95,4 @@ def call(folder: Path, heard: Heard) -> Line | None:
         if error.errno in OF_OURSELVES or isinstance(error, BlockingIOError):
             raise
         return None
-    return Line(connection, heard)
+    return connection

@@ -1,0 +1,215 @@
+"""What hangs, hangs by itself: the agent's loop goes on with its heartbeats, and who needs it is told why it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.agent import blocking, faring
+from holdfast.agent.asking import RealAsking
+from holdfast.agent.blocking import BlockingCalls, Hangs
+from holdfast.agent.driver import CannotStart, StartFault, State
+from holdfast.agent.faring import OfMachine
+from holdfast.agent.process import held
+from holdfast.agent.simulated import Habit, SimulatedDriver, SimulatedMachine
+from holdfast.core.agent.bound import Bound
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.process import Probe, TcpProbe
+from holdfast.core.model.workload import Template
+from tests.support.aio import in_a_loop
+from tests.support.processes import BINDING, CLOCK, Yard, a_work, until, until_true
+
+BEAT_S = 0.01
+#: No heartbeat is later than this; what hangs, hangs for much longer.
+LATE_S, HANGS_S = 20, 60
+
+
+@asynccontextmanager
+async def heartbeats() -> AsyncIterator[None]:
+    """Beats on this loop all the while, none of them late."""
+    beats = [time.monotonic()]
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(BEAT_S)
+            beats.append(time.monotonic())
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
+        beats.append(time.monotonic())
+        longest = max(later - earlier for earlier, later in pairwise(beats))
+        assert longest < LATE_S, f"no heartbeat for {longest:.1f} s"
+
+
+class Hung:
+    """A call that does not return until the test is over, or has waited long enough to fail."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.calls = 0
+
+    def __call__(self, *_args: Any, **_given: Any) -> Any:
+        self.calls += 1
+        self.over.wait(HANGS_S)
+        raise OSError("it took too long")
+
+
+@pytest.fixture
+def hung() -> Iterator[Hung]:
+    one = Hung()
+    yield one
+    one.over.set()
+
+
+@in_a_loop
+async def test_a_call_that_hangs_is_given_up_and_more_of_its_kind_are_refused_at_once(hung: Hung) -> None:
+    calls = BlockingCalls(CLOCK)
+    async with heartbeats():
+        many = [calls.ask("the mount", 200, hung) for _ in range(blocking.OF_A_KIND)]
+        answers = await asyncio.gather(*many, return_exceptions=True)
+        assert {str(one) for one in answers} == {"the mount: no answer within 200 ms"}
+        with pytest.raises(Hangs, match="others wait for one already"):
+            await calls.ask("the mount", 60_000, hung)
+        assert await calls.ask("another", 60_000, lambda: 7) == 7
+        hung.over.set()
+        await until_true(lambda: not calls._under_way["the mount"])
+        assert await calls.ask("the mount", 60_000, lambda: 8) == 8
+
+
+@in_a_loop
+async def test_what_a_call_raises_is_raised(hung: Hung) -> None:
+    hung.over.set()
+    with pytest.raises(OSError, match="too long"):
+        await BlockingCalls(CLOCK).ask("it", 60_000, hung)
+    with pytest.raises(OSError, match="too long"):
+        await BlockingCalls(CLOCK).wait("it", hung)
+
+
+@in_a_loop
+async def test_a_secret_on_a_mount_that_hangs_fails_its_replica_and_nobody_else(yard: Yard) -> None:
+    secrets = yard.root / "secrets"
+    secrets.mkdir()
+    os.mkfifo(secrets / "key")  # nobody writes: whoever opens it hangs
+    (secrets / "good").write_text("green")
+    other = a_work('test "$KEY" = green', slot=(8, 0), secrets=(("KEY", f"file:{secrets}/good"),))
+    async with yard.driver(secret_folders=(str(secrets),), answer_ms=300) as driver, heartbeats():
+        many = [a_work("true", slot=(9, number), secrets=(("KEY", f"file:{secrets}/key"),)) for number in range(10)]
+        starts = [asyncio.create_task(driver.start(one)) for one in many]
+        await driver.start(other)
+        assert (await until(driver, State.ENDED, ((8, 0), 11))).code == 0
+        failed = await asyncio.gather(*starts, return_exceptions=True)
+        assert {getattr(one, "code", None) for one in failed} == {StartFault.SECRET}
+        assert all(f"reading its secrets at file:{secrets}/key: no answer" in str(one) for one in failed)
+    for _ in range(blocking.OF_A_KIND):  # those who hang are let go
+        os.close(os.open(secrets / "key", os.O_RDWR))
+
+
+@in_a_loop
+async def test_a_table_of_users_that_hangs_fails_the_replica_that_needs_it(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, hung: Hung
+) -> None:
+    user = "59999" if os.geteuid() == 0 else str(os.geteuid())
+    for name in ("getpwuid", "getpwnam"):
+        monkeypatch.setattr(pwd, name, hung)
+    async with yard.driver(answer_ms=300) as driver, heartbeats():
+        with pytest.raises(CannotStart, match="looking up its user: no answer within 300 ms"):
+            await driver.start(a_work("true", user=user))
+        assert driver.lives() == []
+
+
+@in_a_loop
+async def test_probes_of_what_runs_need_no_table_of_users(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, hung: Hung
+) -> None:
+    async with yard.driver() as driver, heartbeats():
+        await driver.start(a_work("exec sleep 60"))
+        for name in ("getpwuid", "getpwnam"):
+            monkeypatch.setattr(pwd, name, hung)
+        assert await driver.exec(a_work(""), ("true",), 5_000) == 0
+
+
+@pytest.mark.parametrize("what", ["read_result", "connect"])
+@in_a_loop
+async def test_a_disk_of_the_agents_that_hangs_keeps_nobody_from_anything_but_that(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """What was begun is neither gone nor forgotten: it is found once the disk answers."""
+    async with yard.driver() as driver:
+        await driver.start(a_work("exec sleep 60"))
+    over = threading.Event()
+    real: Callable[[Path], Any] = getattr(held, what)
+
+    def slow(folder: Path) -> Any:
+        over.wait(HANGS_S)
+        return real(folder)
+
+    monkeypatch.setattr(held, what, slow)
+    async with heartbeats():
+        opening = asyncio.create_task(_opened(yard))
+        await asyncio.sleep(0.3)
+        assert not opening.done()
+        over.set()
+        assert await opening is State.RUNNING
+
+
+async def _opened(yard: Yard) -> State:
+    async with yard.driver() as driver:
+        found = await until(driver, State.RUNNING)
+        await driver.stop(*BINDING, 0)
+        await until(driver, State.ENDED)
+        return found.state
+
+
+@in_a_loop
+async def test_a_folder_of_what_lies_ready_that_hangs_is_told_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hung: Hung
+) -> None:
+    (tmp_path / "model-1").touch()
+    machine = OfMachine(CLOCK, tmp_path)
+    monkeypatch.setattr(faring, "PRESENT_MS", 200)
+    async with heartbeats():
+        assert (await machine.look()).present == ("model-1",)
+        with monkeypatch.context() as patched:
+            patched.setattr(faring, "_present", hung)
+            for _ in range(blocking.OF_A_KIND + 2):
+                assert (await machine.look()).present == ("model-1",), "what lay there may still be there"
+            assert hung.calls == blocking.OF_A_KIND, "no more of them hang"
+        hung.over.set()
+        (tmp_path / "model-2").touch()
+        await until_true(lambda: not machine._calls._under_way.total())
+        assert (await machine.look()).present == ("model-1", "model-2")
+
+
+@in_a_loop
+async def test_a_name_that_is_not_looked_up_fails_the_probe_and_no_heartbeat(
+    monkeypatch: pytest.MonkeyPatch, hung: Hung
+) -> None:
+    """Others look up names in threads that all of them share: those must be left."""
+    real = RealAsking(SimulatedDriver(SimulatedMachine(CLOCK, lambda _: Habit())), CLOCK, "n1.example")
+    getaddrinfo = socket.getaddrinfo
+
+    def slow(host: str, *args: Any, **given: Any) -> Any:
+        return hung() if host == "n1.example" else getaddrinfo(host, *args, **given)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    one = Bound((1, 0), 1, Phase.RUNNING, "", "t", "w", "acme", 1, 1, ports=(9,))
+    probe, loop = Probe(tcp=TcpProbe(), timeout=200), asyncio.get_running_loop()
+    async with heartbeats():
+        whys = await asyncio.gather(*(real.ask(one, Template(command=("serve",), ports=1), probe) for _ in range(40)))
+        assert all("no answer" in why for why in whys)
+        await asyncio.wait_for(loop.getaddrinfo("localhost", 80), 2)
+    await real.close()
