@@ -66,7 +66,7 @@ class Nodes(Field):
         words = [
             f"--server={server}", f"--node={name}", f"--data={data}", "--pool=p", f"--zone={name}",
             "--cpu=4", "--memory=4Gi", "--disk=10Gi", f"--ports={ports}-{ports + 9}", f"--label=name={name}",
-            f"--token-file={token_file(self.folder)}",
+            f"--token-file={token_file(self.folder)}", f"--secret-folder={self.folder / 'secrets'}",
             *([f"--user={self.whose.user}"] if self.whose.user else []),
             *(f"--environment={key}={value}" for key, value in self.whose.environment),
         ]  # fmt: skip
@@ -224,6 +224,19 @@ def test_what_cannot_run_says_why_within_seconds_and_is_not_tried_in_a_tight_loo
     assert nodes.tries("n2", name) - began <= 3
     with nodes.client() as client:
         client.delete("workloads", name, tenant="shop")
+
+
+def test_a_secret_on_a_mount_that_hangs_fails_its_replica_with_a_reason_and_no_heartbeat(nodes: Nodes) -> None:
+    (nodes.folder / "secrets").mkdir()
+    os.mkfifo(nodes.folder / "secrets" / "key")  # nobody writes: whoever opens it hangs
+    nodes.run("hanging", node="n2", replicas=3, secrets={"KEY": f"file:{nodes.folder}/secrets/key"})
+    nodes.until_said("hanging", "cannot-start", "no answer")
+    nodes.run("beside", node="n2")
+    nodes.until_serving("beside")
+    assert "session-over" not in nodes.log("n2")
+    with nodes.client() as client:
+        for name in ("hanging", "beside"):
+            client.delete("workloads", name, tenant="shop")
 
 
 def test_a_port_that_another_process_of_the_machine_has_is_named_and_taken_once_it_is_free(nodes: Nodes) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from holdfast.wiring.credentials import Credentials, NoToken
+from holdfast.wiring.credentials import LOOK_EVERY_S, Credentials, NoToken
 from holdfast.wiring.private import write_private
 
 
@@ -15,7 +18,7 @@ def test_the_token_of_the_file_is_shown_and_another_one_as_soon_as_it_is_there(t
     credentials = Credentials(tmp_path / "token")
     assert credentials.headers() == (("authorization", "Bearer first"),)
     write_private(tmp_path / "token", "second\n")
-    assert credentials.headers() == (("authorization", "Bearer second"),)
+    until(lambda: credentials.headers() == (("authorization", "Bearer second"),))
 
 
 def test_a_file_that_is_gone_empty_or_open_to_others_leaves_the_last_good_token(tmp_path: Path) -> None:
@@ -24,7 +27,29 @@ def test_a_file_that_is_gone_empty_or_open_to_others_leaves_the_last_good_token(
     credentials = Credentials(path)
     for harm in (lambda: path.write_text("", encoding="utf-8"), lambda: path.chmod(0o644), path.unlink):
         harm()
+        time.sleep(LOOK_EVERY_S)
         assert credentials.headers() == (("authorization", "Bearer first"),)
+
+
+def test_a_file_that_hangs_keeps_nobody_waiting_and_is_read_when_it_answers(tmp_path: Path) -> None:
+    path, pipe = tmp_path / "token", tmp_path / "pipe"
+    write_private(path, "first\n")
+    credentials = Credentials(path)
+    os.mkfifo(pipe, 0o600)
+    pipe.replace(path)  # nobody writes: whoever opens it hangs
+    for _ in range(3):
+        time.sleep(LOOK_EVERY_S)
+        assert credentials.headers() == (("authorization", "Bearer first"),)
+    with path.open("w", encoding="utf-8") as answer:
+        answer.write("second\n")
+    until(lambda: credentials.headers() == (("authorization", "Bearer second"),))
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("text", [None, ""])
