@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.conditions import ADVICE
+from holdfast.cli.conditions import ADVICE, is_bad
 from holdfast.core.model.meta import Reason
 from tests.support.cli import CommandLine, problem, same_as_golden
 
@@ -159,3 +159,9 @@ def test_a_restart_changes_the_template_and_nothing_else(shop: CommandLine) -> N
     assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith("workload/shop/web restarting since 20")
     assert b'"restarted":"20' in shop.platform.asked[-1].body
+
+
+def test_that_some_have_failed_for_good_is_bad_news_and_that_all_serve_is_not() -> None:
+    assert is_bad({"type": "Failed", "status": "true", "reason": "crashed"})
+    assert not is_bad({"type": "Failed", "status": "false", "reason": "as-desired"})
+    assert is_bad({"type": "Available", "status": "false", "reason": "progressing"})

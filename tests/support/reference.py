@@ -11,6 +11,7 @@ from holdfast.core.ledger.draft import Book
 from holdfast.core.model.lifecycle import _ROWS, STOP_CAUSES
 from holdfast.core.model.meta import Reason
 from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.model.unsent import NOT_SENT_YET
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region.book import REGION
 from holdfast.host.errors import Unavailable
@@ -82,6 +83,12 @@ def metrics() -> list[str]:
     return ["## Metrics of a host", "", *table(("metric", "kind", "labels", "meaning"), rows)]
 
 
+def not_sent_yet() -> list[str]:
+    rows = [(one.table, f"`{one.name}`", one.keeper) for one in NOT_SENT_YET]
+    said = "These stand in the tables above, and nobody sends or reads them yet. The list only becomes shorter."
+    return ["## Not sent yet", "", said, "", *table(("table", "name", "who will"), rows)]
+
+
 def page() -> str:
     lines = ["# Reference", "", "Written from the tables that the code runs on; `make reference` writes it anew.", ""]
     lines += edges()
@@ -95,6 +102,7 @@ def page() -> str:
         lines += kinds(book)
     lines += metrics()
     lines += ["## Reasons of conditions", "", ", ".join(f"`{reason.value}`" for reason in Reason), ""]
+    lines += not_sent_yet()
     settings = [(f"`{name}`", str(getattr(DEFAULTS, name))) for name in DEFAULTS.__struct_fields__]
     lines += ["## Settings", "", "Milliseconds, unless the name says otherwise.", ""]
     return "\n".join([*lines, *table(("setting", "default"), settings)])

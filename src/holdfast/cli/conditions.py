@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.cli import shown
 
 #: Conditions of which `true` is the bad news. Of all others it is `false`.
-BAD_WHEN_TRUE = frozenset({"degraded", "overcommitted", "suspect", "lost", "stalled", "storefilling", "stuck"})
+BAD_WHEN_TRUE = frozenset({"failed"})
 
 #: What to do next, by reason: {kind} and {name} are the object's.
 ADVICE = {
@@ -53,7 +53,7 @@ def is_bad(condition: Mapping[str, Any]) -> bool:
     truth = str(condition.get("status", "")).lower()
     if truth == "unknown":
         return True
-    return (truth == "true") == (str(condition.get("type", "")).replace("-", "").lower() in BAD_WHEN_TRUE)
+    return (truth == "true") == (str(condition.get("type", "")).lower() in BAD_WHEN_TRUE)
 
 
 def brief(condition: Mapping[str, Any]) -> str:

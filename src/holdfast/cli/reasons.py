@@ -38,6 +38,7 @@ CURES: dict[str, Cure] = {
     "protected": Cure("an operator", "less that is protected for other tenants, or more nodes"),
     "paused": Cure("an operator", "the end of an override: `holdfast get overrides --region {region}`"),
     "not-assigned": Cure("the platform", "an assignment to this region: `holdfast get assignments -t {tenant}`"),
+    "not-found": Cure("the platform", "its priority class, once the region is told of it: `holdfast status`"),
     "residency": Cure("you", "other jurisdictions in spec.placement"),
     "policy": Cure("nobody", "nothing: it is looked at again under the policy that is valid"),
     "stale-view": Cure("nobody", "nothing: it is looked at again with a newer view"),

@@ -20,6 +20,7 @@ REASONS: dict[str, Reason] = {
     Code.PAUSED.value: Reason.OVERRIDDEN,
     Code.POLICY.value: Reason.STALE_VIEW,
     Code.STALE.value: Reason.STALE_VIEW,
+    **dict.fromkeys((Code.NOT_ASSIGNED.value, Code.NOT_FOUND.value), Reason.WAITING_FOR_REGION),
     **dict.fromkeys(("exit", "gone"), Reason.CRASHED),
     "declined": Reason.CANNOT_START,
     **{reason.value: reason for reason in Reason},

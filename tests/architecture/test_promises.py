@@ -1,0 +1,192 @@
+"""Every promise has a keeper: what stands in a table is sent and read by production code, or listed as not sent yet."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.agent.process.settings import ProcessSettings
+from holdfast.api.documents.commands import rules
+from holdfast.cli.conditions import ADVICE, BAD_WHEN_TRUE
+from holdfast.cli.reasons import CURES
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.registry import Lane, Rule
+from holdfast.core.model.lifecycle import EDGES, STOPPABLE, Edge, Phase
+from holdfast.core.model.meta import Reason
+from holdfast.core.model.settings import Settings
+from holdfast.core.model.shapes import Row
+from holdfast.core.model.tenancy import Right
+from holdfast.core.model.unsent import NOT_SENT_YET
+from holdfast.core.platform.book import PLATFORM
+from holdfast.core.reconcilers import registry
+from holdfast.core.reconcilers.status_reasons import REASONS
+from holdfast.core.region.book import REGION
+from holdfast.wiring.settings import ServerSettings
+from tests.architecture.checkout import ROOT
+from tests.architecture.promises import (
+    Gap,
+    Module,
+    Production,
+    Senders,
+    condition_types,
+    unread_settings,
+    unsent_causes,
+    unsent_commands,
+    unsent_members,
+    unsent_principals,
+)
+
+BOOKS: tuple[Book[Any], ...] = (PLATFORM, REGION)
+#: Ledgers refuse, and an API does for them; everybody else reads what was refused.
+CODES = Senders(("holdfast.core.ledger", "holdfast.core.platform", "holdfast.core.region", "holdfast.api.server"))
+#: The platform and hosts name them; regions, schedulers and agents say the word, which the platform then calls so.
+REASON_SENDERS = Senders(
+    ("holdfast.core.platform", "holdfast.core.reconcilers", "holdfast.core.scheduling", "holdfast.host"),
+    ("holdfast.core.region.failing", "holdfast.core.scheduling", "holdfast.host.scheduling", "holdfast.core.agent",
+     "holdfast.agent"),
+)  # fmt: skip
+RIGHTS = Senders(("holdfast.core", "holdfast.api.server"))
+#: What was not sent when the list was begun. Nothing is added here: a new promise comes with its keeper.
+AT_FIRST = {
+    "command": {"platform Activate", "platform Adopt", "region AdoptSlots"},
+    "controller": {f"controller/{name}" for name in ("drain", "evacuation", "failback", "failover", "provisional",
+                                                     "rebalance", "sessions")},
+    "cause": {"drain", "evacuated", "failed-back", "provisional-ended", "rebalanced", "repaired", "suspended"},
+    "reason": {"cordoned", "draining", "no-longer-allowed", "not-covered", "overcommitted", "retired", "suspect"},
+    "setting": {"suspect_after"},
+}  # fmt: skip
+
+
+@cache
+def production() -> Production:
+    return Production.of_checkout()
+
+
+def sent_by_people() -> set[type]:
+    return {rule.command for ledger in ("platform", "region") for rule in rules(ledger).values()}
+
+
+def running() -> set[str]:
+    names = [*(one.name for one in registry.of_platform()), *(one.name for one in registry.of_region())]
+    return {f"controller/{name}" for name in names}
+
+
+def gaps(code: Production, *books: Book[Any]) -> set[Gap]:
+    """All names in all tables that nobody sends or reads."""
+    found: list[Gap] = []
+    for book in books:
+        found += unsent_commands(code, book, sent_by_people())
+    found += unsent_principals(code, books, running())
+    found += unsent_causes(code, EDGES)
+    found += unsent_members(code, "code", Code, CODES)
+    found += unsent_members(code, "reason", Reason, REASON_SENDERS)
+    found += unsent_members(code, "right", Right, RIGHTS)
+    found += unread_settings(code, "setting", Settings.__struct_fields__, ("holdfast.wiring",))
+    own = ("holdfast.wiring.settings", "holdfast.wiring.sources", "holdfast.wiring.declared")
+    found += unread_settings(code, "server setting", ServerSettings.__struct_fields__, own)
+    found += unread_settings(code, "process setting", ProcessSettings.__struct_fields__, ("holdfast.wiring",))
+    return set(found)
+
+
+def test_what_stands_in_a_table_has_a_keeper_or_is_listed_with_who_will_be_it() -> None:
+    listed = {(one.table, one.name) for one in NOT_SENT_YET}
+    found = {(gap.table, gap.name) for gap in gaps(production(), *BOOKS)}
+    assert found - listed == set(), "nobody keeps these, and they are not listed"
+    assert listed - found == set(), "these have a keeper: take them off the list"
+
+
+def test_the_list_of_what_is_not_sent_yet_only_becomes_shorter() -> None:
+    assert len({(one.table, one.name) for one in NOT_SENT_YET}) == len(NOT_SENT_YET)
+    assert [one for one in NOT_SENT_YET if one.name not in AT_FIRST.get(one.table, set())] == []
+    assert all(one.keeper for one in NOT_SENT_YET)
+
+
+def test_people_are_told_what_to_do_about_every_reason() -> None:
+    assert {reason.value for reason in Reason} - set(ADVICE) == {Reason.AS_DESIRED.value}
+    assert set(ADVICE) <= {reason.value for reason in Reason}
+
+
+def test_whatever_a_scheduler_says_of_what_waits_has_a_reason_at_the_platform() -> None:
+    schedulers = [one for one in production().modules if one.name.startswith("holdfast.core.scheduling")]
+    said = {code.value for code in Code if any(("Code", code.name) in one.members for one in schedulers)}
+    assert said
+    assert said - set(REASONS) == set()
+    assert said - set(CURES) == set()
+
+
+def test_every_condition_is_written_down_for_people_and_none_is_judged_that_nobody_says() -> None:
+    types = condition_types(production())
+    assert {"Fits", "OnTime", "Available", "Failed", "Writable"} <= types
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
+    assert [one for one in sorted(types) if f"`{one}`" not in text] == []
+    assert {one.lower() for one in types} >= BAD_WHEN_TRUE
+
+
+def test_what_is_not_sent_yet_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert [one.name for one in NOT_SENT_YET if f"`{one.name}`" not in text] == []
+
+
+# The walker finds what is planted
+
+
+class Planted(Row, frozen=True, tag="planted"):
+    """A command that nobody sends."""
+
+
+class Said(StrEnum):
+    LOUD = "loud"
+    SILENT = "silent"
+
+
+def planted(text: str, name: str = "holdfast.host.planted") -> Production:
+    return Production([Module(name, text)])
+
+
+@pytest.mark.parametrize(
+    ("module", "table", "name"),
+    [
+        ("holdfast.core.reconcilers.breaches", "command", "region CloseBreach"),
+        ("holdfast.core.reconcilers.breaches", "cause", "not-allowed"),
+        ("holdfast.core.reconcilers.emergencies", "cause", "grant-ended"),
+        ("holdfast.core.reconcilers.region_health", "command", "platform JudgeRegion"),
+        ("holdfast.core.reconcilers.region_health", "setting", "lost_after"),
+        ("holdfast.api.server.rights", "right", "see-other-tenants"),
+    ],
+)
+def test_without_the_module_that_keeps_it_each_is_found(module: str, table: str, name: str) -> None:
+    found = {(gap.table, gap.name) for gap in gaps(production().without(module), *BOOKS)}
+    assert (table, name) in found
+    assert (table, name) not in {(gap.table, gap.name) for gap in gaps(production(), *BOOKS)}
+
+
+def test_a_planted_command_and_its_planted_owner_are_found() -> None:
+    rule: Rule[Any] = Rule(Planted, lambda *_: None, ("controller/planter",), Lane.RECONCILERS, "", "")  # type: ignore[arg-type]
+    book = replace(REGION, rules={**REGION.rules, Planted: rule})
+    found = gaps(production(), PLATFORM, book) - gaps(production(), *BOOKS)
+    assert {(gap.table, gap.name) for gap in found} == {
+        ("command", "region Planted"),
+        ("controller", "controller/planter"),
+    }
+
+
+def test_a_planted_cause_is_found_also_where_only_others_say_its_word() -> None:
+    edge = Edge(STOPPABLE[0], Phase.TERMINATING, "wordless", "controller/planter", "")
+    assert [*unsent_causes(planted("x = 'wordless'", "holdfast.core.region.stopping"), [edge])]
+    assert not [*unsent_causes(planted("x = 'wordless'"), [edge])]
+
+
+def test_a_planted_setting_is_found_also_where_a_docstring_or_another_object_has_its_name() -> None:
+    text = '"""settings.deaf"""\ndef f(template, settings):\n    return template.deaf + settings.heard\n'
+    assert [gap.name for gap in unread_settings(planted(text), "setting", ["deaf", "heard"], ())] == ["deaf"]
+
+
+def test_a_planted_member_is_found_also_where_a_table_lists_it() -> None:
+    text = "GRAVITY = (Said.LOUD, Said.SILENT)\ndef f():\n    return Said.LOUD\n"
+    found = unsent_members(planted(text), "said", Said, Senders(("holdfast.host",)))
+    assert [gap.name for gap in found] == ["silent"]
