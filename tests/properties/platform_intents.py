@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.digest import state_digest
+from holdfast.core.ledger.envelope import ABSENT
 from holdfast.core.ledger.house import Configure, EndSession, OpenSession, RaiseLevel, RecordDigest, StartTerm
 from holdfast.core.model.evidence import Denial
 from holdfast.core.model.meta import Condition, Reason, Truth
@@ -167,7 +168,7 @@ def limits(p: Program) -> dict[str, int]:
 def expected(p: Program, old: Any) -> int:
     """The revision that a sender has read, or that it has read none; now and then it is wrong."""
     if one_in(p, 6):
-        return c.ABSENT
+        return ABSENT
     return old.meta.revision - int(one_in(p, 9)) if old and one_in(p, 2) else 0
 
 

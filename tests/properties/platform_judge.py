@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.properties import platform_model_regions as regions
 from tests.properties import platform_model_reports as reports
 from tests.properties.excess import excess_of
 from tests.properties.platform_model import Case, Denied, Lent, World, need
+from tests.properties.platform_model_expected import FIRST, unexpected
 
 PLANNERS = ("controller/assignment", "controller/rollout", "controller/failover")
 MACHINES = ("agent", "scheduler", "region")
@@ -96,12 +98,29 @@ def judge(world: World, envelope: Envelope[Any], at: int) -> Verdict:
             return Verdict(first, repeat=True)
         excess = excess_of(envelope.command)
         need(excess is None, excess or Code.MALFORMED)
+        wrong = unexpected(world, envelope)
+        if wrong is not None:
+            return Verdict(codes=_refused(world, envelope, case, handler, *wrong))
         handler(world, envelope.command, case)
     except Denied as denied:
         return Verdict(codes=denied.codes)
     world.seq += 1
     model.remember(world, envelope, at, revision)
     return Verdict(revision)
+
+
+def _refused(
+    world: World, envelope: Envelope[Any], case: Any, handler: Any, code: Code, is_absent: bool
+) -> tuple[Code, ...]:
+    """What is answered to who expects something else: why not in any case, where that is not for them to know."""
+    try:
+        handler(deepcopy(world), envelope.command, case)
+    except Denied as denied:
+        before = (*FIRST, Code.NOT_FOUND) if is_absent else FIRST
+        first = tuple(one for one in denied.codes if one in before)
+        # Whether a record is too large is found before or after, by whoever counts its bytes.
+        return first if len(first) == len(denied.codes) and Code.TOO_LARGE not in first else (*first, code)
+    return (code,)
 
 
 # Whether both hold the same

@@ -122,6 +122,8 @@ class World:
     #: When it began.
     term_at: int = 0
     settings: Settings = DEFAULTS
+    #: The revision of the settings: the log's first until somebody has configured them.
+    configured: int = 1 << 20
     #: What was first sent before this may be forgotten, whatever the window is now.
     forgotten: int = 0
     things: dict[tuple[str, str], Any] = field(default_factory=dict)
@@ -289,7 +291,7 @@ def repeated(world: World, envelope: Envelope[Any], at: int) -> int | None:
         return None
     known = world.keys.get((envelope.actor, envelope.key))
     if known is not None and at - known.at <= window:
-        need(known.body == body_digest(envelope.command), Code.KEY_REUSED)
+        need(known.body == body_digest(envelope), Code.KEY_REUSED)
         return known.revision
     live = [k for (actor, _), k in world.keys.items() if actor == envelope.actor and at - k.at <= window]
     need(len(live) < world.settings.keys_per_actor, Code.TOO_MANY_KEYS)
@@ -303,7 +305,7 @@ def remember(world: World, envelope: Envelope[Any], at: int, revision: int) -> N
             life.ring[envelope.sequence % WINDOW] = (envelope.sequence, revision)
             life.high = max(life.high, envelope.sequence)
     elif envelope.key:
-        world.keys[envelope.actor, envelope.key] = Kept(body_digest(envelope.command), max(at, envelope.sent), revision)
+        world.keys[envelope.actor, envelope.key] = Kept(body_digest(envelope), max(at, envelope.sent), revision)
 
 
 # What every ledger has
@@ -362,7 +364,7 @@ def configure(world: World, command: house.Configure, case: Case) -> None:
     need(not unsafe(command.settings), Code.CONTRADICTORY)
     need(command.settings != world.settings, Code.ALREADY)
     world.forgotten = max(world.forgotten, case.at - world.settings.retry_window)
-    world.settings = command.settings
+    world.settings, world.configured = command.settings, world.next
 
 
 def need_scope(override: overrides.OpenOverride | Override, case: Case) -> None:

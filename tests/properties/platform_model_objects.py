@@ -61,16 +61,8 @@ def as_sent(sent: Any, old: Any, case: Case, revision: int) -> Any:
     return type(sent)(meta=meta, spec=sent.spec)
 
 
-def need_change(new: Any, old: Any, expect: int) -> None:
-    if expect == -1:
-        need(old is None, Code.EXISTS)
-    else:
-        need_revision(old, expect)
+def need_change(new: Any, old: Any) -> None:
     need(old is None or new != replace(old, meta=replace(old.meta, revision=new.meta.revision)), Code.ALREADY)
-
-
-def need_revision(old: Any, expect: int) -> None:
-    need(expect in (0, old.meta.revision if old else 0), Code.STALE)
 
 
 def put(world: World, command: c.Put, case: Case) -> None:
@@ -82,7 +74,7 @@ def put(world: World, command: c.Put, case: Case) -> None:
     if old is not None:
         need_scope(old, case)
     new = as_sent(sent, old, case, world.next)
-    need_change(new, old, command.expect)
+    need_change(new, old)
     CHECKS[kind](world, new, old, case)
     world.things[kind, name] = new
     if isinstance(new, Region) and old is None:
@@ -174,7 +166,6 @@ def delete(world: World, command: c.Delete, case: Case) -> None:
         deny(Code.NOT_FOUND)
     need_scope(old, case)
     need(command.uid in (0, old.meta.uid), Code.STALE)
-    need_revision(old, command.expect)
     need_unused(world, command.kind, command.name, old, case)
     del world.things[command.kind, command.name]
     if command.kind == "Region":
@@ -254,7 +245,7 @@ def put_workload(world: World, command: c.PutWorkload, case: Case) -> None:
         ending = world.workloads.get(sent.meta.uid)
         need(ending is None or (ending.meta.tenant, ending.meta.name) != (tenant, name), Code.WRONG_PHASE)
     new: Workload = as_sent(sent, old, case, world.next)
-    need_change(new, old, command.expect)
+    need_change(new, old)
     check_workload(world, new, old)
     if old is None or old.meta.generation != new.meta.generation:
         found = with_condition(new.status.conditions, fits(world, new, case.at))
@@ -353,7 +344,6 @@ def delete_workload(world: World, command: c.DeleteWorkload, case: Case) -> None
     need_placement(case, workload.spec)
     uid = workload.meta.uid
     need(command.uid in (0, uid), Code.STALE)
-    need_revision(workload, command.expect)
     held = world.assigned(uid)
     if not held:
         forget(world, uid)

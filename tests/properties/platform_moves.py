@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.envelope import ABSENT, PRESENT
 from holdfast.core.ledger.house import Configure
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Purpose, Share, Stage
@@ -380,7 +381,7 @@ def publication(p: Program) -> c.PublishPolicy:
     read = [revision for revision, (named, _) in p.world.published.items() if named == name]
     if read and one_in(p, 3):
         document = p.world.published[read[-1]][1]
-    expect = pick(p, (*read[-2:], c.ABSENT, c.PRESENT), 0) if one_in(p, 3) else 0
+    expect = pick(p, (*read[-2:], ABSENT, PRESENT), 0) if one_in(p, 3) else 0
     return c.PublishPolicy(name, document, expect)
 
 

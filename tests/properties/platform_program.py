@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Landed, fold
-from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
 from holdfast.core.ledger.house import OpenSession, StartLog, StartTerm
 from holdfast.core.ledger.invariants import check
 from holdfast.core.ledger.table import TableSpec
@@ -20,6 +20,7 @@ from holdfast.core.platform.book import PLATFORM
 from holdfast.core.platform.state import PlatformState
 from tests.properties.platform_judge import Verdict, differences, judge
 from tests.properties.platform_model import World
+from tests.properties.platform_model_expected import present
 from tests.support.platform import ROOT, PlatformBench
 from tests.support.snapshots import restored
 
@@ -98,6 +99,8 @@ class Program:
 
     def __init__(self, seed: int, tally: Tally) -> None:
         self.chance = Random(seed)
+        #: Chance of its own: what senders expect does not change what else happens.
+        self.reader = Random(f"{seed} read")
         self.tally = tally
         self.bench = PlatformBench()
         self.bench.state, self.bench.follower = folded(self.bench.log), folded(self.bench.log)
@@ -123,7 +126,16 @@ class Program:
         if kind in ("person", "tenant"):
             self.keys += 1
             fields.setdefault("key", f"k{self.keys}")
+            if not getattr(command, "expect", 0) and self.reader.randrange(8) == 0:
+                fields.setdefault("expect", self._expected(command))
         return Envelope(actor, command, **{"sent": self.at, **fields})
+
+    def _expected(self, command: Any) -> int:
+        """What a sender has read: mostly what is there, now and then something else, or that there is something."""
+        found = present(self.world, command)
+        if not found:
+            return self.reader.choice((0, 0, 0, 0, ABSENT, PRESENT))
+        return self.reader.choice((found, found, found, PRESENT, PRESENT, found - 1, ABSENT))
 
     def give(self, envelope: Envelope[Any]) -> Verdict:
         """Let both judge it, and compare everything."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger import house
 from holdfast.core.ledger.denials import RecordDenials
-from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import revision
 from holdfast.core.model.allotment import Stage
@@ -125,7 +125,13 @@ def administer_node(p: Program) -> Envelope[Any] | None:
             replace(plain, labels=(("disk", chance.pick(("ssd", "hdd"))),)),
         )
     )
-    return p.envelope(chance.pick(OPERATORS), command)
+    return p.envelope(chance.pick(OPERATORS), command, expect=expected(p, uid) if chance.one_in(3) else 0)
+
+
+def expected(p: Program, node: int) -> int:
+    """What an operator has read of a node: mostly what it is, now and then what it was, or that there is one."""
+    read = p.bench.state.nodes[node].revision
+    return p.chance.pick((read, read, read, read - revision(1), PRESENT, ABSENT))
 
 
 def judge_node(p: Program) -> Envelope[Any] | None:

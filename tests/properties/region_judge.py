@@ -89,6 +89,9 @@ def judge(model: Model, envelope: Envelope[Any], at: int) -> tuple[Verdict, Mode
         return Verdict(refused), model
     after = model.clone()
     answer = HANDLERS[type(envelope.command)](after, envelope.command, sender)
+    wrong = senders.unexpected(model, envelope)
+    if wrong is not None and not senders.comes_first(model, envelope, answer):
+        return Verdict(wrong), model
     if isinstance(answer, Code):
         return Verdict(answer), model
     parts = answer or {}
@@ -121,5 +124,5 @@ def remember(model: Model, envelope: Envelope[Any], at: int, revision: int, answ
         session.answered[envelope.sequence] = (revision, answer)
         session.high = max(session.high, envelope.sequence)
     elif envelope.key:
-        body = body_digest(envelope.command)
+        body = body_digest(envelope)
         model.keys[envelope.actor, envelope.key] = Key(body, max(at, envelope.sent), revision, answer)

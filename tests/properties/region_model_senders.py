@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.denials import RecordDenials
-from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
 from holdfast.core.ledger.house import (
     Configure,
     EndSession,
@@ -18,6 +18,7 @@ from holdfast.core.ledger.house import (
     StartTerm,
 )
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.ledger.revision import seq_of
 from holdfast.core.model.control import Action, Override
 from holdfast.core.model.settings import Settings
 from holdfast.core.model.tenancy import Principal, Right
@@ -152,7 +153,7 @@ def earlier(model: Model, sender: Sender) -> tuple[Code | None, tuple[int, bytes
         live = {key: kept for key, kept in mine.items() if kept.at + window >= sender.at}
         kept = live.get(envelope.key)
         if kept is not None:
-            same = kept.body == body_digest(envelope.command)
+            same = kept.body == body_digest(envelope)
             return (None, (kept.revision, kept.answer)) if same else (Code.KEY_REUSED, None)
         if len(live) >= model.settings.keys_per_actor:
             return Code.TOO_MANY_KEYS, None
@@ -289,3 +290,34 @@ def is_paused(model: Model, tenant: str, at: int) -> bool:
     """Whether somebody has paused the scheduling of this tenant, or of everybody."""
     paused = in_force(model, Action.PAUSE_SCHEDULING, at)
     return "" in paused or tenant in paused
+
+
+# What senders expect
+
+
+def present(model: Model, command: object) -> int | None:
+    """The batch of the last change of the object, 0 where there is none; None: nothing can be expected of it."""
+    match command:
+        case c.AdministerNode() | c.RemoveNode():
+            return model.nodes[command.node].changed if command.node in model.nodes else 0
+        case EndOverride():
+            return seq_of(command.uid) if command.uid in model.overrides else 0
+    return None
+
+
+def unexpected(model: Model, envelope: Envelope[object]) -> Code | None:
+    """Whether what the command changes is not as its sender expects. Revisions are told apart by their batch."""
+    expect, found = envelope.expect, present(model, envelope.command)
+    if not expect:
+        return None
+    if found is None:
+        return Code.MALFORMED
+    if (expect == PRESENT and found) or (expect == ABSENT and not found) or (expect > 0 and seq_of(expect) == found):
+        return None
+    return Code.EXISTS if expect == ABSENT else Code.STALE
+
+
+def comes_first(model: Model, envelope: Envelope[object], answer: object) -> bool:
+    """Whether the command is refused for a reason after which nothing is said of the object."""
+    first = (Code.NO_RIGHT, Code.WRONG_SCOPE, Code.NOT_OWNER, Code.MALFORMED, Code.TOO_LARGE)
+    return answer in first or (answer is Code.NOT_FOUND and present(model, envelope.command) == 0)

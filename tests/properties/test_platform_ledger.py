@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.envelope import ABSENT
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Purpose, Share, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
@@ -279,7 +280,7 @@ STEPS: dict[str, tuple[dict[str, list[Any]], Any]] = {
         lambda bench, region, law: (ROOT, c.Put(a_region(region, law))),
     ),
     "tenant": (
-        {"tenant": TENANTS, "most": SMALL, "waiting": [-1, 3, 9, 20_000], "expect": [0, 0, c.ABSENT]},
+        {"tenant": TENANTS, "most": SMALL, "waiting": [-1, 3, 9, 20_000], "expect": [0, 0, ABSENT]},
         lambda bench, tenant, most, waiting, expect: (
             ROOT,
             c.Put(a_tenant(tenant, "normal", most=most, pending_max=waiting), expect),

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.digest import state_digest
+from holdfast.core.ledger.envelope import ABSENT
 from holdfast.core.ledger.house import Configure, EndSession, RecordDigest, StartTerm
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
@@ -63,7 +64,7 @@ def _found(bench: PlatformBench) -> None:
     bench.put(a_principal("tenant/*", Right.WRITE))
     bench.put(a_class("normal", 50))
     bench.put(a_class("critical", 100))
-    bench.put(a_tenant("acme", "normal", "critical", pending_max=50, submits_per_minute=120), expect=c.ABSENT)
+    bench.put(a_tenant("acme", "normal", "critical", pending_max=50, submits_per_minute=120), expect=ABSENT)
     bench.put(a_tenant("beta", "normal"))
     bench.put(a_quota("acme", Resources(10_000, 16_384, 0, 1_000, (("fpga", 2),)), cpu(1_000)))
     for name, jurisdiction in (("eu", "EU"), ("us", "US"), ("us2", "US")):

@@ -150,10 +150,12 @@ class World:
         self.parts.append(part)
         return part
 
-    async def region(self, region: str = "eu", name: str = "", limits: Limits | None = None) -> Part:
+    async def region(
+        self, region: str = "eu", name: str = "", limits: Limits | None = None, store: Store | None = None
+    ) -> Part:
         """A region that leads, and has been shipped its operator, schedulers and agents."""
         part = self.part(
-            name or f"r-{region}", REGION, None, StartLog(f"log-{region}", f"region/{region}", OPERATOR), limits
+            name or f"r-{region}", REGION, store, StartLog(f"log-{region}", f"region/{region}", OPERATOR), limits
         )
         await part.start().leads()
         principals = [Principal(meta=Meta(name=f"{kind}/*"), spec=PrincipalSpec()) for kind in ("agent", "scheduler")]

@@ -57,7 +57,7 @@ class Refusals:
                 bodies = ring.numbers.get(envelope.sequence)
         elif envelope.key:
             bodies = self._of_people.get((envelope.actor, envelope.key))
-        return None if bodies is None else bodies.get(body_digest(envelope.command))
+        return None if bodies is None else bodies.get(body_digest(envelope))
 
     def remember(self, envelope: Envelope[Any], refused: Refused) -> None:
         """Keep a refusal that has been answered."""
@@ -72,7 +72,7 @@ class Refusals:
 
 
 def _keep(bodies: Bodies, envelope: Envelope[Any], refused: Refused) -> None:
-    bodies[body_digest(envelope.command)] = refused
+    bodies[body_digest(envelope)] = refused
     if len(bodies) > BODIES_MAX:
         del bodies[next(iter(bodies))]
 

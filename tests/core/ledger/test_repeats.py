@@ -47,9 +47,10 @@ def a_state(most: int = 10_000) -> LedgerState:
 
 def use(state: LedgerState, name: str, at: int, sent: int | None = None, **fields: Any) -> None:
     """An accepted command under this key."""
+    body = body_digest(Envelope(ACTOR, COMMAND, sent=at))
     record: dict[str, Any] = {
         "at": at, "sent": at if sent is None else sent, "actor": ACTOR, "command": "configure", "cause": 0,
-        "session": 0, "sequence": 0, "key": key_id(ACTOR, name), "body": body_digest(COMMAND), "answer": b"",
+        "session": 0, "sequence": 0, "key": key_id(ACTOR, name), "body": body, "answer": b"",
         "events": (),
     }  # fmt: skip
     remember(state, Record(**{**record, **fields}), at - T0 + 1)

@@ -1,26 +1,27 @@
 """What a sender may expect of an object before it changes or removes it."""
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.envelope import ABSENT
 from holdfast.core.platform import commands as c
 from tests.support.platform import ACME, ROOT, a_quota, a_tenant, a_workload, a_world, cpu
 
 
 def test_what_must_not_exist_is_made_once() -> None:
     bench = a_world()
-    made = bench.put(a_tenant("new"), expect=c.ABSENT)
-    refused = bench.refuse(Code.EXISTS, ROOT, c.Put(a_tenant("new", most=7), c.ABSENT))
+    made = bench.put(a_tenant("new"), expect=ABSENT)
+    refused = bench.refuse(Code.EXISTS, ROOT, c.Put(a_tenant("new", most=7), ABSENT))
     assert (refused.facts["key"], refused.facts["revision"]) == ("Tenant/new", made)
-    bench.refuse(Code.EXISTS, ROOT, c.Put(a_tenant("new"), c.ABSENT))
+    bench.refuse(Code.EXISTS, ROOT, c.Put(a_tenant("new"), ABSENT))
 
 
 def test_a_workload_that_must_not_exist_may_be_made_beside_one_of_its_name_that_is_ending() -> None:
     bench = a_world()
-    first = bench.put(a_workload(), expect=c.ABSENT)
-    refused = bench.refuse(Code.EXISTS, ACME, c.PutWorkload(a_workload(replicas=9), c.ABSENT))
+    first = bench.put(a_workload(), expect=ABSENT)
+    refused = bench.refuse(Code.EXISTS, ACME, c.PutWorkload(a_workload(replicas=9), ABSENT))
     assert refused.facts["revision"] == first
     bench.assign(first, "eu", 1)
     bench.accept(ACME, c.DeleteWorkload("acme", "web"))
-    assert bench.put(a_workload(), expect=c.ABSENT) != first
+    assert bench.put(a_workload(), expect=ABSENT) != first
 
 
 def test_an_object_that_changed_since_it_was_read_is_not_removed() -> None:
@@ -29,7 +30,7 @@ def test_an_object_that_changed_since_it_was_read_is_not_removed() -> None:
     changed = bench.put(a_quota("beta", cpu(5_000)))
     refused = bench.refuse(Code.STALE, ROOT, c.Delete("Quota", "beta", expect=read))
     assert (refused.facts["seen"], refused.facts["catch_up_to"]) == (read, changed)
-    bench.refuse(Code.STALE, ROOT, c.Delete("Quota", "beta", expect=c.ABSENT))
+    bench.refuse(Code.EXISTS, ROOT, c.Delete("Quota", "beta", expect=ABSENT))
     bench.accept(ROOT, c.Delete("Quota", "beta", expect=changed))
 
 

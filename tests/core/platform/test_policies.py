@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.envelope import ABSENT, PRESENT
 from holdfast.core.model.control import BUILT_IN_POLICY, PolicyDocument, PolicyStage
 from holdfast.core.model.tenancy import Right
 from holdfast.core.platform import commands as c
@@ -86,14 +87,14 @@ def test_what_was_rolled_back_can_be_published_again() -> None:
 
 def test_a_publication_says_which_revision_it_was_made_from() -> None:
     bench, first = published()
-    bench.refuse(Code.EXISTS, ROOT, c.PublishPolicy("packed", PolicyDocument(), c.ABSENT))
-    bench.refuse(Code.STALE, ROOT, c.PublishPolicy("other", PolicyDocument(), c.PRESENT))
+    bench.refuse(Code.EXISTS, ROOT, c.PublishPolicy("packed", PolicyDocument(), ABSENT))
+    bench.refuse(Code.STALE, ROOT, c.PublishPolicy("other", PolicyDocument(), PRESENT))
     bench.refuse(Code.STALE, ROOT, c.PublishPolicy("other", PolicyDocument(), first))
     second = bench.accept(ROOT, c.PublishPolicy("packed", PolicyDocument(), first))
     stale = bench.refuse(Code.STALE, ROOT, c.PublishPolicy("packed", PACKED, first))
     assert stale.facts["catch_up_to"] == second
-    bench.accept(ROOT, c.PublishPolicy("packed", PACKED, c.PRESENT))
-    bench.accept(ROOT, c.PublishPolicy("other", PACKED, c.ABSENT))
+    bench.accept(ROOT, c.PublishPolicy("packed", PACKED, PRESENT))
+    bench.accept(ROOT, c.PublishPolicy("other", PACKED, ABSENT))
 
 
 def test_an_activated_policy_is_the_valid_one_there_and_nowhere_else() -> None:

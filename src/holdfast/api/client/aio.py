@@ -139,9 +139,12 @@ class Holdfast:
 
     # Commands and questions
 
-    async def command(self, tag: str, /, *, idempotency_key: str = "", **fields: Any) -> Landed:
-        """Send a command by its tag."""
-        return await self.run(commands.command(self._caller, tag, fields, idempotency_key=idempotency_key))
+    async def command(
+        self, tag: str, /, *, if_match: str | None = None, idempotency_key: str = "", **fields: Any
+    ) -> Landed:
+        """Send a command by its tag, if the object that it changes is at `if_match`."""
+        sent = commands.command(self._caller, tag, fields, if_match=if_match, idempotency_key=idempotency_key)
+        return await self.run(sent)
 
     async def status(self) -> Document:
         """What the server that is asked says of itself."""

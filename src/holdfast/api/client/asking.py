@@ -136,6 +136,13 @@ class Caller:
         return self.request(verb, path, query, headers, body)
 
 
+def matching(if_match: str | None) -> Pairs:
+    """The condition that the object is at this revision, or that there is one (`*`), as a header."""
+    if if_match is None:
+        return ()
+    return (("if-match", if_match if if_match == "*" else f'"{if_match}"'),)
+
+
 def decoded(reply: Reply, shape: type[T], *, wrote: str | None = None) -> T:
     """What a success says, in JSON or msgpack. `wrote` is the key of the write that it answers, if it answers one: when
     the answer cannot be read, that write has an unknown outcome."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.api.client.asking import Caller, decoded, document_in
+from holdfast.api.client.asking import Caller, decoded, document_in, matching
 from holdfast.api.client.steps import Call, Document
 
 
@@ -35,13 +35,19 @@ class _Audit(Struct):
     metadata: _AuditMeta = _AuditMeta()
 
 
-def command(caller: Caller, tag: str, fields: Document, *, idempotency_key: str = "") -> Call[Landed]:
-    """Send a command by its tag. Names of fields may be written as in Python: `end_at` is sent as `endAt`."""
+def command(
+    caller: Caller, tag: str, fields: Document, *, if_match: str | None = None, idempotency_key: str = ""
+) -> Call[Landed]:
+    """Send a command by its tag. Names of fields may be written as in Python: `end_at` is sent as `endAt`.
+
+    `Conflict` when the object that it changes is not at `if_match`.
+    """
     if not tag or not tag.replace("-", "").isalnum():
         raise ValueError(f"not the tag of a command: {tag!r}")
     body = msgspec.json.encode({camel(name): value for name, value in fields.items()})
     key = caller.key(idempotency_key)
-    reply = yield from caller.write(caller.request("POST", f"/v1/commands/{tag}", body=body), key)
+    request = caller.request("POST", f"/v1/commands/{tag}", (), matching(if_match), body)
+    reply = yield from caller.write(request, key)
     return landed(document_in(reply, wrote=key))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.api.client.asking import LINEAR, Caller, decoded, document_in
+from holdfast.api.client.asking import LINEAR, Caller, decoded, document_in, matching
 from holdfast.api.client.paths import ALL_TENANTS, TENANTED, collection, plural, single
 from holdfast.api.client.problems import Conflict, Gone, HoldfastError, Problem, etag_of
 from holdfast.api.client.steps import Call, Document
@@ -116,7 +116,7 @@ def put(
     document = owned(caller, document)
     metadata = document["metadata"]
     path = single(document["kind"], metadata["name"], metadata.get("tenant", ""))
-    headers = (*_matching(if_match), *((("if-none-match", "*"),) if create_only else ()))
+    headers = (*matching(if_match), *((("if-none-match", "*"),) if create_only else ()))
     request = caller.request("PUT", path, _dry(dry_run), headers, msgspec.json.encode(document))
     key = caller.key(idempotency_key)
     reply = yield from caller.write(request, key, changes=not dry_run)
@@ -136,7 +136,7 @@ def delete(
     """Delete an object. `NotFound` when there is none."""
     path = single(kind, name, tenant or caller.access.tenant)
     key = caller.key(idempotency_key)
-    request = caller.request("DELETE", path, _dry(dry_run), _matching(if_match))
+    request = caller.request("DELETE", path, _dry(dry_run), matching(if_match))
     reply = yield from caller.write(request, key, changes=not dry_run)
     return _written(reply, None if dry_run else key, "deleted")
 
@@ -210,12 +210,6 @@ def owned(caller: Caller, document: Document) -> Document:
     if plural(document["kind"]) in TENANTED and not metadata.get("tenant") and caller.access.tenant:
         return {**document, "metadata": {**metadata, "tenant": caller.access.tenant}}
     return document
-
-
-def _matching(if_match: str | None) -> Pairs:
-    if if_match is None:
-        return ()
-    return (("if-match", if_match if if_match == "*" else f'"{if_match}"'),)
 
 
 def _dry(dry_run: bool) -> Pairs:

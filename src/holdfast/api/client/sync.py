@@ -155,9 +155,10 @@ class HoldfastSync:
 
     # Commands and questions
 
-    def command(self, tag: str, /, *, idempotency_key: str = "", **fields: Any) -> Landed:
-        """Send a command by its tag."""
-        return self.run(commands.command(self._caller, tag, fields, idempotency_key=idempotency_key))
+    def command(self, tag: str, /, *, if_match: str | None = None, idempotency_key: str = "", **fields: Any) -> Landed:
+        """Send a command by its tag, if the object that it changes is at `if_match`."""
+        sent = commands.command(self._caller, tag, fields, if_match=if_match, idempotency_key=idempotency_key)
+        return self.run(sent)
 
     def status(self) -> Document:
         """What the server that is asked says of itself."""

@@ -22,7 +22,6 @@ from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import RecoveryBudget, RecoveryBudgetSpec
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING
-from holdfast.core.model.shapes import Revision
 from holdfast.core.model.tenancy import (
     Principal,
     PrincipalSpec,
@@ -85,9 +84,9 @@ def administer(node: Node, uid: int) -> AdministerNode:
     return AdministerNode(uid, **{name: getattr(node.spec, name) for name in NodeSpec.__struct_fields__})
 
 
-def publication(policy: SchedulerPolicy, expect: Revision) -> PublishPolicy:
+def publication(policy: SchedulerPolicy) -> PublishPolicy:
     """The command that publishes what the document says."""
-    return PublishPolicy(policy.meta.name, policy.spec, expect)
+    return PublishPolicy(policy.meta.name, policy.spec)
 
 
 def _policy_faults(policy: SchedulerPolicy) -> list[Fault]:

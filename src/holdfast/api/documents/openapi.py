@@ -213,7 +213,8 @@ def _commands(ledger: str, schemas: Schemas) -> Schema:
         schema = schemas.of(fields_of(command))
         done = {"200": answer(f"Done: {rule.side_effect}.", {JSON: ref("Done")})}
         summary = f"{' '.join((command.__doc__ or '').split())} Undone by: {rule.undone}."
-        asked = parameters("key", "sent", "dryRun")
+        conditions = ("ifMatch", "ifNoneMatch") if rule.subject is not None else ()
+        asked = parameters(*conditions, "key", "sent", "dryRun")
         fields = body({JSON: schema}, required=any(field.required for field in fields_of(command).fields.values()))
         operation = _operation(f"command{command.__name__}", summary, asked, done, fields)
         paths[f"/v1/commands/{tag}"] = {"post": operation}

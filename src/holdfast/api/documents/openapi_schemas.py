@@ -60,7 +60,7 @@ _OF_REGION = _with(
     }
 )
 _ENTRY = {"at": INSTANT, "actor": TEXT, "command": TEXT, "revision": REVISION, "outcome": TEXT}
-_ENTRY |= {"body": {}, "tenant": TEXT, "count": COUNT}
+_ENTRY |= {"body": {}, "tenant": TEXT, "count": COUNT, "expected": TEXT}
 
 _AMOUNTS: Schema = {"type": "object", "additionalProperties": {"anyOf": [TEXT, {"type": "integer"}]}}
 _QUOTA_IN = {"region": TEXT, "health": TEXT, **dict.fromkeys(("asked", "target", "settled", "protected"), _AMOUNTS)}
@@ -83,6 +83,7 @@ ABOUT: dict[str, Schema] = {
             "leader": TEXT,
             "term": COUNT,
             "token": TEXT,
+            "settingsRevision": REVISION,
             "ageMs": _AGE,
             "at": INSTANT,
             "version": TEXT,
@@ -112,7 +113,7 @@ ABOUT: dict[str, Schema] = {
     "AuditPage": _with(
         {
             "kind": {"const": "AuditList"},
-            "items": _many(_with(_ENTRY, "body", "tenant", "count")),
+            "items": _many(_with(_ENTRY, "body", "tenant", "count", "expected")),
             "metadata": _with({"continue": TEXT}, "continue"),
         }
     ),

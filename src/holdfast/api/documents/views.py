@@ -16,7 +16,7 @@ from holdfast.core.model import topology
 from holdfast.core.model.control import Validity
 from holdfast.core.model.lifecycle import PENDING, PHASES, RESERVED
 from holdfast.core.model.meta import Meta
-from holdfast.core.model.placement import EMPTY_ROOM, standing
+from holdfast.core.model.placement import EMPTY_ROOM, changed_at, standing
 from holdfast.core.model.resources import NOTHING, add, greatest, subtract
 
 
@@ -226,7 +226,7 @@ def _reservation(state: Any, name: str, key: Any, row: Any) -> s.Reservation:
         devices=row.devices,
         device_milli=row.device_milli,
     )
-    return s.Reservation(meta=Meta(name=name, uid=row.uid), spec=spec)
+    return s.Reservation(meta=Meta(name=name, uid=row.uid, revision=changed_at(row)), spec=spec)
 
 
 _BUILDERS: dict[str, Callable[[Any, str, Any, Any], Any]] = {

@@ -22,10 +22,11 @@ from holdfast.api.server.desk import Desk
 from holdfast.api.server.rights import sees, sees_principal
 from holdfast.core.ledger.codec import Evidence, read_evidence
 from holdfast.core.ledger.denials import DenialsRecorded
+from holdfast.core.ledger.envelope import ABSENT, PRESENT
 from holdfast.core.ledger.revision import revision
 from holdfast.core.ledger.revision import show as show_revision
 from holdfast.core.model.evidence import AuditEvent
-from holdfast.core.model.shapes import Instant
+from holdfast.core.model.shapes import Instant, Revision
 from holdfast.host.denials import tenant_in
 from holdfast.host.store import Stored, StoreError, Trimmed
 from holdfast.host.transport import Reply
@@ -150,7 +151,13 @@ def _done(book: Any, call: Call, found: AuditEvent, position: int) -> dict[str, 
         "body": _command(book, call, found.body),
         "revision": show_revision(position),
         "outcome": "accepted",
+        **({"expected": _expected(found.expect)} if found.expect else {}),
     }
+
+
+def _expected(expect: Revision) -> str:
+    """What a sender expected of the object, as in the header by which it was said."""
+    return {ABSENT: "none", PRESENT: "*"}.get(expect) or show_revision(expect)
 
 
 def _command(book: Any, call: Call, body: bytes) -> Any:

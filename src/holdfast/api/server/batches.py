@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.api.documents.faults import Fault, Faulty
 from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.objects import read_object
-from holdfast.api.problems import Problem, of_error
+from holdfast.api.problems import Problem, of_error, problem
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.commands import kind_of, storage
 from holdfast.api.server.desk import Desk
@@ -21,6 +21,8 @@ from holdfast.host.transport import Reply
 async def batch(desk: Desk, call: Call) -> Reply:
     """Many objects, judged in order, each by itself."""
     key = must_name_key(call)
+    if call.header("if-match") or call.header("if-none-match"):
+        raise Trouble(problem("unreadable", "a batch has no condition: each document names its metadata.revision"))
     body = call.json()
     items = body.get("items") if isinstance(body, dict) and set(body) <= {"items"} else None
     most = desk.limits.batch_items
@@ -42,7 +44,7 @@ def _prepared(desk: Desk, call: Call, item: Any, key: str) -> _Prepared:
     try:
         sent = read_object(item)
         kind, name = kind_of(sent)
-        return kind, name, envelope(desk, call, storage(desk.state, kind, sent, sent.meta.revision), key)
+        return kind, name, envelope(desk, call, storage(desk.state, kind, sent), key, sent.meta.revision)
     except Faulty as error:
         return invalid(error.faults)
     except Trouble as error:

@@ -17,37 +17,36 @@ from holdfast.api.server.call import Trouble
 from holdfast.core.ledger.answers import not_found
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.registry import Rule
-from holdfast.core.model.shapes import Revision
 from holdfast.core.model.tenancy import Token
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform import commands as platform
 
 
-def storage(state: Any, kind: Kind, sent: Any, expect: Revision) -> Any:
+def storage(state: Any, kind: Kind, sent: Any) -> Any:
     """The command that stores an object, on the ledger that keeps its kind."""
     if ledger_of(state) not in kind.written_on:
         raise Trouble(problem("no-such-route", f"{kind.plural} are not written on the {ledger_of(state)}'s ledger"))
     if isinstance(sent, Workload):
-        return platform.PutWorkload(sent, expect)
+        return platform.PutWorkload(sent)
     if isinstance(sent, SchedulerPolicy):
-        return publication(sent, expect)
+        return publication(sent)
     if isinstance(sent, Token) and not sent.spec.hash:
         # The hash is never shown, so a document that was read comes back without it.
         stored = state.tokens.get(sent.meta.name)
         sent = replace(sent, spec=replace(sent.spec, hash=stored.spec.hash)) if stored is not None else sent
     if kind.name != "Node":
-        return platform.Put(sent, expect)
+        return platform.Put(sent)
     uid = state.node_names.get(sent.meta.name)
     if uid is None:
         raise Trouble(of_refusal(not_found("Node", sent.meta.name)))
     return administer(sent, uid)
 
 
-def deletion(kind: Kind, rest: tuple[str, ...], expect: Revision) -> Any:
+def deletion(kind: Kind, rest: tuple[str, ...]) -> Any:
     """The command that ends an object."""
     if kind.name == "Workload":
-        return platform.DeleteWorkload(rest[0], "/".join(rest[1:]), expect=expect)
-    return platform.Delete(kind.name, "/".join(rest), expect=expect)
+        return platform.DeleteWorkload(rest[0], "/".join(rest[1:]))
+    return platform.Delete(kind.name, "/".join(rest))
 
 
 def kind_of(sent: Any) -> tuple[Kind, str]:

@@ -15,8 +15,10 @@ from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.commands import rule_of
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.rights import sees, sees_everything
+from holdfast.core.ledger.house import settings_revision
 from holdfast.core.ledger.registry import Lane
 from holdfast.core.ledger.revision import seq_of
+from holdfast.core.ledger.revision import show as show_revision
 from holdfast.core.model.meta import Condition, Truth
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.tenancy import Right
@@ -52,6 +54,7 @@ async def status(desk: Desk, call: Call) -> Reply:
         "leader": ledger.leading_server(),
         "term": facts.term,
         "token": show_token(ledger.durable.token()),
+        "settingsRevision": show_revision(settings_revision(state)),
         "ageMs": desk.age(),
         "at": show_instant(now),
         "version": holdfast.__version__,

@@ -21,14 +21,13 @@ from holdfast.api.problems import Detail, Problem, of_refusal, problem
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.commands import command_of, deletion, storage
 from holdfast.api.server.desk import Desk
-from holdfast.core.ledger.answers import Code, Refused, Repeated, stale
+from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.draft import Landed
-from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
 from holdfast.core.ledger.repeats import is_kept
 from holdfast.core.ledger.revision import parse as parse_revision
 from holdfast.core.ledger.revision import show as show_revision
 from holdfast.core.model.shapes import Revision
-from holdfast.core.platform.commands import ABSENT, PRESENT
 from holdfast.host.transport import Pairs, Reply
 
 _KEY = re.compile(KEY_PATTERN)
@@ -42,8 +41,8 @@ def invalid(faults: Sequence[Fault]) -> Problem:
     return problem("invalid", f"{first.pointer or '/'}: {first.message}", errors=details)
 
 
-def envelope(desk: Desk, call: Call, command: Any, key: str) -> Envelope[Any]:
-    """The command as its sender's."""
+def envelope(desk: Desk, call: Call, command: Any, key: str, expect: Revision) -> Envelope[Any]:
+    """The command as its sender's, with the revision that the sender expects: the ledger judges it."""
     sent = call.header("holdfast-sent")
     at = desk.now()
     if sent:
@@ -52,7 +51,8 @@ def envelope(desk: Desk, call: Call, command: Any, key: str) -> Envelope[Any]:
             raise Trouble(problem("unreadable", f"Holdfast-Sent: {sent[:40]!r} is no time in RFC 3339"))
         at = said
     # A dry run has keys of its own: what was done under a key is no answer to what would be done now.
-    return Envelope(call.caller.actor, command, at, key=f"dry-run/{key}" if call.is_dry_run() else key)
+    own = f"dry-run/{key}" if call.is_dry_run() else key
+    return Envelope(call.caller.actor, command, at, key=own, expect=expect)
 
 
 def must_name_key(call: Call) -> str:
@@ -86,9 +86,7 @@ async def put(desk: Desk, call: Call, kind: Kind) -> Reply:
         raise Trouble(invalid(error.faults)) from None
     name = "/".join(call.rest)
     expect, conditional = expected(call, sent)
-    if kind.name == "Node" and conditional and not is_kept(desk.state, call.caller.actor, key, desk.now()):
-        must_match(desk.state, name, expect)
-    made = envelope(desk, call, storage(desk.state, kind, sent, expect), key)
+    made = envelope(desk, call, storage(desk.state, kind, sent), key, expect)
     if call.is_dry_run():
         tried = desk.ledger.try_out(made)
         return written(kind, tried.state, name, tried.answers[0], conditional)
@@ -124,16 +122,6 @@ def expected(call: Call, sent: Any) -> tuple[Revision, bool]:
     if not match:
         return sent.meta.revision if sent is not None and hasattr(sent, "meta") else 0, False
     return PRESENT if match == "*" else read_etag(match), True
-
-
-def must_match(state: Any, name: str, expect: Revision) -> None:
-    """The condition on a node, judged here: the command that administers nodes carries none."""
-    node = state.nodes.get(state.node_names.get(name) or 0)
-    if node is None or expect in (PRESENT, node.revision):
-        return  # of one that is not there the command says so
-    exists = Refused(Code.EXISTS, f"Node/{name} exists", {"key": f"Node/{name}", "revision": node.revision})
-    refused = exists if expect == ABSENT else stale(f"Node/{name}", expect, node.revision, "it was changed")
-    raise Trouble(of_refusal(refused, lane="operators", conditional=True))
 
 
 def read_etag(text: str) -> Revision:
@@ -183,7 +171,7 @@ async def delete(desk: Desk, call: Call, kind: Kind) -> Reply:
     name = "/".join(call.rest)
     before = row(kind, desk.state, name)
     expect, conditional = expected(call, None)
-    made = envelope(desk, call, deletion(kind, call.rest, expect), key)
+    made = envelope(desk, call, deletion(kind, call.rest), key, expect)
     tree = show(kind, desk.state, *before) if before is not None else None
     if call.is_dry_run():
         tried = desk.ledger.try_out(made)
@@ -208,14 +196,15 @@ async def command(desk: Desk, call: Call) -> Reply:
     key = must_name_key(call)
     must_pace(desk, call, key)
     tag = "/".join(call.rest)
+    expect, conditional = expected(call, None)
     try:
         tree = call.json() if call.request.body else {}
-        made = envelope(desk, call, command_of(desk.ledger.book.name, tag, tree), key)
+        made = envelope(desk, call, command_of(desk.ledger.book.name, tag, tree), key, expect)
     except Faulty as error:
         raise Trouble(invalid(error.faults)) from None
     found = desk.ledger.try_out(made).answers[0] if call.is_dry_run() else await desk.ledger.submit(made)
     if isinstance(found, Refused):
-        raise Trouble(of_refusal(found, lane="operators"))
+        raise Trouble(of_refusal(found, lane="operators", conditional=conditional))
     repeated = isinstance(found, Repeated)
     headers: Pairs = (("holdfast-repeated", "true"),) if repeated else ()
     return answer({"command": tag, "revision": show_revision(found.revision), "repeated": repeated}, headers)

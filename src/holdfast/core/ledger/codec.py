@@ -178,12 +178,16 @@ def read_evidence(payload: bytes) -> Decision | AuditEvent:
     return _items.decode(payload)
 
 
-def body_digest(command: Any) -> bytes:
-    """What an idempotency key is bound to: the command, as the first level that can say it all would write it.
+def body_digest(envelope: Envelope[Any]) -> bytes:
+    """What an idempotency key is bound to: the command, and what its sender expects, if anything.
 
-    So a repeat that comes after an upgrade, which gave the command more fields, is still the same.
+    The command as the first level that can say it all would write it: so a repeat that comes after an upgrade, which
+    gave the command more fields, is still the same.
     """
-    return hashlib.blake2b(encode(plainest(command)), digest_size=16).digest()
+    body = encode(plainest(envelope.command))
+    if envelope.expect:
+        body += encode(envelope.expect)
+    return hashlib.blake2b(body, digest_size=16).digest()
 
 
 def template_digest(template: Template) -> str:

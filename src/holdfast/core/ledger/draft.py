@@ -35,6 +35,7 @@ from holdfast.core.ledger.codec import (
     key_id,
 )
 from holdfast.core.ledger.envelope import Envelope, Stamp
+from holdfast.core.ledger.expectations import handled
 from holdfast.core.ledger.invariants import Invariant
 from holdfast.core.ledger.judge import PEOPLE, judge, receive
 from holdfast.core.ledger.keys import KeysOf
@@ -151,7 +152,8 @@ class Draft(Generic[S]):
         if envelope.evidence:
             self._decisions.append(Evidence(number, envelope.evidence))
         if case.kind in PEOPLE:
-            audit = encode(AuditEvent(case.actor, case.at, command, encode(envelope.command)))
+            done = AuditEvent(case.actor, case.at, command, encode(envelope.command), envelope.expect)
+            audit = encode(done if self._level() == LEVEL else form(done, self._level()))
             self._audit.append(Evidence(number, audit))
             self.size_bytes += len(audit)
 
@@ -166,7 +168,7 @@ class Draft(Generic[S]):
             if answer is not None:
                 return answer
         self._settle()
-        return rule.handler(self.state, case.command, case)
+        return handled(rule, self.state, case)
 
     def _level(self) -> int:
         """The level of what is written next: the log's, or of a log that begins, this server's."""
@@ -236,7 +238,7 @@ class Draft(Generic[S]):
 def _record(envelope: Envelope[Any], at: Instant, answer: Accepted) -> Record[Any]:
     key, body = 0, b""
     if envelope.key:
-        key, body = key_id(envelope.actor, envelope.key), body_digest(envelope.command)
+        key, body = key_id(envelope.actor, envelope.key), body_digest(envelope)
     return Record(
         at,
         envelope.sent,

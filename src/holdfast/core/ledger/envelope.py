@@ -10,6 +10,10 @@ from holdfast.core.model.shapes import Instant, Revision
 
 C = TypeVar("C")
 
+#: Expected of an object that must not exist, and of one that must, whatever its revision.
+ABSENT: Revision = -1
+PRESENT: Revision = -2
+
 
 class Envelope(Struct, Generic[C], frozen=True, array_like=True, forbid_unknown_fields=True):
     """A command with its sender and its reasons.
@@ -17,7 +21,8 @@ class Envelope(Struct, Generic[C], frozen=True, array_like=True, forbid_unknown_
     Machines name their session and a sequence number in it; people name an idempotency key. `cause` is the revision
     that made the command necessary: from any event one walks back to the workload's generation. `sent` is when it was
     first sent, and stays the same in a repeat. `view` and `policy` are the revisions it was based on; `evidence` is
-    kept beside the log and never folded.
+    kept beside the log and never folded. `expect` is the revision at which the sender read the object that the command
+    changes, `ABSENT` or `PRESENT`; 0: whatever is there. The ledger judges it with the command (see `expectations`).
     """
 
     actor: str
@@ -30,6 +35,7 @@ class Envelope(Struct, Generic[C], frozen=True, array_like=True, forbid_unknown_
     view: Revision = 0
     policy: Revision = 0
     evidence: bytes = b""
+    expect: Revision = 0
 
 
 class Stamp(Struct, frozen=True, gc=False):

@@ -14,12 +14,13 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.denials import RULE, DenialsRecorded, RecordDenials, denials_recorded
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.levels import FIRST, LEVEL, members
-from holdfast.core.ledger.registry import Case, Lane, Rule
+from holdfast.core.ledger.registry import Case, Lane, Rule, Subject
 from holdfast.core.ledger.repeats import forget
+from holdfast.core.ledger.revision import revision
 from holdfast.core.ledger.state import LedgerState, Session
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.settings import DEFAULTS, Settings, unsafe
-from holdfast.core.model.shapes import Row
+from holdfast.core.model.shapes import Revision, Row
 from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right
 
 # Commands
@@ -191,6 +192,16 @@ def configure(state: LedgerState, command: Configure, case: Case) -> Accepted | 
     return Accepted((Configured(command.settings),))
 
 
+def settings_subject(state: LedgerState, command: Configure) -> Subject | None:
+    """The settings, at the revision that configured them; below level 2 that is not kept."""
+    return Subject("Settings", settings_revision(state)) if state.facts.level >= 2 else None
+
+
+def settings_revision(state: LedgerState) -> Revision:
+    """The revision that configured the settings; until somebody has, the log's first."""
+    return state.facts.configured or revision(1)
+
+
 # Evolve
 
 
@@ -232,7 +243,8 @@ def session_ended(state: LedgerState, event: SessionEnded, stamp: Stamp) -> None
 
 def configured(state: LedgerState, event: Configured, stamp: Stamp) -> None:
     forgotten = max(state.facts.forgotten, stamp.at - state.facts.settings.retry_window)
-    _set_facts(state, settings=event.settings, forgotten=forgotten)
+    since = stamp.revision if state.facts.level >= 2 else 0
+    _set_facts(state, settings=event.settings, forgotten=forgotten, configured=since)
 
 
 APPLY: dict[type, Any] = {
@@ -253,6 +265,6 @@ RULES: tuple[Rule[Any], ...] = (
     Rule(RecordDigest, record_digest, ("ledger",), Lane.PROOFS, "followers compare", "nothing to undo: it is a fact"),
     Rule(OpenSession, open_session, ("agent", "scheduler", "region"), Lane.PROOFS, "an epoch begins, an older one ends", "EndSession, by its owner or by node health"),
     Rule(EndSession, end_session, ("agent", "scheduler", "region", "controller/node-health", "controller/sessions", "ledger"), Lane.PROOFS, "fences are counted", "OpenSession, as a new life"),
-    Rule(Configure, configure, ("person",), Lane.OPERATORS, "later commands are judged by other numbers", "Configure with the old ones"),
+    Rule(Configure, configure, ("person",), Lane.OPERATORS, "later commands are judged by other numbers", "Configure with the old ones", subject=settings_subject),
     RULE,
 )  # fmt: skip

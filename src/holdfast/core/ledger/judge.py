@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from holdfast.core.ledger.answers import Answer, Code, Refused, Repeated
 from holdfast.core.ledger.bounds import refuse_excess
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.expectations import handled
 from holdfast.core.ledger.registry import Case, Rule
 from holdfast.core.ledger.repeats import earlier_answer
 from holdfast.core.ledger.state import LedgerState
@@ -31,7 +32,7 @@ def judge(rules: Mapping[type, Rule[S]], state: S, envelope: Envelope[Any], at: 
     received = receive(rules, state, envelope, at, revision)
     if not isinstance(received, Case):
         return received
-    return rules[type(envelope.command)].handler(state, envelope.command, received)
+    return handled(rules[type(envelope.command)], state, received)
 
 
 def receive(

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.envelope import Stamp
-from holdfast.core.ledger.registry import Case, Lane, Rule
+from holdfast.core.ledger.registry import Case, Lane, Rule, Subject
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.control import OF_TENANTS, Action, Override
 from holdfast.core.model.effects import (
@@ -199,6 +199,11 @@ def paused(override: Override | None, what: str) -> Refused | None:
     return Refused(Code.PAUSED, f"{what} by an override until {override.ends}", facts)
 
 
+def subject(state: LedgerState, command: EndOverride) -> Subject:
+    """The override of this uid. It never changes, so that is its revision."""
+    return Subject(f"Override/{command.uid}", command.uid if command.uid in state.overrides else 0)
+
+
 def _holding(state: LedgerState, at: Instant, region: str) -> Iterator[Override]:
     elsewhere = {"", region} if region else None
     for override in state.every_override():
@@ -218,5 +223,5 @@ APPLY: dict[type, Any] = {OverrideOpened: override_opened, OverrideEnded: overri
 
 RULES: tuple[Rule[Any], ...] = (
     Rule(OpenOverride, open_override, ("person",), Lane.OPERATORS, "a person holds authority over the target", "EndOverride; the override controller at its end", Right.OVERRIDE),
-    Rule(EndOverride, end_override, ("person", "controller/override"), Lane.OPERATORS, "authority returns to its controller", "OpenOverride again", Right.OVERRIDE),
+    Rule(EndOverride, end_override, ("person", "controller/override"), Lane.OPERATORS, "authority returns to its controller", "OpenOverride again", Right.OVERRIDE, subject=subject),
 )  # fmt: skip

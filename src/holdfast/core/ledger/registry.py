@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -60,6 +60,13 @@ class Case:
         return bool(scoped) and scoped != node
 
 
+class Subject(NamedTuple):
+    """The object that a command changes, and the revision at which it is; 0: there is none."""
+
+    key: str
+    revision: Revision
+
+
 S = TypeVar("S")
 Handler = Callable[[S, Any, Case], Accepted | Refused]
 
@@ -87,7 +94,8 @@ class Rule(Struct, Generic[S], frozen=True):
     """What a command is. `owners` are principals (`controller/replica`) or kinds of them (`agent`, `person`).
 
     People additionally need `right`. A command `undone` by nothing says why nothing is needed. What others rely on to
-    happen in time is `pressing`: it goes with the reports, whatever comes below them.
+    happen in time is `pressing`: it goes with the reports, whatever comes below them. `subject` is the object whose
+    revision a sender may expect; where there is none, nothing can be expected.
     """
 
     command: type
@@ -99,6 +107,7 @@ class Rule(Struct, Generic[S], frozen=True):
     right: Right = Right.OPERATE
     in_a_row: Callable[[S, Instant], InARow] | None = None
     pressing: Callable[[Any], bool] | None = None
+    subject: Callable[[S, Any], Subject | None] | None = None
 
     def lane_of(self, command: Any) -> Lane:
         """The lane in which this command goes."""

@@ -72,7 +72,7 @@ def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
         if _too_many(state, case):
             return Refused(Code.TOO_MANY_KEYS, "too many idempotency keys in one window", {"actor": case.actor})
         return None
-    if kept.body != body_digest(case.command):
+    if kept.body != body_digest(case.envelope):
         return Refused(Code.KEY_REUSED, "this key was used for another command", {"revision": kept.revision})
     return Repeated(kept.revision, kept.answer)
 

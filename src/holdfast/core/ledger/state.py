@@ -18,6 +18,7 @@ class Facts(Row, frozen=True):
     """Where a log is: its identity, its head, who leads it since when, and its time.
 
     What was first sent before `forgotten` is never executed: its key may be gone, whatever the window is now.
+    `configured` is the revision of the settings; 0: nobody has changed them since the log was of level 2.
     """
 
     log_id: str = ""
@@ -30,6 +31,9 @@ class Facts(Row, frozen=True):
     settings: Settings = DEFAULTS
     forgotten: Instant = 0
     term_at: Instant = 0
+    configured: Revision = 0
+
+    ADDED: ClassVar[Mapping[str, int]] = {"configured": 2}
 
 
 class Remembered(Row, frozen=True):

@@ -7,6 +7,9 @@ command to lie beside, so they come in records of their own (`ledger.denials`), 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.shapes import Instant, Revision, Row
 
@@ -63,12 +66,15 @@ class Decision(Row, frozen=True, tag="decision"):
 
 
 class AuditEvent(Row, frozen=True, tag="audit"):
-    """What a person did: the command as it was sent, so that nothing of it is lost."""
+    """What a person did: the command as it was sent, so that nothing of it is lost, and what its sender expected."""
 
     actor: str
     at: Instant
     command: str
     body: bytes
+    expect: Revision = 0
+
+    ADDED: ClassVar[Mapping[str, int]] = {"expect": 2}
 
 
 class Denial(Row, frozen=True):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.resources import NOTHING, Resources
@@ -117,6 +119,14 @@ class Reservation(Row, frozen=True):
     device_milli: int
     account: str
     ends: Instant
+    revision: Revision = 0
+
+    ADDED: ClassVar[Mapping[str, int]] = {"revision": 2}
+
+
+def changed_at(hold: Reservation) -> Revision:
+    """The revision of its last change: in logs of level 1 that is not known, and the one of its beginning stands in."""
+    return hold.revision or hold.uid
 
 
 class DeviceRoom(Row, frozen=True):

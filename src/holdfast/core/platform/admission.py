@@ -28,7 +28,7 @@ from holdfast.core.platform.deadlines import is_told, on_time_condition
 from holdfast.core.platform.events import TemplateStored, WorkloadStored
 from holdfast.core.platform.fitting import fits_condition
 from holdfast.core.platform.names import refuse_marks, refuse_name
-from holdfast.core.platform.objects import already, merge, refuse_unexpected
+from holdfast.core.platform.objects import already, merge
 from holdfast.core.platform.senders import outside_placement, outside_tenant
 from holdfast.core.platform.state import PlatformState, assignments_of, name_key, pending
 
@@ -49,9 +49,7 @@ def put_workload(state: PlatformState, command: PutWorkload, case: Case) -> Acce
     if refused is not None:
         return refused
     stored = state.workloads.get(state.workload_names.get(key) or 0)
-    refused = (
-        outside_placement(case, stored.spec) if stored is not None else _refuse_deleting(state, command)
-    ) or refuse_unexpected(f"Workload/{key}", stored, command.expect)
+    refused = outside_placement(case, stored.spec) if stored is not None else _refuse_deleting(state, command)
     if refused is not None:
         return refused
     merged = merge(sent, stored, case)

@@ -10,6 +10,7 @@ from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.registry import Lane, Rule
 from holdfast.core.model.tenancy import Right
 from holdfast.core.platform import commands as c
+from holdfast.core.platform import subjects
 from holdfast.core.platform.admission import put_workload
 from holdfast.core.platform.assignments import assign
 from holdfast.core.platform.endings import delete_workload
@@ -41,16 +42,16 @@ _PLANNERS = (ASSIGNMENT, ROLLOUT, FAILOVER)
 _OWN: tuple[Rule[Any], ...] = (
     Rule(c.Put, put, ("person",), Lane.OPERATORS,
          "later commands are judged by the new object; regions get their copy",
-         "Put with the old spec, or Delete"),
+         "Put with the old spec, or Delete", subject=subjects.of_put),
     Rule(c.Delete, delete, ("person",), Lane.OPERATORS,
          "the object is gone, and its name is free",
-         "Put again, under a new uid"),
+         "Put again, under a new uid", subject=subjects.of_delete),
     Rule(c.PutWorkload, put_workload, ("person", "tenant"), Lane.OPERATORS,
          "controllers assign, roll out and scale towards it",
-         "PutWorkload with the old spec, or DeleteWorkload", Right.WRITE),
+         "PutWorkload with the old spec, or DeleteWorkload", Right.WRITE, subject=subjects.of_put_workload),
     Rule(c.DeleteWorkload, delete_workload, ("person", "tenant"), Lane.OPERATORS,
          "every region ends and releases it",
-         "PutWorkload again, under a new uid", Right.WRITE),
+         "PutWorkload again, under a new uid", Right.WRITE, subject=subjects.of_delete_workload),
     Rule(c.ReportStatus, report_status, (STATUS,), Lane.RECONCILERS,
          "people see progress",
          "the next report"),
@@ -86,7 +87,7 @@ _OWN: tuple[Rule[Any], ...] = (
          "GrantRight"),
     Rule(c.AttestRight, attest_right, ("person",), Lane.OPERATORS,
          "another region may be given the identity, on a person's word",
-         "nothing: an attestation is a statement of fact; GrantRight gives the right again", Right.BREAK_GLASS),
+         "nothing: an attestation is a statement of fact; GrantRight gives the right again", Right.BREAK_GLASS, subject=subjects.of_right),
     Rule(c.JoinRegion, join_region, ("region",), Lane.PROOFS,
          "this log, in this session, speaks for the region",
          "RetireRegion"),
@@ -101,19 +102,19 @@ _OWN: tuple[Rule[Any], ...] = (
          "JudgeRegion healthy, once it is heard"),
     Rule(c.DeclareLost, declare_lost, ("person",), Lane.OPERATORS,
          "failover may begin, and no escrow returns",
-         "JudgeRegion healthy, once it is heard", Right.OVERRIDE),
+         "JudgeRegion healthy, once it is heard", Right.OVERRIDE, subject=subjects.of_region),
     Rule(c.RetireRegion, retire_region, ("person",), Lane.OPERATORS,
          "all it held is released, and its log is tombstoned",
-         "JoinRegion as a new log, with nothing", Right.BREAK_GLASS),
+         "JoinRegion as a new log, with nothing", Right.BREAK_GLASS, subject=subjects.of_region),
     Rule(c.PublishPolicy, publish_policy, ("person",), Lane.OPERATORS,
          "a draft exists",
-         "RollBackPolicy; a draft is valid nowhere", Right.PROMOTE_POLICY),
+         "RollBackPolicy; a draft is valid nowhere", Right.PROMOTE_POLICY, subject=subjects.of_publication),
     Rule(c.ActivatePolicy, activate_policy, ("person",), Lane.OPERATORS,
          "schedulers there weigh by it from now on",
-         "ActivatePolicy of the one before, or RollBackPolicy", Right.PROMOTE_POLICY),
+         "ActivatePolicy of the one before, or RollBackPolicy", Right.PROMOTE_POLICY, subject=subjects.of_validity),
     Rule(c.RollBackPolicy, roll_back_policy, ("person",), Lane.OPERATORS,
          "its successor is valid wherever it was",
-         "PublishPolicy with the same document, as a new revision", Right.PROMOTE_POLICY),
+         "PublishPolicy with the same document, as a new revision", Right.PROMOTE_POLICY, subject=subjects.of_rollback),
 )  # fmt: skip
 
 RULES: dict[type, Rule[Any]] = {rule.command: rule for rule in (*house.RULES, *overrides.RULES, *_OWN)}

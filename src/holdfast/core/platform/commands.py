@@ -21,23 +21,19 @@ from holdfast.core.model.workload import Workload
 
 # Objects
 
-#: Expected of an object that must not exist, and of one that must, whatever its revision.
-ABSENT: Revision = -1
-PRESENT: Revision = -2
-
 #: What operators write.
 OperatorObject = Tenant | Quota | PriorityClass | Principal | Token | Region | NodePool | RecoveryBudget
 
 
 class Put(Row, frozen=True, tag="put"):
-    """Create or change an object. `expect`: the revision it was read at, `ABSENT`, `PRESENT`; 0: whatever is there."""
+    """Create or change an object. `expect` as in the envelope, which is where it comes from today."""
 
     object: OperatorObject
     expect: Revision = 0
 
 
 class PutWorkload(Row, frozen=True, tag="put-workload"):
-    """Create or change a workload. `expect`: the revision it was read at, `ABSENT`, `PRESENT`; 0: whatever is there."""
+    """Create or change a workload. `expect` as in `Put`."""
 
     workload: Workload
     expect: Revision = 0
@@ -46,7 +42,7 @@ class PutWorkload(Row, frozen=True, tag="put-workload"):
 class Delete(Row, frozen=True, tag="delete"):
     """Remove an object that nothing refers to. `uid` is the one that is meant; 0: whatever has the name.
 
-    `expect` is the revision it was read at; 0: whatever is there.
+    `expect` as in `Put`.
     """
 
     kind: str
@@ -249,7 +245,7 @@ class RetireRegion(Row, frozen=True, tag="retire-region"):
 
 
 class PublishPolicy(Row, frozen=True, tag="publish-policy"):
-    """A new immutable revision of the policy of this name, valid nowhere yet. `expect` is the newest that was read."""
+    """A new immutable revision of the policy of this name, valid nowhere yet. `expect` as in `Put`."""
 
     name: str
     document: PolicyDocument

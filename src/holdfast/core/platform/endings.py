@@ -33,7 +33,7 @@ from holdfast.core.platform.events import (
     WorkloadOf,
     WorkloadsRemoved,
 )
-from holdfast.core.platform.objects import already, refuse_other_uid, refuse_stale
+from holdfast.core.platform.objects import already, refuse_other_uid
 from holdfast.core.platform.senders import outside_placement, outside_tenant
 from holdfast.core.platform.state import PlatformState, assignments_of, name_key
 from holdfast.core.platform.templates import forgotten
@@ -54,11 +54,7 @@ def delete_workload(state: PlatformState, command: DeleteWorkload, case: Case) -
         if ending is not None and name_key(ending.meta.tenant, ending.meta.name) == key:
             return already(f"Workload/{key}", ending.meta.revision)
         return not_found("Workload", key)
-    refused = (
-        outside_placement(case, workload.spec)
-        or refuse_other_uid(f"Workload/{key}", workload.meta, command.uid)
-        or refuse_stale(f"Workload/{key}", workload, command.expect)
-    )
+    refused = outside_placement(case, workload.spec) or refuse_other_uid(f"Workload/{key}", workload.meta, command.uid)
     if refused is not None:
         return refused
     assignments = assignments_of(state, workload.meta.uid)

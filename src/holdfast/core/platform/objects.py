@@ -22,7 +22,7 @@ from holdfast.core.model.topology import NodePool, Region, RegionStatus
 from holdfast.core.model.workload import Workload, WorkloadStatus
 from holdfast.core.platform.breaches import BreachEvent, recount_account, recount_region
 from holdfast.core.platform.checks import CHECKS
-from holdfast.core.platform.commands import ABSENT, PRESENT, Delete, OperatorObject, Put
+from holdfast.core.platform.commands import Delete, OperatorObject, Put
 from holdfast.core.platform.events import ObjectRemoved, ObjectStored, ValiditiesDropped
 from holdfast.core.platform.names import refuse_marks, refuse_name
 from holdfast.core.platform.senders import outside_everywhere, outside_whole_region
@@ -42,7 +42,6 @@ def put(state: PlatformState, command: Put, case: Case) -> Accepted | Refused:
     stored: Any = state.table(TABLE_OF[kind]).get(name)
     if stored is not None:
         refused = _refuse_scope(stored, case)
-    refused = refused or refuse_unexpected(f"{kind}/{name}", stored, command.expect)
     if refused is not None:
         return refused
     merged = merge(sent, stored, case)
@@ -62,11 +61,7 @@ def delete(state: PlatformState, command: Delete, case: Case) -> Accepted | Refu
     if stored is None:
         return not_found(command.kind, command.name)
     key = f"{command.kind}/{command.name}"
-    refused = (
-        _refuse_scope(stored, case)
-        or refuse_other_uid(key, stored.meta, command.uid)
-        or refuse_stale(key, stored, command.expect)
-    )
+    refused = _refuse_scope(stored, case) or refuse_other_uid(key, stored.meta, command.uid)
     if refused is not None:
         return refused
     refused = USES[command.kind](state, stored, case)
@@ -89,24 +84,6 @@ def merge(sent: T, stored: T | None, case: Case) -> T:
     generation = stored.meta.generation + (sent.spec != stored.spec)
     meta = replace(stored.meta, labels=labels, annotations=annotations, generation=generation)
     return replace(stored, meta=meta, spec=sent.spec)
-
-
-def refuse_unexpected(key: str, stored: OperatorObject | Workload | None, expect: Revision) -> Refused | None:
-    """What is stored is not what the sender expects: nothing at all, or the revision that was read."""
-    if expect != ABSENT:
-        return refuse_stale(key, stored, expect)
-    if stored is None:
-        return None
-    facts = {"key": key, "uid": stored.meta.uid, "revision": stored.meta.revision}
-    return Refused(Code.EXISTS, f"{key} exists", facts)
-
-
-def refuse_stale(key: str, stored: OperatorObject | Workload | None, expect: Revision) -> Refused | None:
-    """The sender read another revision than the one that is stored."""
-    found = stored.meta.revision if stored is not None else 0
-    if expect in (0, found) or (expect == PRESENT and stored is not None):
-        return None
-    return stale(key, expect, found, "it was changed" if found else "it is gone")
 
 
 def refuse_other_uid(key: str, meta: Meta, uid: Revision) -> Refused | None:

@@ -7,7 +7,7 @@ policy, not even while one is taken back.
 
 from __future__ import annotations
 
-from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, stale
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.control import (
     BUILT_IN_POLICY,
@@ -19,7 +19,7 @@ from holdfast.core.model.control import (
 )
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform.checks import contradictory, malformed, refuse_unknown
-from holdfast.core.platform.commands import ABSENT, PRESENT, ActivatePolicy, PublishPolicy, RollBackPolicy
+from holdfast.core.platform.commands import ActivatePolicy, PublishPolicy, RollBackPolicy
 from holdfast.core.platform.events import PolicyPublished, PolicyStaged, ValidityStored
 from holdfast.core.platform.names import refuse_name, refuse_reason
 from holdfast.core.platform.objects import already
@@ -62,9 +62,6 @@ def publish_policy(state: PlatformState, command: PublishPolicy, case: Case) -> 
     if refused is not None:
         return refused
     newest = newest_policy(state, command.name)
-    refused = _refuse_unexpected(command, newest)
-    if refused is not None:
-        return refused
     if newest is not None and newest.document == command.document and newest.stage is not PolicyStage.ROLLED_BACK:
         return already(f"SchedulerPolicy/{command.name}", newest.revision)
     refused = refuse_weights(command.document) or refuse_classes(state, command.document)
@@ -78,16 +75,6 @@ def refuse_policy_name(name: str) -> Refused | None:
     if name == BUILT_IN_POLICY.name:
         return malformed(f"the policy {name} is never changed: it is what there is before any other", name=name)
     return refuse_name("SchedulerPolicy", name)
-
-
-def _refuse_unexpected(command: PublishPolicy, newest: SchedulerPolicy | None) -> Refused | None:
-    """The newest revision of this name is not the one that the sender read."""
-    key, found = f"SchedulerPolicy/{command.name}", newest.revision if newest is not None else 0
-    if command.expect == ABSENT and newest is not None:
-        return Refused(Code.EXISTS, f"{key} exists", {"key": key, "revision": found})
-    if command.expect in (0, found, ABSENT) or (command.expect == PRESENT and newest is not None):
-        return None
-    return stale(key, command.expect, found, "it was published anew" if found else "there is none")
 
 
 def refuse_weights(document: PolicyDocument) -> Refused | None:

@@ -22,6 +22,7 @@ from holdfast.core.region import (
     shipping,
     slots,
     stopping,
+    subjects,
 )
 from holdfast.core.region import commands as c
 from holdfast.core.region.events import RegionEvent
@@ -44,9 +45,9 @@ _STOPPERS = (
 _OWN: tuple[Rule[Any], ...] = (
     Rule(c.RegisterNode, nodes.register_node, ("agent",), Lane.REPORTS, "a node can take work", "RemoveNode once drained; what a smaller node breaks is opened as a breach for repair"),
     Rule(c.ReportNode, nodes.report_node, ("agent",), Lane.REPORTS, "a node ranks better or worse for new work", "the next report"),
-    Rule(c.AdministerNode, nodes.administer_node, ("person",), Lane.OPERATORS, "a node takes other work, or none", "AdministerNode with what was before; what it breaks is a breach for repair"),
+    Rule(c.AdministerNode, nodes.administer_node, ("person",), Lane.OPERATORS, "a node takes other work, or none", "AdministerNode with what was before; what it breaks is a breach for repair", subject=subjects.of_node),
     Rule(c.JudgeNode, nodes.judge_node, ("controller/node-health",), Lane.REPORTS, "a node takes no work, or takes it again", "JudgeNode once its agent speaks again"),
-    Rule(c.RemoveNode, nodes.remove_node, ("person", "controller/node-health"), Lane.OPERATORS, "a node is gone", "RegisterNode, under a new uid"),
+    Rule(c.RemoveNode, nodes.remove_node, ("person", "controller/node-health"), Lane.OPERATORS, "a node is gone", "RegisterNode, under a new uid", subject=subjects.of_node),
     Rule(c.OpenSlots, slots.open_slots, ("controller/replica",), Lane.RECONCILERS, "ordinals wait to be placed", "WithdrawSlots"),
     Rule(c.WithdrawSlots, slots.withdraw_slots, ("controller/replica",), Lane.RECONCILERS, "ordinals are wanted no more", "OpenSlots"),
     Rule(c.ForgetAssignment, slots.forget_assignment, ("controller/link",), Lane.RECONCILERS, "an ended assignment is gone here", "Ship, when the platform assigns again"),
@@ -59,8 +60,8 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.Stop, stopping.stop, _STOPPERS, Lane.RECONCILERS, "agents must end slots", "the ordinal waits again where it is still wanted", pressing=stopping.is_pressing),
     Rule(c.ReportPending, slots.report_pending, _SCHEDULERS, Lane.PROPOSALS, "people see why a request waits", "the next report"),
     Rule(c.Hold, holds.hold, (*_SCHEDULERS, "person"), Lane.RECONCILERS, "room is kept without a slot", "DropHold, or Expire at its end"),
-    Rule(c.ExtendHold, holds.extend_hold, (*_SCHEDULERS, "person"), Lane.RECONCILERS, "room is kept longer", "DropHold, or Expire at its end"),
-    Rule(c.DropHold, holds.drop_hold, (*_SCHEDULERS, "person", REPAIR), Lane.RECONCILERS, "held room is free", "Hold again"),
+    Rule(c.ExtendHold, holds.extend_hold, (*_SCHEDULERS, "person"), Lane.RECONCILERS, "room is kept longer", "DropHold, or Expire at its end", subject=subjects.of_hold),
+    Rule(c.DropHold, holds.drop_hold, (*_SCHEDULERS, "person", REPAIR), Lane.RECONCILERS, "held room is free", "Hold again", subject=subjects.of_hold),
     Rule(c.CloseBreach, breaches.close_breach, ("controller/repair",), Lane.RECONCILERS, "a broken promise counts as whole", "it opens again with the next fact that breaks it"),
     Rule(c.Ship, shipping.ship, ("controller/link",), Lane.RECONCILERS, "the platform's word holds here", "the platform's next word; a full list replaces everything"),
     Rule(c.StandDown, retired.stand_down, ("controller/link",), Lane.RECONCILERS, "everything here ends and nothing is paid for", "a new log of this region joins the platform, with nothing"),

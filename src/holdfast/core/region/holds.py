@@ -53,7 +53,7 @@ def hold(state: RegionState, command: Hold, case: Case) -> Accepted | Refused:
         return Refused(Code.PROTECTED, "what is left is kept for protected tenants", {})
     stored = Reservation(
         case.revision, command.purpose, case.actor, tenant, command.assignment, command.template, node.uid,
-        template.need, command.devices, template.gpu_milli, command.account, command.ends,
+        template.need, command.devices, template.gpu_milli, command.account, command.ends, case.revision,
     )  # fmt: skip
     return Accepted((HoldStored(stored),))
 
@@ -152,7 +152,7 @@ def extend_hold(state: RegionState, command: ExtendHold, case: Case) -> Accepted
         return Refused(Code.EXPIRED, "it has ended, or the new end is not later, or too late", {"ends": known.ends})
     if affordable(state, known.account, case.at, NOTHING) == ENDED:
         return Refused(Code.GRANT_ENDED, f"{known.account} has ended", {"account": known.account})
-    return Accepted((HoldStored(replace(known, ends=command.ends)),))
+    return Accepted((HoldStored(replace(known, ends=command.ends, revision=case.revision)),))
 
 
 def drop_hold(state: RegionState, command: DropHold, case: Case) -> Accepted | Refused:
