@@ -83,8 +83,13 @@ class Follower:
     # What it does
 
     def look(self) -> Attempt | None:
-        attempt, waits = self.scheduler.look(Sight(self.state, self.bench.at, self.age_ms))
-        self.waits = [*self.waits, *waits]
+        """The next proposal. A look that leaves somebody for the next one is followed by that."""
+        attempt = None
+        while attempt is None:
+            attempt, waits = self.scheduler.look(Sight(self.state, self.bench.at, self.age_ms))
+            self.waits = [*self.waits, *waits]
+            if not self.scheduler.has_more:
+                break
         return attempt
 
     def send(self, attempt: Attempt) -> list[Unmet]:

@@ -114,14 +114,14 @@ class Scheduling:
         return max(1, min(IDLE_MS, due - sight.now))
 
     def _look(self, sight: Sight) -> bool:
-        """Propose what can be; whether there was something."""
+        """Propose what can be; whether there was something, or there is more to look at."""
         attempt, waits = self.scheduler.look(sight)
         self._meters.count("scheduler_caught", self.scheduler.take_caught())
         self._tell_shunned()
         if waits:
             self._telling.note(sight, waits)
         if attempt is None:
-            return False
+            return self.scheduler.has_more
         self._proposals += 1
         self._start(self._propose(attempt))
         return True

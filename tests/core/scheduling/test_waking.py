@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import patch
 
 from msgspec.structs import replace
@@ -16,8 +17,8 @@ from holdfast.core.model.resources import Resources
 from holdfast.core.model.workload import Apart, Near, Spread, Template
 from holdfast.core.region import commands as c
 from holdfast.core.region.unmet import Unmet
-from holdfast.core.scheduling import waking
-from holdfast.core.scheduling.look import RESYNC_MS
+from holdfast.core.scheduling import choosing, waking
+from holdfast.core.scheduling.look import RESTED_MAX, RESYNC_MS, Sight
 from holdfast.core.scheduling.queue import Why
 from tests.support.region import REPLICA, ROOT, RegionBench, a_class, a_template
 from tests.support.scheduling import Follower, a_region, nodes_of, placed_on
@@ -453,3 +454,65 @@ def test_a_slot_that_the_region_may_run_wakes_a_request_of_which_the_others_wait
     rest(follower, Why.ASSIGNMENT)
     bench.move("agent/n1", Phase.RELEASED, "declined", 4)
     assert follower.work() == 1
+
+
+# Many
+
+
+def many(bench: RegionBench, count: int) -> None:
+    """So many workloads, each of its own kind, that no node there takes."""
+    for number in range(count):
+        bench.a_workload(a_template(cpu=2000 + number), count=1, uid=100 + number, workload=1 + number)
+
+
+def test_of_many_who_sleep_few_are_asked_at_once_and_all_in_the_end() -> None:
+    bench, follower = a_region(nodes=1, cpu=1000)
+    count = 2 * waking.ASKED_MAX + 5
+    many(bench, count)
+    assert follower.work() == 0
+    assert len(follower.scheduler.queue.asleep) == count
+    bench.a_node("large", cpu=1_000_000, memory=1 << 30)
+    asked: list[object] = []
+    filtered = choosing.filtered
+
+    def counted(rules: Any, window: Any, rejected: Any) -> Any:
+        asked.append(window.ask)
+        return filtered(rules, window, rejected)
+
+    with patch.object(waking, "filtered", counted):
+        follower.catch_up()
+        assert len(asked) == waking.ASKED_MAX
+        assert len(follower.scheduler.queue.asleep) == count - waking.ASKED_MAX
+        for left in (waking.ASKED_MAX, 5):
+            before = len(asked)
+            follower.scheduler.waking.ask(follower.state, follower.scheduler._filters, bench.at)
+            assert len(asked) - before == left
+    assert not follower.scheduler.waking.has_unasked
+    follower.work()
+    assert len(placed_on(bench)) == count
+
+
+def test_a_look_ends_after_few_groups_that_found_no_node_and_the_next_goes_on() -> None:
+    bench, follower = a_region(nodes=1, cpu=1000)
+    count = 3 * RESTED_MAX + 1
+    many(bench, count)
+    follower.catch_up()
+    scheduler, looks = follower.scheduler, 0
+    while True:
+        before = len(scheduler.queue.asleep)
+        attempt, waits = scheduler.look(Sight(follower.state, bench.at))
+        looks += 1
+        assert attempt is None
+        assert len(waits) == len(scheduler.queue.asleep) - before <= RESTED_MAX
+        if not scheduler.has_more:
+            break
+    assert len(scheduler.queue.asleep) == count
+    assert looks == 4
+
+
+def test_whoever_can_be_placed_is_not_kept_waiting_by_those_who_cannot() -> None:
+    bench, follower = a_region(nodes=1, cpu=1000)
+    many(bench, 3 * RESTED_MAX)
+    bench.a_workload(a_template(cpu=500), count=1, uid=9_000, workload=9_000)
+    assert follower.work() == 1
+    assert placed_on(bench) == {(9_000, 0): "n1"}

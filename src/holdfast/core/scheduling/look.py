@@ -38,6 +38,8 @@ from holdfast.core.scheduling.waking import domain_counts
 
 #: Everybody who sleeps is looked at so often, whatever changed (RULES 21).
 RESYNC_MS = 60_000
+#: After so many groups of which nothing was placed a look ends, and the next one goes on: each has asked all nodes.
+RESTED_MAX = 16
 #: A group whose scheduler had too old a view is looked at again after so long.
 STALE_MS = 500
 
@@ -78,6 +80,9 @@ class Look:
         self.waits: list[Waits] = []
         #: How many slots were placed of groups that nothing but the resync had woken: a cause of waking is missing.
         self.caught = 0
+        #: How many groups were put to sleep, and whether others were left for the next look because of that.
+        self._rested = 0
+        self.is_cut = False
 
     def run(self) -> None:
         """Look at everybody who is awake, until a proposal is full."""
@@ -85,6 +90,9 @@ class Look:
         while self.draft.left:
             group = self._queue.take(self._state)
             if group is None:
+                return
+            if self._rested >= RESTED_MAX:
+                self.is_cut = True
                 return
             try:
                 if self._is_of_this(group):
@@ -153,6 +161,7 @@ class Look:
                     reason = PendingReason(misfit.code.value, entry.open, misfit.detail)
                     self._wait(entry, (reason,), pass_of(self._state, group, [entry], "waiting"))
         if shut and not found:
+            self._rested += 1
             self._queue.sleep(group, Asleep(Why.ASSIGNMENT, self._table.revision, self._now + RESYNC_MS, resync=True))
         return found
 
@@ -209,6 +218,7 @@ class Look:
         until: Instant = 0,
         found: Pass | None = None,
     ) -> None:
+        self._rested += 1
         anew = self._now + RESYNC_MS
         resync = not until or until > anew
         counts = domain_counts(self._state, group.ask, self._flight.members) if why is Why.NODES else ()

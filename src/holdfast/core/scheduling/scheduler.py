@@ -72,6 +72,8 @@ class Scheduler:
         #: What was refused of proposals, by code.
         self.refused: dict[str, int] = {}
         self._caught = 0
+        #: Whether the last look left somebody for the next, so that it should come soon.
+        self.has_more = False
 
     def load(self, state: RegionState) -> None:
         """Take everything anew."""
@@ -129,8 +131,11 @@ class Scheduler:
         self.queue.wake_due(sight.now)
         if self.shunned.release(self.table, sight.now) or self.flight.has_returned:
             self._wake(sight.state, sight.now)
+        elif self.waking.has_unasked:
+            self.waking.ask(sight.state, self._filters, sight.now)
         look = Look(self._plugins, self.table, self.queue, self.flight, sight)
         look.run()
+        self.has_more = look.is_cut or self.waking.has_unasked
         self._caught += look.caught
         if not look.draft.groups:
             return None, look.waits

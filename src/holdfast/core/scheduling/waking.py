@@ -14,7 +14,10 @@ Whatever is missed is caught by the resync, and counted there.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
+
+import numpy as np
 
 from holdfast.core.ledger.overrides import in_force
 from holdfast.core.model.shapes import Instant, Revision
@@ -28,13 +31,15 @@ from holdfast.core.scheduling.domains import Where
 from holdfast.core.scheduling.flight import Flight
 from holdfast.core.scheduling.framework import PluginError, Rulebook
 from holdfast.core.scheduling.gates import paying, unprotected
-from holdfast.core.scheduling.groups import Group
-from holdfast.core.scheduling.queue import Queue, Why
+from holdfast.core.scheduling.groups import Group, GroupKey
+from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from holdfast.core.scheduling.table import NodeTable
 from holdfast.core.scheduling.window import Window, whole
 
-#: More rows than so many are not asked one by one: all rows are asked at once.
+#: More rows than so many are not picked out: all rows are asked.
 ROWS_MAX = 16
+#: So many who sleep are asked at once: each takes a tenth of a millisecond, and there may be thousands.
+ASKED_MAX = 64
 
 
 def domain_counts(state: RegionState, ask: Ask, mine: Mapping[Where, int]) -> tuple[int, ...]:
@@ -52,6 +57,16 @@ def domain_counts(state: RegionState, ask: Ask, mine: Mapping[Where, int]) -> tu
     return (len(names), *found)
 
 
+class _Asking:
+    """What those who sleep are asked about at one time, and by kind of slot what was found."""
+
+    def __init__(self, state: RegionState, rules: Rulebook, now: Instant, grown: list[int], stirred: list[int]) -> None:
+        self.state, self.rules, self.now = state, rules, now
+        self.grown, self.stirred = grown, stirred
+        self.avoided = tuple(sorted(in_force(state, now).zones))
+        self.would: dict[Kind, bool] = {}
+
+
 class Waking:
     """Wakes groups of one queue."""
 
@@ -59,6 +74,10 @@ class Waking:
         self._table = table
         self._queue = queue
         self._flight = flight
+        #: Who sleeps and was not asked yet, and on which nodes something changed or grew since: by uid, as rows move.
+        self._unasked: OrderedDict[GroupKey, None] = OrderedDict()
+        self._stirred: dict[Revision, None] = {}
+        self._grown: dict[Revision, None] = {}
 
     def all(self) -> None:
         """Something changed that may cure anything."""
@@ -80,39 +99,66 @@ class Waking:
 
     def heard(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
         """The view is newer, or something that was proposed counts no more."""
-        stirred, grown = self._table.stirred(), self._table.grown()
-        if not self._queue.asleep:
-            return
-        avoided = tuple(sorted(in_force(state, now).zones))
-        would: dict[Kind, bool] = {}
-        for key, asleep in list(self._queue.asleep.items()):
-            group = self._queue.groups[key]
-            if asleep.why is Why.BEHIND:
-                cures = asleep.examined <= self._table.revision
-            elif asleep.why is Why.GATE:
-                cures = self._opens(state, group, now)
-            elif asleep.why is Why.NODES:
-                kind = group.ask.kind
-                if kind not in would:
-                    would[kind] = self._takes(group.ask, grown, rules, avoided)
-                cures = (
-                    would[kind]
-                    or asleep.counts != domain_counts(state, group.ask, self._flight.members)
-                    or self._takes(group.ask, self._shared(state, group.ask, stirred), rules, avoided)
-                )
-            else:
-                cures = False
-            if cures:
-                self._queue.wake(key)
+        stirred, grown, nodes = self._table.stirred(), self._table.grown(), self._table.nodes
+        self._stirred.update({nodes[row].uid: None for row in stirred})
+        self._grown.update({nodes[row].uid: None for row in grown})
+        self._unasked.update(dict.fromkeys(self._queue.asleep))
+        self.ask(state, rules, now)
+
+    @property
+    def has_unasked(self) -> bool:
+        """Whether some who sleep were not asked yet whether what was heard cures them."""
+        return bool(self._unasked)
+
+    def ask(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
+        """Ask those who sleep, the longest unasked first and not too many at once, whether what was heard cures them.
+
+        Whoever is asked later is asked about all that was heard since anybody was left unasked.
+        """
+        asking = _Asking(state, rules, now, self._rows(self._grown), self._rows(self._stirred))
+        left = ASKED_MAX
+        while self._unasked and left:
+            key, _ = self._unasked.popitem(last=False)
+            asleep = self._queue.asleep.get(key)
+            if asleep is not None:
+                left -= 1
+                if self._is_cured(asking, self._queue.groups[key], asleep):
+                    self._queue.wake(key)
+        if not self._unasked:
+            self._stirred.clear()
+            self._grown.clear()
+
+    def _rows(self, nodes: dict[Revision, None]) -> list[int]:
+        rows = self._table.rows
+        return sorted(rows[uid] for uid in nodes if uid in rows)
+
+    def _is_cured(self, asking: _Asking, group: Group, asleep: Asleep) -> bool:
+        state, rules, avoided = asking.state, asking.rules, asking.avoided
+        if asleep.why is Why.BEHIND:
+            return asleep.examined <= self._table.revision
+        if asleep.why is Why.GATE:
+            return self._opens(state, group, asking.now)
+        if asleep.why is not Why.NODES:
+            return False
+        kind = group.ask.kind
+        if kind not in asking.would:
+            asking.would[kind] = self._takes(group.ask, asking.grown, rules, avoided)
+        return (
+            asking.would[kind]
+            or asleep.counts != domain_counts(state, group.ask, self._flight.members)
+            or self._takes(group.ask, self._shared(state, group.ask, asking.stirred), rules, avoided)
+        )
 
     def _opens(self, state: RegionState, group: Group, now: Instant) -> bool:
         if not unprotected(state, group.ask, self._flight.firm).most:
             return False
+        if paying(state, group.accounts, group.ask.template.need, now, self._flight.spent).most > 0:
+            return True
         for entry in group.entries.values():
             entry.look_up(state)
             if entry.charged - entry.proposed:
                 return True  # it needs no payer
-        return paying(state, group.accounts, group.ask.template.need, now, self._flight.spent).most > 0
+        return False
 
     def _shared(self, state: RegionState, ask: Ask, rows: list[int]) -> list[int]:
         """Which of the rows have a member that it must share a node with.
@@ -127,8 +173,10 @@ class Waking:
         """Whether one of the rows would take such a slot by the filters."""
         table = self._table
         try:
+            if not rows:
+                return False
             if len(rows) > ROWS_MAX:
                 return bool(filtered(rules, whole(table, ask, avoided), {})[rows].any())
-            return any(filtered(rules, Window(table, ask, slice(row, row + 1), avoided), {})[0] for row in rows)
+            return bool(filtered(rules, Window(table, ask, np.array(rows, np.int64), avoided), {}).any())
         except PluginError:
             return True

@@ -123,12 +123,12 @@ def _schedule(
     placed: dict[SlotKey, Revision],
     waiting: dict[RequestKey, tuple[PendingReason, ...]],
 ) -> bool:
-    """Let the scheduler look once; whether it proposed something that was taken."""
+    """Let the scheduler look once; whether it proposed something that was taken, or has more to look at."""
     attempt, waits = scheduler.look(Sight(fork.state, fork.now))
     for one in waits:
         waiting[one.entry.key] = one.reasons
     if attempt is None:
-        return False
+        return scheduler.has_more
     envelope = Envelope(principal("scheduler"), attempt.command, fork.now, view=attempt.view, policy=attempt.policy)
     (answer,) = fork.submit(envelope)
     if isinstance(answer, Refused):
