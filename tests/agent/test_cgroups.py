@@ -159,19 +159,27 @@ def of_folder(root: Path, name: str) -> Cgroups:
     return groups
 
 
+def starts_of(root: Path, name: str) -> Cgroups:
+    """The same, when that agent starts."""
+    groups = Cgroups(root, Path(f"/somewhere/{name}"), FakeTree())
+    groups.sweep()
+    groups.find()
+    return groups
+
+
 def test_what_a_killed_agent_left_is_removed_when_another_one_starts_whatever_its_folder(tmp_path: Path) -> None:
     killed = of_folder(one_controller(tmp_path), "killed")
     killed.make("7-0-11", WORK)
     killed.release()  # the kernel does it, when a process ends in whatever way
-    of_folder(tmp_path, "other").sweep()
+    starts_of(tmp_path, "other")
     assert len(list((tmp_path / "pids").glob("holdfast-*"))) == 1, "only that of the living is there"
 
 
 def test_cgroups_of_an_agent_that_lives_are_left_alone_though_nobody_is_in_them(tmp_path: Path) -> None:
     living = of_folder(one_controller(tmp_path), "living")
-    of_folder(tmp_path, "other").sweep()
+    starts_of(tmp_path, "other")
     (folder,) = living.make("7-0-11", WORK)
-    of_folder(tmp_path, "third").sweep()
+    starts_of(tmp_path, "third")
     assert Path(folder).exists()
 
 
@@ -180,7 +188,7 @@ def test_what_a_killed_agent_left_running_is_left_alone(tmp_path: Path) -> None:
     runs, ended = killed.make("7-0-11", WORK), killed.make("7-1-12", WORK)
     (Path(runs[0]) / "cgroup.procs").write_text("4711\n")
     killed.release()
-    of_folder(tmp_path, "other").sweep()
+    starts_of(tmp_path, "other")
     assert [Path(one).exists() for one in (*runs, *ended)] == [True, False]
     again = of_folder(tmp_path, "killed")
     assert again.named("7-0-11") == runs, "the next agent of its folder has it"
@@ -190,7 +198,7 @@ def test_a_folder_of_others_that_has_no_name_of_ours_is_left_alone(tmp_path: Pat
     one_controller(tmp_path)
     for name in ("holdfast", "holdfast-tools", "system.slice"):
         (tmp_path / "pids" / name).mkdir()
-    of_folder(tmp_path, "other").sweep()
+    starts_of(tmp_path, "other")
     assert {"holdfast", "holdfast-tools", "system.slice"} <= {path.name for path in (tmp_path / "pids").iterdir()}
 
 

@@ -16,8 +16,9 @@ import pytest
 
 from holdfast.agent.driver import CannotStart, State, Why
 from holdfast.agent.guard import kernel
+from holdfast.agent.process.leftovers import clear
 from tests.support.aio import in_a_loop
-from tests.support.processes import BINDING, CLOCK, Yard, a_work, found, lives, until, until_true
+from tests.support.processes import BINDING, CLOCK, Yard, a_work, a_yard, found, lives, until, until_true
 
 CHECKOUT = Path(__file__).parents[2]
 STUBBORN = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
@@ -155,6 +156,26 @@ def test_leased_work_ends_in_time_when_its_agent_is_killed_or_stopped(each_yard:
             assert kernel.boot_ms() < gone + 700 + 200 + MARGIN_MS
             time.sleep(0.01)
         assert not lives(int(each_yard.log().split()[0]))
+
+
+@in_a_loop
+async def test_cgroups_of_an_agent_that_was_killed_are_removed_when_another_one_starts(cgroup_yard: Yard) -> None:
+    """One of another folder; but not before all that ran in them has ended."""
+    with a_holder(cgroup_yard, 60_000, 300, "exec sleep 60") as holder, a_yard(cgroups=True) as other:
+        record = cgroup_yard.record()
+        bases = {Path(group).parent for group in record.groups}
+        for is_alive in (True, False):
+            if not is_alive:
+                holder.kill()
+                holder.wait()
+            async with other.driver() as driver:
+                await driver.sweep()
+            assert record.process.is_alive()
+            assert all(Path(group).exists() for group in record.groups)
+        await clear(record, CLOCK)
+        async with other.driver() as driver:
+            await driver.sweep()
+        assert [base for base in sorted(bases) if base.exists()] == []
 
 
 @in_a_loop

@@ -87,10 +87,10 @@ class Cgroups:
 
     def sweep(self) -> None:
         """Remove what other drivers on this machine left when they were killed, and in which nobody is any more."""
-        own = set(self._bases.values())
-        for level in dict.fromkeys(base.parent for base in self._bases.values()):
-            for base in sorted(level.iterdir()):
-                if _NAME.fullmatch(base.name) and base not in own:
+        trees = (self._root, *(self._root / name for name in (*CONTROLLERS, "freezer", "unified")))
+        for tree in trees:
+            for base in sorted(tree.iterdir() if tree.is_dir() else ()):
+                if _NAME.fullmatch(base.name) and base.name != self._name:
                     with suppress(OSError):
                         self._sweep(base)
 

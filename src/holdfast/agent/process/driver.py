@@ -69,7 +69,8 @@ class ProcessDriver:
 
     async def sweep(self) -> None:
         """Remove what agents of other folders of this machine left when they were killed, as far as nothing runs."""
-        await self._calls.wait(CGROUPS, self._cgroups.sweep)
+        if self._settings.cgroups:
+            await self._calls.wait(CGROUPS, self._cgroups.sweep)
 
     @property
     def kinds(self) -> Collection[Kind]:
