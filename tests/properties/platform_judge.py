@@ -150,7 +150,9 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
     yield "tombstones", world.tombstones, {log for log, _ in state.tombstones.items()}
     yield "workloads", steady(world.workloads), steady(dict(state.workloads.items()))
     yield "templates", set().union(*world.named.values()), {digest for digest, _ in state.templates.items()}
-    yield "templates of", world.named, {uid: set(names) for uid, names in state.templates_of.items()}
+    named = {uid: list(names) for uid, names in world.named.items()}
+    yield "templates of", named, {uid: list(names) for uid, names in state.templates_of.items()}
+    yield "forgotten", world.spent, state.grant_versions.get("") or 0
     mine = {uid: replace(a, revision=a.revision >> 20 << 20) for uid, a in state.assignments.items()}
     yield "assignments", world.assignments, mine
     yield (

@@ -157,6 +157,13 @@ def flood(p: Program) -> None:
     p.bench.checked = True
     p.bench.verify()
     long_winded(p)
+    restless(p)
+
+
+def restless(p: Program) -> None:
+    """More restarts than templates are kept."""
+    for at in range(1, 14):
+        p.send("tenant/acme", c.PutWorkload(a_workload("web", template=replace(a_template(500), restarted=at))))
 
 
 def crowd(p: Program) -> None:

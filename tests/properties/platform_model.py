@@ -130,8 +130,10 @@ class World:
     standing: dict[str, Standing] = field(default_factory=dict)
     tombstones: set[str] = field(default_factory=set)
     workloads: dict[int, Workload] = field(default_factory=dict)
-    #: By workload: every template that it has named.
-    named: dict[int, set[str]] = field(default_factory=dict)
+    #: By workload: the templates that it has named and keeps, in that order.
+    named: dict[int, dict[str, None]] = field(default_factory=dict)
+    #: The highest version of a grant that was forgotten with its account.
+    spent: int = 0
     assignments: dict[int, Assignment] = field(default_factory=dict)
     #: By region and account.
     grants: dict[tuple[str, str], Lent] = field(default_factory=dict)
@@ -182,6 +184,10 @@ class World:
             ),
             None,
         )
+
+    def forget(self, region: str, account: str) -> None:
+        """A grant goes with its account, and nothing is left of it but that its versions were used."""
+        self.spent = max(self.spent, self.grants.pop((region, account)).version)
 
     def charged(self, account: str, region: str) -> Resources:
         """What is charged to a limit: over all regions, but for recovery and shares of room in one."""

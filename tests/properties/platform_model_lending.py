@@ -251,7 +251,7 @@ def store(world: World, workload: Workload, new: Assignment, at: int, *, renew: 
     for ordinal in (*new.ordinals, *new.returning):
         key = (new.workload, ordinal)
         world.told[key] = max(world.told.get(key, 0), new.right_until)
-    world.named[new.workload].update(share.template for share in new.shares)
+    world.named[new.workload].update((share.template, None) for share in new.shares)
 
 
 def activate(world: World, command: c.Activate, case: Case) -> None:
@@ -282,7 +282,7 @@ def remove_assignment(world: World, command: c.RemoveAssignment, case: Case) -> 
     need(all(count > 0 for _, count in command.done), Code.MALFORMED)
     uid, region = assignment.workload, assignment.region
     drop_assignment(world, assignment.uid)
-    keep_done(world, uid, command.done)
+    keep_done(world, uid, [(template, count) for template, count in command.done if template in world.named[uid]])
     for ordinal in (*assignment.ordinals, *assignment.returning):
         drop_right(world, (uid, ordinal))
     if world.workloads[uid].meta.deletion is not None and all(a.region != region for a in world.assigned(uid)):
@@ -331,8 +331,8 @@ def offer_grant(world: World, command: c.OfferGrant, case: Case) -> None:
     if exceeded(protected, old.protected if old else NOTHING):
         others = [g.protected for (r, a), g in world.grants.items() if a == command.account and r != command.region]
         need(not exceeded(add(protected, total(others)), shield), Code.OVER_QUOTA)
-    lent = world.grants.setdefault(key, Lent(world.next))
-    lent.targets[max(lent.targets, default=0) + 1] = target
+    lent = world.grants.setdefault(key, Lent(world.next, acknowledged=world.spent))
+    lent.targets[max(lent.targets, default=world.spent) + 1] = target
     lent.ends, lent.protected = command.ends, protected
 
 
@@ -359,3 +359,7 @@ def acknowledge_grant(world: World, command: c.AcknowledgeGrant, case: Case) -> 
     over = command.account.startswith("emergency/") and not has_limit(world, command.account, case.name, case.at)
     if over and lent.charged == NOTHING and not lent.waiting:
         del world.grants[case.name, command.account]
+    kind, _, name = command.account.partition("/")
+    owner = {"quota": "Quota", "reclaimable": "Quota", "recovery": "RecoveryBudget"}.get(kind)
+    if owner and (owner, name) not in world.things and lent.charged == NOTHING and not lent.waiting:
+        world.forget(case.name, command.account)

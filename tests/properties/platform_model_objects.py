@@ -170,10 +170,18 @@ def delete(world: World, command: c.Delete, case: Case) -> None:
     del world.things[command.kind, command.name]
     if command.kind == "Region":
         del world.standing[command.name]
+    for where, account in list(world.grants):
+        if account in accounts_of(command.kind, command.name):
+            world.forget(where, account)
     gone = {"Region": 0, "Tenant": 1}.get(command.kind)
     for key in list(world.validities):
         if gone is not None and key[gone] == command.name:
             del world.validities[key]
+
+
+def accounts_of(kind: str, name: str) -> list[str]:
+    """The accounts that are an object's own."""
+    return {"Quota": [f"quota/{name}", f"reclaimable/{name}"], "RecoveryBudget": [f"recovery/{name}"]}.get(kind, [])
 
 
 def need_unused(world: World, kind: str, name: str, old: Any, case: Case) -> None:
@@ -256,7 +264,13 @@ def put_workload(world: World, command: c.PutWorkload, case: Case) -> None:
     copies = 1 if any(digest in known for known in world.named.values()) else 2
     need(copies * len(encode(new.spec.template)) < RECORD_BYTES_MAX, Code.TOO_LARGE)
     world.workloads[new.meta.uid] = new
-    world.named.setdefault(new.meta.uid, set()).add(digest)
+    named = world.named.setdefault(new.meta.uid, {})
+    named.pop(digest, None)
+    named[digest] = None
+    assigned = [s.template for a in world.assignments.values() if a.workload == new.meta.uid for s in a.shares]
+    for old_one in [one for one in list(named)[:-10] if one not in assigned]:
+        del named[old_one]
+        world.done.pop((new.meta.uid, old_one), None)
 
 
 def fits(world: World, workload: Workload, at: int) -> Condition:

@@ -10,7 +10,7 @@ from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import FAILOVER, GRANT
 from holdfast.core.platform.escrow import effective
-from tests.support.platform import HOUR, ROOT, PlatformBench, a_quota, a_workload, a_world, cpu
+from tests.support.platform import HOUR, ROOT, PlatformBench, a_quota, a_tenant, a_workload, a_world, cpu
 
 
 def all_in_eu() -> PlatformBench:
@@ -178,6 +178,34 @@ def test_versions_go_on_where_they_were_when_a_quota_is_made_anew() -> None:
     bench.accept(ROOT, c.Delete("Quota", "acme"))
     bench.put(a_quota("acme", cpu(5_000)))
     assert bench.offer("eu", cpu(1_000)) == 3
+
+
+def test_grants_at_nothing_go_with_their_quota_and_no_version_comes_again() -> None:
+    """Otherwise a row is left for every tenant and region that there ever was."""
+    bench = a_world()
+    for number in range(30):
+        bench.put(a_tenant(f"t{number}", "normal"))
+        bench.put(a_quota(f"t{number}", cpu(1_000)))
+        account = f"quota/t{number}"
+        for region in ("eu", "us"):
+            lent = bench.offer(region, cpu(100), account)
+            bench.settle(region, lent, cpu(100), account)
+            bench.settle(region, bench.offer(region, cpu(0), account), cpu(0), account)
+        bench.accept(ROOT, c.Delete("Quota", f"t{number}"))
+        bench.accept(ROOT, c.Delete("Tenant", f"t{number}"))
+    assert list(bench.state.grants.items()) == []
+    bench.put(a_tenant("t0", "normal"))
+    bench.put(a_quota("t0", cpu(1_000)))
+    assert bench.offer("eu", cpu(100), "quota/t0") == 61
+
+
+def test_what_a_region_gives_back_of_a_budget_that_is_gone_leaves_no_row() -> None:
+    bench = a_world()
+    bench.accept("region/eu", c.AcknowledgeGrant("quota/nobody", 4, cpu(100), 7))
+    assert bench.grant("eu", "quota/nobody").offered == cpu(100)
+    version = bench.grant("eu", "quota/nobody").version
+    bench.settle("eu", version, cpu(0), "quota/nobody")
+    assert list(bench.state.grants.items()) == []
 
 
 def test_a_platform_restored_to_an_older_state_lends_nothing_again_once_regions_have_spoken() -> None:

@@ -28,6 +28,8 @@ ARGUMENT_MAX = 32_768
 PATH_MAX = 4_096
 #: Identities of one workload.
 IDENTITIES_MAX = 100_000
+#: Templates of a workload that are kept though it names another now: those that it named last.
+TEMPLATES_MAX = 10
 #: Accounts that a region's nodes are charged to.
 ACCOUNTS_MAX = 20_000
 #: Sums of denials in one record.

@@ -10,17 +10,19 @@ Everything that creates spending power is an account (RULES 7). Nothing is charg
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code, Refused, not_found
 from holdfast.core.ledger.overrides import emergency, in_force
-from holdfast.core.model.allotment import Purpose
+from holdfast.core.model.allotment import Grant, Purpose
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.summary import capacity_of
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.checks import contradictory, malformed
-from holdfast.core.platform.state import PlatformState
+from holdfast.core.platform.events import GrantsForgotten
+from holdfast.core.platform.state import PlatformState, grant_key
 
 
 class Limit(NamedTuple):
@@ -110,3 +112,11 @@ def paying(state: PlatformState, workload: Workload, region: str, purpose: Purpo
     cls, quota = state.priority_classes.get(workload.spec.priority_class), state.quotas.get(tenant)
     borrows = cls is not None and cls.spec.reclaimable and quota is not None and quota.spec.reclaimable
     return (*((f"reclaimable/{tenant}",) if borrows else ()), f"quota/{tenant}", *emergencies)
+
+
+def forgotten_grants(state: PlatformState, grants: Sequence[Grant]) -> tuple[GrantsForgotten, ...]:
+    """What becomes of grants at nothing whose account is gone, or goes with this command."""
+    if not grants or state.facts.level < GrantsForgotten.SINCE:
+        return ()
+    keys = tuple(sorted(grant_key(one.region, one.account) for one in grants))
+    return (GrantsForgotten(keys, max(one.version for one in grants)),)

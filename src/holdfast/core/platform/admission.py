@@ -25,12 +25,13 @@ from holdfast.core.platform.breaches import is_near, may_hold, recount_workload
 from holdfast.core.platform.checks import contradictory, in_use, malformed, refuse_amount, refuse_unknown
 from holdfast.core.platform.commands import PutWorkload
 from holdfast.core.platform.deadlines import is_told, on_time_condition
-from holdfast.core.platform.events import TemplateStored, WorkloadStored
+from holdfast.core.platform.events import TemplateStored, WorkloadOf, WorkloadStored
 from holdfast.core.platform.fitting import fits_condition
 from holdfast.core.platform.names import refuse_marks, refuse_name
 from holdfast.core.platform.objects import already, merge
 from holdfast.core.platform.senders import outside_placement, outside_tenant
 from holdfast.core.platform.state import PlatformState, assignments_of, name_key, pending
+from holdfast.core.platform.templates import dropped
 
 #: Replicas of one workload, and identities in one assignment: more would not fit one record of the log.
 COUNT_MAX = IDENTITIES_MAX
@@ -79,6 +80,7 @@ def _events(state: PlatformState, merged: Workload, stored: Workload | None, cas
     if digest not in state.templates:
         events.append(TemplateStored(digest, merged.spec.template))
     if stored is not None:
+        events.extend(dropped(state, WorkloadOf(stored.meta.uid, stored.meta.tenant), digest))
         events.extend(recount_workload(state, merged, assignments_of(state, merged.meta.uid), case))
     return tuple(events)
 

@@ -24,7 +24,7 @@ from holdfast.core.platform.checks import contradictory, refuse_amount
 from holdfast.core.platform.commands import OfferGrant
 from holdfast.core.platform.events import GrantStored
 from holdfast.core.platform.objects import already
-from holdfast.core.platform.state import PlatformState, charge_key, grant_key
+from holdfast.core.platform.state import FORGOTTEN, PlatformState, charge_key, grant_key
 
 #: Offers to a region that does not answer are kept, each, until it does; more would tell it nothing new.
 OFFERS_MAX = 64
@@ -46,7 +46,7 @@ def offer_grant(state: PlatformState, command: OfferGrant, case: Case) -> Accept
     if refused is not None:
         return refused
     old = state.grants.get(grant_key(command.region, command.account))
-    new = _next_version(command, old)
+    new = _next_version(command, old, state.grant_versions.get(FORGOTTEN) or 0)
     if old is not None and (new.target, new.protected, new.ends) == (old.target, old.protected, old.ends):
         return already(f"grant/{grant_key(old.region, old.account)}", old.revision)
     refused = _refuse_region(state, new, old)
@@ -68,12 +68,14 @@ def offer_grant(state: PlatformState, command: OfferGrant, case: Case) -> Accept
     return Accepted((GrantStored(new),))
 
 
-def _next_version(command: OfferGrant, old: Grant | None) -> Grant:
+def _next_version(command: OfferGrant, old: Grant | None, forgotten: int) -> Grant:
     target, protected = command.target, command.protected
+    version = (old.version if old is not None else forgotten) + 1
     if old is None:
-        offers = (Offer(1, target),)
-        return Grant(0, 0, command.account, command.region, 1, target, target, command.ends, protected, offers=offers)
-    version = old.version + 1
+        account, region, offers = command.account, command.region, (Offer(version, target),)
+        return Grant(
+            0, 0, account, region, version, target, target, command.ends, protected, forgotten, offers=offers
+        )  # fmt: skip
     return replace(
         old,
         version=version,

@@ -3,9 +3,13 @@
 Every event is a self-sufficient fact. A row in it whose uid is 0 is new: it gets the revision of the event as its
 uid, so that an object's uid is the place in the log where it began. Order inside an event is always sorted, so its
 bytes are one.
+
+Size: one list of everything that can become true, in one place.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from holdfast.core.ledger.house import HouseEvent
 from holdfast.core.ledger.overrides import OverrideEnded, OverrideOpened
@@ -72,6 +76,16 @@ class TemplatesForgotten(Row, frozen=True, tag="templates-forgotten"):
     digests: tuple[str, ...]
 
 
+class TemplatesDropped(Row, frozen=True, tag="templates-dropped"):
+    """A workload has named so many others since that it keeps these no longer. Others may name them still."""
+
+    SINCE: ClassVar[int] = 2
+
+    workload: Revision
+    tenant: str
+    digests: tuple[str, ...]
+
+
 class StatusReported(Row, frozen=True, tag="status-reported"):
     """The counts as they are now, and of the conditions those that changed: the others stay."""
 
@@ -116,6 +130,18 @@ class GrantsRemoved(Row, frozen=True, tag="grants-removed"):
     """By key, `region|account`."""
 
     grants: tuple[str, ...]
+
+
+class GrantsForgotten(Row, frozen=True, tag="grants-forgotten"):
+    """By key, `region|account`: the account is gone, and nothing of it is lent.
+
+    No grant that is made later has a version up to this one: a region takes none that is not above what it has.
+    """
+
+    SINCE: ClassVar[int] = 2
+
+    grants: tuple[str, ...]
+    version: int
 
 
 class RightGranted(Row, frozen=True, tag="right-granted"):
@@ -225,8 +251,9 @@ class BreachClosed(Row, frozen=True, tag="breach-closed"):
 PlatformEvent = (
     HouseEvent | OverrideOpened | OverrideEnded
     | ObjectStored | ObjectRemoved | WorkloadStored | DeletionBegun | FinalizersReleased | WorkloadsRemoved
-    | TemplateStored | TemplatesForgotten | StatusReported
-    | AssignmentStored | AssignmentsRemoved | OfferedBack | GrantStored | GrantsRemoved | RightGranted | RightsReleased
+    | TemplateStored | TemplatesForgotten | TemplatesDropped | StatusReported
+    | AssignmentStored | AssignmentsRemoved | OfferedBack | GrantStored | GrantsRemoved
+    | GrantsForgotten | RightGranted | RightsReleased
     | RegionJoined | RegionRejoined | RegionAcknowledged | RegionReported | RegionJudged | RegionRetired
     | PolicyPublished | PolicyStaged | ValidityStored | ValiditiesDropped
     | BreachStored | BreachClosed

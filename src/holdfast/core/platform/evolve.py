@@ -25,6 +25,7 @@ from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import events as e
 from holdfast.core.platform.observed import APPLY_OBSERVED, forget_word
 from holdfast.core.platform.state import (
+    FORGOTTEN,
     TABLE_OF,
     PlatformState,
     charge_key,
@@ -64,14 +65,23 @@ def workload_stored(state: PlatformState, event: e.WorkloadStored, stamp: Stamp)
     _unindex_workload(state, stored.meta.uid)
     state.workloads.put(stored.meta.uid, stored)
     index_workload(state, stored.meta.uid, stored)
-    _name_templates(state, stored.meta.uid, stored.meta.tenant, [template_digest(stored.spec.template)])
+    digest = template_digest(stored.spec.template)
+    _name_templates(state, stored.meta.uid, stored.meta.tenant, [digest])
+    known = state.templates_of[stored.meta.uid]
+    if state.facts.level >= ORDERED_SINCE and known[-1] != digest:
+        state.templates_of.put(stored.meta.uid, (*(one for one in known if one != digest), digest))
+
+
+#: From this level on a workload's templates are in the order in which it named them; before, sorted.
+ORDERED_SINCE = 2
 
 
 def _name_templates(state: PlatformState, workload: Revision, tenant: str, digests: list[str]) -> None:
     known = state.templates_of.get(workload) or ()
     new = [digest for digest in digests if digest not in known]
     if new:
-        state.templates_of.put(workload, tuple(sorted((*known, *new))))
+        named = (*known, *new)
+        state.templates_of.put(workload, named if state.facts.level >= ORDERED_SINCE else tuple(sorted(named)))
         for digest in new:
             count_use(state, tenant, digest, 1)
 
@@ -126,6 +136,20 @@ def template_stored(state: PlatformState, event: e.TemplateStored, stamp: Stamp)
 def templates_forgotten(state: PlatformState, event: e.TemplatesForgotten, stamp: Stamp) -> None:
     for digest in event.digests:
         state.templates.drop(digest)
+
+
+def templates_dropped(state: PlatformState, event: e.TemplatesDropped, stamp: Stamp) -> None:
+    """What was done of a template goes with it."""
+    for digest in event.digests:
+        count_use(state, event.tenant, digest, -1)
+    known, done = state.templates_of[event.workload], state.done_before.get(event.workload)
+    state.templates_of.put(event.workload, tuple(one for one in known if one not in event.digests))
+    if done is not None:
+        left = tuple(row for row in done if row[0] not in event.digests)
+        if left:
+            state.done_before.put(event.workload, left)
+        else:
+            state.done_before.drop(event.workload)
 
 
 def status_reported(state: PlatformState, event: e.StatusReported, stamp: Stamp) -> None:
@@ -190,6 +214,13 @@ def grants_removed(state: PlatformState, event: e.GrantsRemoved, stamp: Stamp) -
     for key in event.grants:
         _unindex_grant(state, key)
         state.grants.drop(key)
+
+
+def grants_forgotten(state: PlatformState, event: e.GrantsForgotten, stamp: Stamp) -> None:
+    for key in event.grants:
+        _unindex_grant(state, key)
+        state.grants.drop(key)
+    state.grant_versions.put(FORGOTTEN, max(event.version, state.grant_versions.get(FORGOTTEN) or 0))
 
 
 def _unindex_grant(state: PlatformState, key: str) -> None:
@@ -315,11 +346,13 @@ APPLY: dict[type, Any] = {
     e.WorkloadsRemoved: workloads_removed,
     e.TemplateStored: template_stored,
     e.TemplatesForgotten: templates_forgotten,
+    e.TemplatesDropped: templates_dropped,
     e.StatusReported: status_reported,
     e.AssignmentStored: assignment_stored,
     e.AssignmentsRemoved: assignments_removed,
     e.GrantStored: grant_stored,
     e.GrantsRemoved: grants_removed,
+    e.GrantsForgotten: grants_forgotten,
     e.RightGranted: right_granted,
     e.RightsReleased: rights_released,
     e.RegionJoined: region_joined,

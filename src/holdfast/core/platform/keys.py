@@ -134,6 +134,7 @@ KEYS: Mapping[type, KeysOf] = {
     ),
     e.TemplateStored: lambda event, _: ((TEMPLATE, event.digest),),
     e.TemplatesForgotten: lambda event, _: tuple([(TEMPLATE, digest) for digest in event.digests]),
+    e.TemplatesDropped: lambda event, _: _workload(event.workload, event.tenant),
     e.StatusReported: lambda event, _: _workload(event.workload, event.tenant),
     e.AssignmentStored: _assigned,
     e.AssignmentsRemoved: lambda event, _: _once(
@@ -144,6 +145,7 @@ KEYS: Mapping[type, KeysOf] = {
     e.OfferedBack: lambda event, _: ((WORKLOAD, event.overflow.workload), (SUMMARY, event.overflow.region)),
     e.GrantStored: lambda event, _: _grant(grant_key(event.grant.region, event.grant.account)),
     e.GrantsRemoved: lambda event, _: _once(key for one in event.grants for key in _grant(one)),
+    e.GrantsForgotten: lambda event, _: _once(key for one in event.grants for key in _grant(one)),
     e.RightGranted: lambda event, _: ((WORKLOAD, event.workload), (REGION, event.region)),
     e.RightsReleased: lambda event, _: _once(
         key for right in event.rights for key in ((WORKLOAD, right.workload), (REGION, right.region))

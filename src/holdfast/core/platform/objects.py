@@ -20,13 +20,14 @@ from holdfast.core.model.shapes import Revision
 from holdfast.core.model.tenancy import Quota
 from holdfast.core.model.topology import NodePool, Region, RegionStatus
 from holdfast.core.model.workload import Workload, WorkloadStatus
+from holdfast.core.platform.accounts import forgotten_grants
 from holdfast.core.platform.breaches import BreachEvent, recount_account, recount_region
 from holdfast.core.platform.checks import CHECKS
 from holdfast.core.platform.commands import Delete, OperatorObject, Put
-from holdfast.core.platform.events import ObjectRemoved, ObjectStored, ValiditiesDropped
+from holdfast.core.platform.events import GrantsForgotten, ObjectRemoved, ObjectStored, ValiditiesDropped
 from holdfast.core.platform.names import refuse_marks, refuse_name
 from holdfast.core.platform.senders import outside_everywhere, outside_whole_region
-from holdfast.core.platform.state import TABLE_OF, PlatformState, charge_key
+from holdfast.core.platform.state import TABLE_OF, PlatformState, charge_key, grant_key
 from holdfast.core.platform.uses import USES
 
 T = TypeVar("T", bound=OperatorObject | Workload)
@@ -67,7 +68,8 @@ def delete(state: PlatformState, command: Delete, case: Case) -> Accepted | Refu
     refused = USES[command.kind](state, stored, case)
     if refused is not None:
         return refused
-    return Accepted((ObjectRemoved(command.kind, command.name), *_drop_validities(state, command)))
+    removed = ObjectRemoved(command.kind, command.name)
+    return Accepted((removed, *_drop_validities(state, command), *_forget_grants(state, command)))
 
 
 def merge(sent: T, stored: T | None, case: Case) -> T:
@@ -133,3 +135,14 @@ def _drop_validities(state: PlatformState, command: Delete) -> tuple[ValiditiesD
         or (command.kind == "Tenant" and validity.scope == command.name)
     )
     return (ValiditiesDropped(keys),) if keys else ()
+
+
+#: By kind: how the accounts begin that go with an object.
+_ACCOUNTS = {"Quota": ("quota", "reclaimable"), "RecoveryBudget": ("recovery",)}
+
+
+def _forget_grants(state: PlatformState, command: Delete) -> tuple[GrantsForgotten, ...]:
+    """With its account a grant goes, of which nothing is lent any more; only its versions are remembered."""
+    accounts = [f"{kind}/{command.name}" for kind in _ACCOUNTS.get(command.kind, ())]
+    keys = [grant_key(region, account) for region, _ in state.regions.items() for account in accounts]
+    return forgotten_grants(state, [state.grants[key] for key in keys if key in state.grants])

@@ -19,7 +19,7 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Grant, Offer
 from holdfast.core.model.resources import NOTHING, Resources, add, exceeded, greatest, subtract
-from holdfast.core.platform.accounts import limit_of, promised
+from holdfast.core.platform.accounts import forgotten_grants, limit_of, promised
 from holdfast.core.platform.breaches import BreachEvent, recount_account
 from holdfast.core.platform.checks import contradictory, malformed, refuse_amount
 from holdfast.core.platform.commands import AcknowledgeGrant
@@ -112,12 +112,14 @@ def _settled(grant: Grant, command: AcknowledgeGrant, settled: Resources) -> Gra
 
 
 def _stored(state: PlatformState, new: Grant, case: Case, *, claimed: bool) -> tuple[object, ...]:
-    """A grant keeps its row, and so its versions, even at nothing; an emergency that is over is never lent again."""
-    is_over = new.account.startswith("emergency/") and isinstance(
-        limit_of(state, new.account, new.region, case.at), Refused
-    )
-    if is_over and new.offered == NOTHING and not new.offers:
-        return (GrantsRemoved((grant_key(new.region, new.account),)),)
+    """A grant keeps its row, and so its versions, while its account is there; an emergency is never lent again."""
+    limit = limit_of(state, new.account, new.region, case.at)
+    is_back = new.offered == NOTHING and not new.offers
+    if isinstance(limit, Refused) and is_back:
+        if new.account.startswith("emergency/"):
+            return (GrantsRemoved((grant_key(new.region, new.account),)),)
+        if limit.code is Code.NOT_FOUND:
+            return forgotten_grants(state, [new])
     return (GrantStored(new, claimed),)
 
 

@@ -27,6 +27,7 @@ from holdfast.core.platform.objects import already
 from holdfast.core.platform.observing import COUNTS_MAX
 from holdfast.core.platform.senders import refuse_unjoined
 from holdfast.core.platform.state import PlatformState, assignments_of
+from holdfast.core.platform.templates import of_kept
 
 
 def activate(state: PlatformState, command: Activate, case: Case) -> Accepted | Refused:
@@ -76,7 +77,7 @@ def remove_assignment(state: PlatformState, command: RemoveAssignment, case: Cas
     held = sorted((*assignment.ordinals, *assignment.returning))
     rights = tuple(state.rights[(assignment.workload, ordinal)] for ordinal in held)
     released = (RightsReleased(rights, "released by its region"),) if rights else ()
-    gone = removed([assignment], {assignment.uid: command.done})
+    gone = removed([assignment], {assignment.uid: of_kept(state, assignment.workload, command.done)})
     return Accepted((gone, *released, *release_finalizer(state, assignment, case)))
 
 

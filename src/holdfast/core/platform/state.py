@@ -2,6 +2,8 @@
 
 The one idea: whatever a decision must look up quickly (a name, a sum, who names a template) is a derived table, kept
 in step by `evolve` and never stored, so a snapshot holds each fact once.
+
+Size: one list of every table, in one place.
 """
 
 from __future__ import annotations
@@ -35,6 +37,9 @@ TABLE_OF = {
 #: How accounts begin that have a limit in each region.
 REGIONAL = ("recovery/", "reclaimable/")
 
+#: The key of the one row of `grant_versions`.
+FORGOTTEN = ""
+
 #: How many workloads of each tenant name a template, by tenant.
 Uses = tuple[tuple[str, int], ...]
 
@@ -66,6 +71,7 @@ class PlatformState(LedgerState):
         TableSpec("policies", int, SchedulerPolicy),
         TableSpec("validities", str, Validity),
         TableSpec("breaches", tuple[str, str], Breach),
+        TableSpec("grant_versions", str, int, since=2),
         TableSpec("workload_names", str, int, derived=True),
         TableSpec("workload_counts", str, int, derived=True),
         TableSpec("pending_of", str, int, derived=True),
@@ -111,6 +117,8 @@ class PlatformState(LedgerState):
     validities: Table[str, Validity]
     #: By (invariant, key): promises of the second kind that are broken now (RULES 18).
     breaches: Table[tuple[str, str], Breach]
+    #: By nothing, one row: the highest version of the grants that were forgotten. Later ones begin above it.
+    grant_versions: Table[str, int]
     #: By `tenant/name`: the one that is not being deleted; older ones of that name may still be finalising.
     workload_names: Table[str, Revision]
     #: By tenant: how many workloads it has, those being deleted included.

@@ -77,7 +77,10 @@ def change_use(state: RegionState, account: str, charged: Resources, placed: Res
     total = add(before.charged, charged)
     same = charged is placed and before.charged is before.placed
     after = Use(total, total if same else add(before.placed, placed))
-    state.uses.put(account, after)
+    if after == _NO_USE:
+        state.uses.drop(account)
+    else:
+        state.uses.put(account, after)
     allowance = state.allowances.get(account)
     if allowance is not None and placed is not NOTHING:
         protected = allowance.protected
