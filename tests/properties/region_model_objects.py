@@ -19,7 +19,8 @@ from tests.properties.region_model_things import Node, Slot, summed
 NAMED_MAX = 1_000
 LABELS_MAX = 64
 DEVICES_MAX = 64
-NODE_NAME_MAX = 253
+NODE_NAME_MAX = 250
+ADDRESS_MAX = 253
 PRESENT_MAX = 128
 REASONS_MAX = 256
 ORDINAL_MAX = 2**31
@@ -70,7 +71,7 @@ def _badly_registered(command: c.RegisterNode) -> bool:
         or command.capacity.gpu != sum(device.milli for device in command.devices)
         or not (1 <= first <= last <= 65535 or first == last == 0)
         or len(command.labels) > LABELS_MAX
-        or len(command.address) > NODE_NAME_MAX
+        or len(command.address) > ADDRESS_MAX
         or not all(letter.isascii() and (letter.isalnum() or letter in ".:%_-") for letter in command.address)
         or badly_put(command.capacity)
     )

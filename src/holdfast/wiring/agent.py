@@ -26,6 +26,7 @@ from holdfast.agent.node import detected
 from holdfast.agent.process.driver import ProcessDriver
 from holdfast.agent.process.settings import ProcessSettings
 from holdfast.agent.terms import Terms, on_disk
+from holdfast.core.model.limits import NODE_PORTS_MAX
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import Device
@@ -79,6 +80,8 @@ def wrong(node: NodeWish) -> Iterator[str]:
     first, last = node.ports
     if not 0 < first <= last <= 65_535:
         yield f"ports {first}-{last} are no range within 1 to 65535; say --ports {PORTS[0]}-{PORTS[1]}"
+    if last - first >= NODE_PORTS_MAX:
+        yield f"ports {first}-{last} are more than the {NODE_PORTS_MAX} that a node hands out; say --ports with fewer"
     if not node.pool or not node.zone:
         yield "a node is in a pool and in a zone; say --pool and --zone"
     if node.user in ("0", "root") or {"0", "root"} & {*node.users}:

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.model.limits import NODE_PORTS_MAX
 from holdfast.core.model.placement import EMPTY_ROOM
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import Node, ports_of
@@ -47,4 +48,6 @@ def test_a_node_that_names_port_0_or_no_range_is_not_registered(ports: tuple[int
     refused = bench.refuse("agent/n1", node)
     assert refused.code is Code.MALFORMED
     assert refused.message.startswith("ports are a range within 1 to 65535")
-    bench.accept("agent/n1", replace(node, ports=(1, 65_535)))
+    bench.accept("agent/n1", replace(node, ports=(65_535 - NODE_PORTS_MAX + 1, 65_535)))
+    many = bench.refuse("agent/n1", replace(node, ports=(1, NODE_PORTS_MAX + 1)))
+    assert many.message == f"{NODE_PORTS_MAX + 1} ports; a node hands out at most {NODE_PORTS_MAX}"

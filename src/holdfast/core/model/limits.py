@@ -18,6 +18,8 @@ MESSAGE_MAX = 4_096
 DEVICES_MAX = 64
 #: Ports of one replica: a thousand placements with all of theirs still fit in one record.
 PORTS_MAX = 64
+#: Ports that a node hands out: what is taken of them is one row.
+NODE_PORTS_MAX = 4_096
 #: Marks of an object or a node, and rules of a template or a placement.
 MARKS_MAX = 64
 #: What a mark that is not for finding may say.
@@ -30,6 +32,8 @@ PATH_MAX = 4_096
 IDENTITIES_MAX = 100_000
 #: Templates of a workload that are kept though it names another now: those that it named last.
 TEMPLATES_MAX = 10
+#: Regions of a platform: a workload that is in all of them ends in one record.
+REGIONS_MAX = 1_000
 #: Accounts that a region's nodes are charged to.
 ACCOUNTS_MAX = 20_000
 #: Sums of denials in one record.

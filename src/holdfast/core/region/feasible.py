@@ -6,6 +6,7 @@ shut and what it lacked, or with nothing.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code
@@ -93,7 +94,8 @@ def fits_ports(node: Node, room: Room, wanted: int, ports: tuple[int, ...]) -> M
         if port not in there:
             where = f"outside {there[0]}-{there[-1]}" if there else "none of a node that has no ports"
             return Misfit(Code.PORT, f"{port} is {where}")
-        if port in room.ports:
+        place = bisect_left(room.ports, port)  # they are sorted
+        if room.ports[place : place + 1] == (port,):
             return Misfit(Code.PORT, f"{port} is taken")
     return None
 

@@ -7,7 +7,9 @@ import re
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.judge import NAME_MAX as SENDER_MAX
 from holdfast.core.ledger.registry import Case
+from holdfast.core.model.limits import NODE_PORTS_MAX
 from holdfast.core.model.placement import EMPTY_ROOM, standing
 from holdfast.core.model.resources import ill_formed
 from holdfast.core.model.topology import LOAD_STEP, NO_REPORT, PRESENT_MAX, PRESENT_NAME_MAX, Node, NodeHealth
@@ -17,14 +19,17 @@ from holdfast.core.region.events import NodeRemoved, NodeReported, NodeStored
 from holdfast.core.region.holds import ended
 from holdfast.core.region.state import RegionState
 
-NAME_MAX = 253
+#: With its kind before it, it is the name of its agent, which has no more characters than any other sender's.
+NAME_MAX = SENDER_MAX - len("agent/")
+#: A host name has no more.
+ADDRESS_MAX = 253
 PORT_MAX = 65_535
 NO_PORTS = (0, 0)
 #: Load alone is taken so often: what ranks nodes need not be newer, and logs stay quiet.
 LOAD_EVERY_MS = 60_000
 
 #: A host name, or an IP of either kind.
-_ADDRESS = re.compile(rf"[A-Za-z0-9._:%-]{{0,{NAME_MAX}}}")
+_ADDRESS = re.compile(rf"[A-Za-z0-9._:%-]{{0,{ADDRESS_MAX}}}")
 
 
 def register_node(state: RegionState, command: RegisterNode, case: Case) -> Accepted | Refused:
@@ -67,6 +72,8 @@ def _ill_formed(command: RegisterNode) -> str:
     first, last = command.ports
     if command.ports != NO_PORTS and not 1 <= first <= last <= PORT_MAX:
         return f"ports are a range within 1 to {PORT_MAX}, or 0 to 0 for none"
+    if last - first >= NODE_PORTS_MAX:
+        return f"{last - first + 1} ports; a node hands out at most {NODE_PORTS_MAX}"
     if not _ADDRESS.fullmatch(command.address):
         return "an address is a host name or an IP, without a port"
     return ill_formed(command.capacity)

@@ -91,9 +91,7 @@ def without_slot(room: Room, slot: Slot, need: Resources, milli: int, revision: 
     """The room once a slot that waited for nobody has left it."""
     key = (slot.workload, slot.ordinal)
     firm = milli if slot.firm else 0
-    ports = list(room.ports)
-    for port in slot.ports:
-        ports.remove(port)
+    going = {*slot.ports}
     everything = subtract(room.all, need)
     kept = room.firm
     if slot.firm:
@@ -103,7 +101,7 @@ def without_slot(room: Room, slot: Slot, need: Resources, milli: int, revision: 
         everything,
         room.held,
         _devices(room.devices, slot.devices, -firm, -milli, 0) if slot.devices else room.devices,
-        tuple(ports),
+        tuple(port for port in room.ports if port not in going) if going else room.ports,
         room.waiting,
         revision,
         without_key(room.slots, key),

@@ -1,0 +1,108 @@
+"""Every limit that admission accepts: taken to the limit on a server's ledger, then ended.
+
+    founding records in the store ──▶ a ledger leads them ──▶ fill ──▶ the clock starts ──▶ end ──▶ it stops
+
+Printed for each: how long its end takes, and the longest callback of the leader's loop, from the first command that
+fills it to the last that ends it, in processor time. Who sends is on the same loop and sends a handful at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast.bench import limits_platform, limits_region
+from holdfast.bench.limits_world import Case, Later, Memory, Sender, Step, Story
+from holdfast.bench.report import Result, at_most, stores_per_second
+from holdfast.bench.stalls import longest, watched
+from holdfast.core.ledger.draft import Book, Landed
+from holdfast.core.platform.book import PLATFORM
+from holdfast.core.region.book import REGION
+from holdfast.host.clock import SystemClock
+from holdfast.host.ledger import Identity, Ledger, Role
+from holdfast.host.store import Head, Stored, Written
+from holdfast.stores.sqlite import SqliteStore
+
+#: Each has ended within so long, and no callback has held the loop for longer.
+END_SECONDS = 60
+STALL_MS = 100
+#: By ledger: its code, and the records it begins with.
+FOUNDED: dict[str, tuple[Book[Any], Callable[[], Story]]] = {
+    "platform": (PLATFORM, limits_platform.founded),
+    "region": (REGION, limits_region.founded),
+}
+TABLE: tuple[Case, ...] = (*limits_platform.CASES, *limits_region.CASES)
+
+
+async def measure_table(folder: Path, cases: tuple[Case, ...] = TABLE) -> list[Result]:
+    """Two figures for each; the baseline is how long it takes to store 10,000 rows in a dictionary."""
+    results: list[Result] = []
+    for case in cases:
+        if case.is_timed:
+            ended, stall_ms = await _measured(folder / case.name, case)
+            baseline_ms = 10_000_000 / stores_per_second()
+            results.append(at_most(f"limits.{case.name}_end_s", ended, "s", baseline_ms / 1_000, END_SECONDS))
+            results.append(at_most(f"limits.{case.name}_stall_ms", stall_ms, "ms", baseline_ms, STALL_MS))
+    return results
+
+
+async def _measured(folder: Path, case: Case) -> tuple[float, float]:
+    book, founded = FOUNDED[case.ledger]
+    clock = SystemClock()
+    store = await SqliteStore.open(folder)
+    try:
+        await _prepare(store, book, founded(), clock.wall())
+        ledger = Ledger(book, store, clock, Identity("bench"))
+        serving = asyncio.create_task(ledger.run(), name="ledger")
+        while ledger.role is not Role.LEADING:
+            assert not serving.done(), serving.exception()
+            await asyncio.sleep(0.01)
+        beating = asyncio.create_task(_renew(ledger), name="heartbeats")
+        sender = Sender()
+        with watched(asyncio.get_running_loop()) as stalls:
+            for step in case.fill(ledger.durable.state):
+                await _send(ledger, sender, step)
+            began = time.monotonic()
+            for step in case.end(ledger.durable.state):
+                await _send(ledger, sender, step)
+            ended = time.monotonic() - began
+        for task in (beating, serving):
+            task.cancel()
+        await asyncio.wait({beating, serving})
+        return ended, longest(stalls).ms
+    finally:
+        await store.close()
+
+
+async def _prepare(store: SqliteStore, book: Book[Any], founding: Story, at: int) -> None:
+    memory = Memory(book, at)
+    memory.tell(founding)
+    head = Head()
+    for number, (raw, digest) in enumerate(memory.batches, 1):
+        outcome = await store.append(head, Stored(memory.state.facts.log_id, number, digest, raw))
+        assert isinstance(outcome, Written), outcome
+        head = outcome.head
+
+
+async def _send(ledger: Ledger[Any], sender: Sender, step: Step) -> None:
+    """Commit a step. What an actor says goes in its order: sequences are taken as they come."""
+    assert not isinstance(step, Later), "a server's clock cannot be moved"
+    at, state = ledger.clock.wall(), ledger.durable.state
+    sent = [ledger.submit(sender.envelope(state, actor, command, at)) for actor, command in step]
+    for (_, command), answer in zip(step, await asyncio.gather(*sent), strict=True):
+        assert isinstance(answer, Landed), (command, answer)
+        assert not answer.answer, "something of it was refused"
+
+
+async def _renew(ledger: Ledger[Any]) -> None:
+    """Whoever has a session keeps it, as over a stream."""
+    while True:
+        for number, (uid, session) in enumerate(ledger.durable.state.sessions.items(), 1):
+            if uid in ledger.durable.state.sessions:
+                ledger.renew(session.principal, uid)
+            if number % 100 == 0:
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)

@@ -1,0 +1,134 @@
+"""RULES 26: whatever may come in can leave. Every limit is taken to the limit, and ended."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+import holdfast.core
+from holdfast.bench.limits_table import FOUNDED, TABLE
+from holdfast.bench.limits_world import Case, Memory
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.draft import decide
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import Configure
+from holdfast.core.ledger.invariants import check
+from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.platform import commands as c
+from tests.support.platform import HOUR, ROOT, T0, a_region, a_tenant, a_world
+
+#: Tables in which something stays, and until when.
+LASTING = {
+    "answered": "the last answers of a session, a ring of fixed size",
+    "keys": "idempotency keys, until their window is over",
+    "keys_of": "idempotency keys, until their window is over",
+    "policies": "revisions of policies: immutable, and named by what was decided under them",
+    "rooms": "what is taken of a node, also when that is nothing: until the node goes",
+    "tombstones": "logs that never speak again: whoever retires a region attests one",
+}
+
+#: Most of something that is no state, or that is not for admission to take: why it is not in the table.
+NOT_TAKEN = {
+    "codec.RECORD_BYTES_MAX": "the size of a record: each command of the table stays below it, or is refused",
+    "codec.EVIDENCE_BYTES_MAX": "evidence is cut to it",
+    "judge.NAME_MAX": "a sender's name: nothing is stored of who is refused",
+    "revision.INDEX_MAX": "events of a batch",
+    "revision.SEQ_MAX": "batches of a log",
+    "revision.DIGITS_MAX": "how a number is read",
+    "effects._DIGITS_MAX": "how a number is read",
+    "limits.MESSAGE_MAX": "words in reports, which are replaced by the next",
+    "limits.ACCOUNTS_MAX": "accounts in a report, which is replaced by the next",
+    "limits.DENIALS_MAX": "denials are not folded",
+    "resources.AMOUNT_MAX": "a value",
+    "secrets.NAME_MAX": "how a token is read",
+    "secrets._SPOKEN_MAX": "how a token is read",
+    "checks.PRIORITY_MAX": "a value",
+    "policies.WEIGHT_MAX": "a value",
+    "regions.LOG_ID_MAX": "one text of a region",
+    "regions.ADDRESS_MAX": "one text of a region",
+    "settling.VERSION_MAX": "a value",
+    "standing.NAMED_MAX": "how much is told",
+    "status_reasons.MESSAGE_MAX": "how much is told",
+    "status_reasons.REGIONS_MAX": "how much is told",
+    "commands.DETAIL_MAX": "one text of a slot, which goes with it",
+    "failing.CODES_MAX": "how much is told",
+    "releasing.ATTEMPTS_MAX": "how often something is tried",
+    "seen.NAMED_MAX": "how much is told",
+    "seen.MESSAGE_MAX": "how much is told",
+    "slots.ORDINAL_MAX": "a value",
+    "summary.KINDS_MAX": "how much is told",
+    "summary.LARGEST_MAX": "how much is told",
+    "summary.NAMES_MAX": "how much is told",
+    "summary.MESSAGE_MAX": "how much is told",
+    "hints.NAMES_MAX": "how much a scheduler keeps in memory",
+    "mixing.BITS_MAX": "nodes that a scheduler ranks",
+    "reasons.DETAILS_MAX": "how much is told",
+    "waking.ROWS_MAX": "how much a scheduler keeps in memory",
+    "whatif.ROUNDS_MAX": "how often something is tried",
+}
+
+
+def sizes(memory: Memory) -> dict[str, int]:
+    return {spec.name: len(memory.state.table(spec.name)) for spec in memory.state.TABLES}
+
+
+@pytest.mark.parametrize("case", TABLE, ids=lambda case: case.name)
+def test_what_is_taken_to_its_limit_can_be_ended_and_leaves_nothing(case: Case) -> None:
+    book, founded = FOUNDED[case.ledger]
+    memory = Memory(book, T0)
+    memory.tell(founded())
+    before = sizes(memory)
+    memory.tell(case.fill(memory.state))
+    assert sizes(memory) != before
+    memory.tell(case.end(memory.state))
+    after = sizes(memory)
+    left = {name: (count, after[name]) for name, count in before.items() if after[name] != count}
+    assert {name: counts for name, counts in left.items() if name not in LASTING} == {}
+    assert check(memory.state, book.invariants) == []
+
+
+def limits_in_the_core() -> set[str]:
+    """Every constant of the core that is called a most, as `module.NAME`."""
+    root = Path(holdfast.core.__file__).parent
+    found: set[str] = set()
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            names = [one for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+            found.update(f"{path.stem}.{name.id}" for name in names if name.id.endswith(("_MAX", "_MOST")))
+    return found
+
+
+def test_no_limit_is_missing_from_the_table() -> None:
+    taken = {name for case in TABLE for name in case.covers}
+    assert limits_in_the_core() == taken | NOT_TAKEN.keys()
+    assert not taken & NOT_TAKEN.keys()
+
+
+def test_a_person_with_as_many_keys_as_may_be_waits_until_they_are_forgotten() -> None:
+    bench = a_world()
+    bench.checked = False
+    bench.accept(ROOT, Configure(replace(bench.state.facts.settings, keys_per_actor=500)))
+    while len(bench.state.keys) < 500:
+        bench.put(a_tenant("beta", "normal", most=bench.keys))
+    bench.refuse(Code.TOO_MANY_KEYS, ROOT, c.Put(a_tenant("beta", "normal", most=bench.keys)))
+    bench.later(DEFAULTS.retry_window + HOUR)
+    bench.put(a_tenant("beta", "normal", most=bench.keys))
+    assert len(bench.state.keys) < 500
+
+
+def test_one_region_too_many_is_refused_with_both_numbers() -> None:
+    book, founded = FOUNDED["platform"]
+    memory = Memory(book, T0)
+    memory.tell(founded())
+    case = next(one for one in TABLE if one.name == "regions")
+    story = case.fill(memory.state)
+    while len(memory.state.regions) < 1_000:
+        memory.commit(next(story))
+    envelope = Envelope("person/bench", c.Put(a_region("one-more")), T0, key="another")
+    refused = decide(book, memory.state, envelope, T0)
+    assert isinstance(refused, Refused)
+    assert refused.message == "1001 regions, with this one; at most 1000 are taken"
