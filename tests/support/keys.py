@@ -99,7 +99,7 @@ PLATFORM_TOLD: dict[str, Told] = {
 
 TOLD = {"region": REGION_TOLD, "platform": PLATFORM_TOLD}
 #: What a repeat is answered: kept by the record and not by its events.
-BOOKKEEPING = {"answered", "keys"}
+BOOKKEEPING = {"answered", "keys", "grant_versions"}
 
 
 def untold(book: Book[Any], state: LedgerState, batch: Batch[Any]) -> Iterator[str]:
