@@ -8,7 +8,7 @@ under it: `tenant/name`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from holdfast.api.documents.kinds import Kind
@@ -90,6 +90,17 @@ def rows(kind: Kind, state: LedgerState) -> Iterable[Found]:
     if kind.name == "Endpoint" and isinstance(state, RegionState):
         return [(key, slot) for key, slot in found if is_listed(state, slot)]
     return found
+
+
+def unordered_rows(kind: Kind, state: LedgerState) -> Iterator[Found]:
+    """Every object of a kind of which there may be very many, as (key, row), in no order."""
+    assert kind.name not in ("SchedulerPolicy", "Override"), f"{kind.plural} are few, and not all of one table"
+    for key, row in table_of(kind, state).unordered():
+        if kind.name == "SchedulingRequest":
+            for request in row:
+                yield (key, request.template), request
+        elif kind.name != "Endpoint" or (isinstance(state, RegionState) and is_listed(state, row)):
+            yield key, row
 
 
 def name_of(kind: Kind, state: LedgerState, key: Any, row: Any) -> str:

@@ -8,13 +8,13 @@ say whose it was, and where that does not either, the watcher lists again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast.api.documents.finding import row
 from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.owners import tenant_of
-from holdfast.api.documents.rows import Found, is_called, name_of, replica_name, rows
+from holdfast.api.documents.rows import Found, is_called, name_of, replica_name
 from holdfast.api.server.call import Call
 from holdfast.api.server.reading import is_shown, narrowed
 from holdfast.api.server.rights import sees, sees_everything, sees_principal
@@ -56,17 +56,17 @@ class Filter:
         self._caught_up_at = 0
 
     def begin(self, state: Any, *, resumes: bool) -> None:
-        """Take note of what there is, in the turn in which the watch begins."""
+        """Take note of where the watch begins."""
         self._caught_up_at = state.facts.seq if resumes else 0
-        if not self._is_open:
-            for key, found in self._rows(state):
-                self.shows(state, key, found)
 
-    def _rows(self, state: Any) -> Iterable[Found]:
-        if not self._path:
-            return rows(self.kind, state)
-        found = row(self.kind, state, self._path)
-        return [found] if found is not None else []
+    def needs_rows(self, *, initial: bool) -> bool:
+        """Whether all rows of the moment in which the watch begins are to be looked at, and not only a named one."""
+        return (initial or not self._is_open) and not self._path
+
+    def named(self, state: Any) -> list[Found]:
+        """The one row that is asked for by its name, if it is there and for this watcher."""
+        found = row(self.kind, state, self._path) if self._path else None
+        return [found] if found is not None and self.shows(state, *found) else []
 
     def shows(self, state: Any, key: Any, found: Any) -> bool:
         """Whether this row is for this watcher."""
@@ -80,10 +80,9 @@ class Filter:
     def _workload(self, state: Any, uid: Revision) -> tuple[str, str] | None:
         """The tenant and the name of a workload that has replicas here, or had some."""
         if uid not in self._workloads:
-            for _, one in state.assignments.unordered():
-                if one.workload == uid:
-                    self._workloads[uid] = (one.tenant, one.workload_name)
-                    break
+            for assignment in (state.assignments_of.get(uid) or ())[:1]:
+                one = state.assignments[assignment]
+                self._workloads[uid] = (one.tenant, one.workload_name)
         return self._workloads.get(uid)
 
     def _may_show(self, state: Any, key: Any, found: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.api.problems import problem
+from holdfast.api.server import scans
 from holdfast.api.server.call import Trouble
 from holdfast.core.ledger.revision import Token
 from holdfast.host.clock import Clock
@@ -24,12 +25,16 @@ KEPT_MS = 60_000
 
 
 class Listing(Struct):
-    """A whole list: what it was asked for and by whom, the state it shows, and its rows in order."""
+    """A whole list: what it was asked for and by whom, the state it shows, and its rows in order.
+
+    `is_fork`: the state is its own, and does not change.
+    """
 
     asked: tuple[object, ...]
     state: Any
     token: Token
     rows: list[tuple[Any, Any]]
+    is_fork: bool = False
     until: int = 0
 
 
@@ -83,13 +88,10 @@ class Pages:
             self._drop(number)
 
     def _drop(self, number: int) -> None:
+        self.let_go(self._kept.pop(number).state)
+
+    def let_go(self, fork: Any) -> None:
         """Let go of a fork bit by bit: in one step it could hold up everybody."""
-        fork = self._kept.pop(number).state
-
-        async def run() -> None:
-            for _ in fork.let_go():
-                await asyncio.sleep(0)
-
-        task = asyncio.create_task(run(), name="let go of a list")
+        task = asyncio.create_task(scans.let_go(fork), name="let go of a list")
         self._letting_go[task] = None
         task.add_done_callback(self._letting_go.pop)

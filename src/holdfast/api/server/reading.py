@@ -7,9 +7,9 @@ from typing import Any
 from holdfast.api.documents.finding import row
 from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.owners import tenant_of
-from holdfast.api.documents.rows import rows
 from holdfast.api.documents.views import view as show
 from holdfast.api.problems import of_refusal, problem
+from holdfast.api.server import scans
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.pages import Listing, Pages
@@ -114,26 +114,33 @@ async def _page(desk: Desk, call: Call, kind: Kind, pages: Pages, tenant: str) -
         listing, number, place = pages.take(call.query("continue"), asked)
     else:
         listing, number, place = await _begin(desk, call, kind, tenant, asked), 0, 0
-    shown = [show(kind, listing.state, key, found) for key, found in listing.rows[place : place + limit]]
+    page, left = listing.rows[place : place + limit], len(listing.rows) - place - limit
+    # What is shown in several turns is shown from a fork: of one moment, as everything in a list is.
+    if not listing.is_fork and (left > 0 or len(page) > scans.SHOWN_AT_ONCE):
+        listing.state, listing.is_fork = listing.state.fork(), True
+    state = listing.state
+    items = [one async for one in scans.shown(page, lambda key, found: show(kind, state, key, found))]
     metadata: dict[str, Any] = {"token": show_token(listing.token)}
-    left = len(listing.rows) - place - limit
     if left > 0:
-        if not number:
-            listing.state = listing.state.fork()
         metadata["continue"] = pages.on(number, place + limit) if number else pages.keep(listing, place + limit)
         metadata["remaining"] = left
-    return answer({"apiVersion": "holdfast/v1", "kind": "List", "metadata": metadata, "items": shown})
+    elif listing.is_fork and not number:
+        pages.let_go(state)
+    return answer({"apiVersion": "holdfast/v1", "kind": "List", "metadata": metadata, "items": items})
 
 
 async def _begin(desk: Desk, call: Call, kind: Kind, tenant: str, asked: tuple[object, ...]) -> Listing:
     _, terms = narrowed(call, kind)
     view = await desk.view(call)
-    state = view.state
-    found = [
-        (key, one)
-        for key, one in rows(kind, state)
-        if is_shown(call, kind, state, key, one)
-        and (not tenant or tenant_of(kind, state, key, one) == tenant)
-        and (not terms or selects(terms, labels_of(state, one)))
-    ]
-    return Listing(asked, state, view.token, found)
+
+    def wanted(state: Any, key: Any, one: Any) -> bool:
+        return (
+            is_shown(call, kind, state, key, one)
+            and (not tenant or tenant_of(kind, state, key, one) == tenant)
+            and (not terms or selects(terms, labels_of(state, one)))
+        )
+
+    if not scans.is_large(kind, view.state):
+        return Listing(asked, view.state, view.token, scans.at_once(kind, view.state, wanted))
+    fork = view.state.fork()
+    return Listing(asked, fork, view.token, await scans.in_parts(kind, fork, wanted), is_fork=True)

@@ -82,9 +82,9 @@ def _requests(state: Any, workloads: list[Any]) -> list[Any]:
         return []
     return [
         (uid, request.template)
-        for uid, requests in state.requests.items()
-        for request in requests
-        if (assignment := state.assignments.get(uid)) is not None and assignment.workload in workloads
+        for workload in dict.fromkeys(workloads)
+        for uid in state.assignments_of.get(workload) or ()
+        for request in state.requests.get(uid) or ()
     ]
 
 

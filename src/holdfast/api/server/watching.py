@@ -13,9 +13,9 @@ from typing import Any
 
 from holdfast.api.documents.finding import row
 from holdfast.api.documents.kinds import Kind
-from holdfast.api.documents.rows import rows
 from holdfast.api.documents.views import view as show
 from holdfast.api.problems import of_error, problem
+from holdfast.api.server import scans
 from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.filters import Filter
@@ -23,7 +23,6 @@ from holdfast.api.server.lines import Lines, bookmark, broken, listed, removed
 from holdfast.api.server.reading import must_read, narrowed
 from holdfast.api.server.rights import refuse_tenant
 from holdfast.api.server.touched import is_by_id, row_at, touched
-from holdfast.core.ledger.revision import Token
 from holdfast.host.changes import Change, Changes, Interest, about
 from holdfast.host.errors import ListAgain, Unavailable
 from holdfast.host.store import StoreError
@@ -68,30 +67,56 @@ async def watch(desk: Desk, call: Call, kind: Kind, lines: Lines) -> Flow:
         raise
     desk.watchers.add(subscription)
     chosen.begin(desk.state, resumes=since is not None)
-    begin = _listed(desk, chosen, subscription.token) if call.flag("initial") else []
-    messages = _lines(desk, call, chosen, subscription, begin, lines)
+    beginning = Beginning(desk, call, chosen)
+    messages = _lines(desk, call, chosen, subscription, beginning, lines)
     await anext(messages)  # begun: whoever closes it unread gives its place back, too
     return Flow(messages)
 
 
-def _listed(desk: Desk, chosen: Filter, token: Token) -> list[bytes]:
-    """What is there at the place from which the stream goes on. In one turn with it: no gap, and nothing twice."""
-    state, kind = desk.state, chosen.kind
-    return [
-        listed(show(kind, state, key, found), token)
-        for key, found in rows(kind, state)
-        if chosen.shows(state, key, found)
-    ]
+class Beginning:
+    """What is there at the place from which a stream goes on. Taken in one turn with it: no gap, and nothing twice.
+
+    Of a large table a fork is taken, and looked through when the stream is read: what changes meanwhile waits.
+    """
+
+    def __init__(self, desk: Desk, call: Call, chosen: Filter) -> None:
+        self._chosen = chosen
+        self._initial = initial = call.flag("initial")
+        self._fork: Any = None
+        self._ready: list[Any] = []
+        state, kind = desk.state, chosen.kind
+        if not chosen.needs_rows(initial=initial):
+            found = chosen.named(state)
+        elif scans.is_large(kind, state):
+            self._fork = state.fork()
+            return
+        else:
+            found = scans.at_once(kind, state, chosen.shows)
+        self._ready = [show(kind, state, key, one) for key, one in found] if initial else []
+
+    async def objects(self) -> AsyncGenerator[Any, None]:
+        """The objects to begin with, if they were asked for."""
+        for one in self._ready:
+            yield one
+        fork, self._fork, self._ready = self._fork, None, []
+        if fork is not None:
+            kind = self._chosen.kind
+            found = await scans.in_parts(kind, fork, self._chosen.shows)
+            if self._initial:
+                async for one in scans.shown(found, lambda key, row: show(kind, fork, key, row)):
+                    yield one
+            await scans.let_go(fork)
 
 
 async def _lines(
-    desk: Desk, call: Call, chosen: Filter, subscription: Subscription, begin: list[bytes], lines: Lines
+    desk: Desk, call: Call, chosen: Filter, subscription: Subscription, beginning: Beginning, lines: Lines
 ) -> AsyncGenerator[bytes, None]:
     """What is sent, after a first word that is not: it is taken by whoever makes the stream."""
     try:
         yield b""
-        for line in begin:
-            yield line
+        begun_at = subscription.token
+        async for one in beginning.objects():
+            yield listed(one, begun_at)
         yield bookmark(subscription.token)
         while True:
             try:
@@ -125,9 +150,9 @@ def _told(desk: Desk, chosen: Filter, changes: Changes, lines: Lines) -> list[by
     for change in changes.changes:
         for key in touched(kind, book, state, change):
             by_key.setdefault(key, []).append(change)
-        if kind.name == "SchedulingRequest":
-            for key in chosen.gone(state):
-                by_key.setdefault(key, []).append(change)
+    if kind.name == "SchedulingRequest" and changes.changes:
+        for key in chosen.gone(state):
+            by_key.setdefault(key, []).append(changes.changes[-1])
     found = []
     for key, several in by_key.items():
         row_now = row_at(kind, state, key)
