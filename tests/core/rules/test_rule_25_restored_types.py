@@ -23,12 +23,12 @@ from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import NodeHealth
 from holdfast.core.platform.state import PlatformState
-from holdfast.core.region.commands import Placement
+from holdfast.core.region.commands import Placement, Unreserve, WithdrawSlots
 from holdfast.core.region.state import RegionState
 from tests.support.golden import region_story
 from tests.support.golden_platform import platform_story
 from tests.support.platform import PlatformBench, a_class, a_principal, a_region, a_tenant, a_workload
-from tests.support.region import RegionBench, a_template
+from tests.support.region import REPLICA, SCHEDULER, RegionBench, a_template
 from tests.support.snapshots import restored
 
 
@@ -114,6 +114,18 @@ def test_a_platform_whose_names_are_the_words_of_every_enum_is_restored_in_type(
     bench = a_platform_of_words()
     must_be_the_same(bench.state, restored(bench.state, PlatformState()))
     must_be_the_same(bench.state, bench.replayed())
+
+
+def test_an_account_that_is_charged_nothing_any_more_has_no_row_in_what_is_kept_nor_in_what_is_restored() -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    bench.a_grant()
+    node = bench.a_node()
+    bench.place(bench.a_workload(a_template(), 1), Placement(0, node), bind=False)
+    assert "quota/acme" in bench.state.uses
+    bench.accept(SCHEDULER, Unreserve(((1, 0),)))
+    bench.accept(REPLICA, WithdrawSlots(100, (0,)))
+    assert bench.state.uses.items() == restored(bench.state, RegionState()).uses.items() == []
 
 
 @pytest.mark.parametrize("level", [1, 2])
