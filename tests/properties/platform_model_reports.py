@@ -20,9 +20,9 @@ def report(world: World, command: c.Report, case: Case) -> None:
             n for count in one.counts for n in (count.bound, count.ready, count.serving, count.done, count.failed)
         ]
         numbers += [reason.count for reason in one.waiting]
-        need(all(n >= 0 for n in numbers) and len(one.counts) <= 16 and len(one.waiting) <= 16, Code.MALFORMED)
+        need(all(0 <= n <= 2**40 for n in numbers) and len(one.counts) <= 16 and len(one.waiting) <= 16, Code.MALFORMED)
         need(all(len(reason.message) <= 512 for reason in one.waiting), Code.MALFORMED)
-        need(len(one.failing) <= 16 and all(failing.count >= 0 for failing in one.failing), Code.MALFORMED)
+        need(len(one.failing) <= 16 and all(0 <= failing.count <= 2**40 for failing in one.failing), Code.MALFORMED)
         words = [word for failing in one.failing for word in (failing.code, failing.node, failing.detail)]
         need(all(len(word) <= 512 for word in words), Code.MALFORMED)
         need(all(len(count.why) <= 512 for count in one.counts), Code.MALFORMED)

@@ -9,10 +9,13 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.house import Configure
+from holdfast.core.model.resources import AMOUNT_MAX
 from holdfast.core.model.summary import Counted, Failing, Observation, Seen, Summary, Waiting
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT
+from holdfast.core.platform.state import PlatformState
 from tests.support.platform import ACME, ROOT, T0, PlatformBench, a_workload, a_world, an_exclusive
+from tests.support.snapshots import restored
 
 
 def seen(uid: int, serving: int = 1) -> Seen:
@@ -34,6 +37,20 @@ def test_what_a_region_says_of_a_workload_is_kept_with_its_position() -> None:
     bench, web = serving_in_eu()
     tell(bench, 7, seen(web))
     assert bench.state.observed[web] == (Observation("eu", 7, seen(web)),)
+
+
+def test_what_regions_say_was_done_adds_up_to_a_state_that_can_be_written() -> None:
+    bench = a_world()
+    job = bench.put(a_workload("job", batch=True))
+    for region in ("eu", "us"):
+        bench.assign(job, region, 1)
+        for done in (2**63, AMOUNT_MAX):
+            said = Seen(job, 1, (Counted(bench.state.templates_of[job][0], 0, 0, 0, done),))
+            bench.send(f"region/{region}", c.Report(region, 1, (said,)))
+    for region in ("eu", "us"):
+        bench.retire(region)
+    assert dict(bench.state.done_before[job]).popitem()[1] == 2 * AMOUNT_MAX
+    assert restored(bench.state, PlatformState()).done_before.items() == bench.state.done_before.items()
 
 
 def test_of_each_region_there_is_one_word() -> None:

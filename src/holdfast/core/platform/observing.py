@@ -13,6 +13,7 @@ from __future__ import annotations
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
+from holdfast.core.model.resources import AMOUNT_MAX
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.summary import Observation, Overflow, Seen, Summary
 from holdfast.core.platform.checks import malformed
@@ -68,8 +69,8 @@ def _refuse_seen(command: Report) -> Refused | None:
             n for count in one.counts for n in (count.bound, count.ready, count.serving, count.done, count.failed)
         ]
         waiting = [reason.count for reason in one.waiting]
-        if len(one.counts) > COUNTS_MAX or len(waiting) > COUNTS_MAX or min((0, *counts, *waiting)) < 0:
-            return malformed(f"up to {COUNTS_MAX} counts and reasons, none negative", workload=one.workload)
+        if len(one.counts) > COUNTS_MAX or len(waiting) > COUNTS_MAX or not _are_counts(*counts, *waiting):
+            return malformed(f"up to {COUNTS_MAX} counts and reasons, each up to {AMOUNT_MAX}", workload=one.workload)
         reasons = [*(reason.message for reason in one.waiting), *(count.why for count in one.counts)]
         if any(len(reason) > MESSAGE_MAX for reason in reasons):
             return malformed(f"a reason has at most {MESSAGE_MAX} characters", workload=one.workload)
@@ -79,10 +80,15 @@ def _refuse_seen(command: Report) -> Refused | None:
     return None
 
 
+def _are_counts(*numbers: int) -> bool:
+    """What is done is added up for as long as a workload lives: no word of a region makes a sum that cannot be kept."""
+    return all(0 <= number <= AMOUNT_MAX for number in numbers)
+
+
 def _refuse_failing(seen: Seen) -> Refused | None:
     many = seen.failing
-    if len(many) > COUNTS_MAX or any(one.count < 0 for one in many):
-        return malformed(f"up to {COUNTS_MAX} kinds of failures, none negative", workload=seen.workload)
+    if len(many) > COUNTS_MAX or not _are_counts(*(one.count for one in many)):
+        return malformed(f"up to {COUNTS_MAX} kinds of failures, each up to {AMOUNT_MAX}", workload=seen.workload)
     if any(max(len(one.code), len(one.node), len(one.detail)) > MESSAGE_MAX for one in many):
         return malformed(f"of a failure at most {MESSAGE_MAX} characters are told", workload=seen.workload)
     return None
