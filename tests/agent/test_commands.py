@@ -12,10 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.driver import CannotStart, StartFault, State, Why
+from holdfast.agent.asking import CannotAsk, RealAsking
+from holdfast.agent.driver import CannotStart, StartFault, State, Unheard, Why
 from holdfast.agent.guard import kernel
 from holdfast.agent.process.settings import DEFAULT_USER
+from holdfast.core.agent.bound import Bound
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.process import ExecProbe, Probe
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.workload import Template
 from tests.support.aio import in_a_loop
 from tests.support.processes import BINDING, CLOCK, ROOT_ONLY, Yard, a_work, found, lives, until, until_true
 
@@ -52,7 +57,7 @@ async def test_nothing_that_a_probe_started_is_left_when_its_replica_has_ended(e
         await driver.stop(*BINDING, 0)
         await until(driver, State.ENDED)
         assert alive(3_601) == [], "it has ended, and with it all that ran for it"
-        with suppress(CannotStart):  # the guard may have gone before it could tell
+        with suppress(Unheard):  # the guard may have gone before it could tell
             assert await lasting < 0
 
 
@@ -86,6 +91,27 @@ async def test_a_probe_ends_when_its_time_is_over_whoever_waits_for_it(yard: Yar
         await driver.start(work)
         assert await driver.exec(work, sh(f"trap '' TERM; {ESCAPES.format(seconds=3_604)}; sleep 3604"), 400) == -9
         assert alive(3_604) == []
+
+
+@in_a_loop
+async def test_a_probe_whose_guard_is_silent_could_not_be_asked_and_has_not_failed(yard: Yard) -> None:
+    """As while the machine swaps: a liveness probe must not end what nobody could ask."""
+    template = Template(command=("sleep", "60"))
+    one = Bound(BINDING[0], BINDING[1], Phase.RUNNING, "", "t", "w", "acme", 1, 1)
+    async with yard.driver(answer_ms=200) as driver:
+        await driver.start(a_work("exec sleep 60"))
+        asking, keeper = RealAsking(driver, CLOCK, "127.0.0.1"), yard.record().guard.pid
+        assert await asking.ask(one, template, a_probe("exit 3")) == "its command ended with 3"
+        assert await asking.ask(one, template, a_probe("sleep 60", 300)) == "no answer within 300 ms"
+        os.kill(keeper, signal.SIGSTOP)
+        with pytest.raises(CannotAsk, match="its guard has not answered for 500 ms"):
+            await asking.ask(one, template, a_probe("exit 0", 300))
+        os.kill(keeper, signal.SIGCONT)
+        assert await asking.ask(one, template, a_probe("exit 0")) == ""
+
+
+def a_probe(script: str, timeout: int = LIMIT_MS) -> Probe:
+    return Probe(exec=ExecProbe(sh(script)), timeout=timeout)
 
 
 @in_a_loop
@@ -129,7 +155,7 @@ async def test_a_probe_does_not_outlive_a_guard_that_is_killed(each_yard: Yard) 
         os.kill(each_yard.record().guard.pid, signal.SIGKILL)
         assert (await until(driver, State.ENDED)).why is Why.GUARD_GONE
         assert alive(3_607) == []
-        with pytest.raises(CannotStart, match="its guard does not hear"):
+        with pytest.raises(Unheard, match="its guard has gone"):
             await probe
 
 

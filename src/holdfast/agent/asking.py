@@ -11,7 +11,7 @@ from typing import Protocol
 import aiohttp
 
 from holdfast.agent.blocking import BlockingCalls, Hangs
-from holdfast.agent.driver import OF_OURSELVES, CannotStart, Driver
+from holdfast.agent.driver import OF_OURSELVES, CannotStart, Driver, Unheard
 from holdfast.agent.work import work_of
 from holdfast.core.agent.bound import Bound
 from holdfast.core.model.process import Probe
@@ -50,26 +50,35 @@ class RealAsking:
 
     async def ask(self, one: Bound, template: Template, probe: Probe) -> str:
         try:
-            return await within(self._clock, probe.timeout, self._ask(one, template, probe))
+            if probe.exec is not None:
+                return await self._run(one, template, probe.exec.command, probe.timeout)
+            return await within(self._clock, probe.timeout, self._ask(one, probe))
         except DeadlinePassed:
             return f"no answer within {probe.timeout} ms"
+        except Unheard as error:
+            raise CannotAsk(str(error)) from error
         except (OSError, aiohttp.ClientError, CannotStart, Hangs) as error:
             if isinstance(error, OSError) and error.errno in OF_OURSELVES:
                 raise CannotAsk(str(error)) from error
             return f"{type(error).__name__}: {error}"[:120]
 
-    async def _ask(self, one: Bound, template: Template, probe: Probe) -> str:
+    async def _run(self, one: Bound, template: Template, command: tuple[str, ...], limit_ms: int) -> str:
+        """Its guard ends it in time, and says so: a guard that hangs is not taken for a process that does."""
+        began = self._clock.boot()
+        code = await self._driver.exec(work_of(one, template, 0), command, limit_ms)
+        if code < 0 and self._clock.boot() - began >= limit_ms:
+            return f"no answer within {limit_ms} ms"
+        return "" if code == 0 else f"its command ended with {code}"
+
+    async def _ask(self, one: Bound, probe: Probe) -> str:
         if probe.http is not None:
             return await self._get(await self._address(), one.ports[probe.http.port], probe.http.path)
-        if probe.tcp is not None:
-            _, writer = await asyncio.open_connection(await self._address(), one.ports[probe.tcp.port])
-            writer.close()
-            with suppress(OSError):  # whoever took it and let go at once has taken it
-                await writer.wait_closed()
-            return ""
-        assert probe.exec is not None, "a probe asks in one of three ways"
-        code = await self._driver.exec(work_of(one, template, 0), probe.exec.command, probe.timeout)
-        return "" if code == 0 else f"its command ended with {code}"
+        assert probe.tcp is not None, "a probe asks in one of three ways"
+        _, writer = await asyncio.open_connection(await self._address(), one.ports[probe.tcp.port])
+        writer.close()
+        with suppress(OSError):  # whoever took it and let go at once has taken it
+            await writer.wait_closed()
+        return ""
 
     async def _address(self) -> str:
         """That of the node as a number. A name is looked up in a thread of its own: heartbeats need theirs, too."""

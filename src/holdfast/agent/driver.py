@@ -117,6 +117,10 @@ class CannotStart(Exception):
         self.message = message
 
 
+class Unheard(Exception):
+    """Whoever would run a command does not answer: nothing is known of the process."""
+
+
 class Means(StrEnum):
     """How a limit is kept: by the kernel, by looking every so often, or not at all."""
 
@@ -160,8 +164,9 @@ class Driver(Protocol):
         """Begin to end it: it is asked to, and killed after the grace. Of what is not there nothing is to be ended."""
 
     async def exec(self, work: Work, command: tuple[str, ...], limit_ms: int) -> int:
-        """Run a command beside a process, as it runs itself and as a part of it; its exit code. Raises `CannotStart`.
-        It ends with all it started when its time is over, with its process, and when whoever waits for it stops."""
+        """Run a command beside a process, as it runs itself and as a part of it; its exit code, or minus the signal
+        that ended it. Raises `CannotStart`, and `Unheard`. It ends with all it started when its time is over, with its
+        process, and when whoever waits for it stops."""
 
     def extend(self, deadline: int) -> None:
         """Give all leased work until then. A deadline is never lowered, nor moved once it has passed."""

@@ -112,7 +112,7 @@ class ProcessDriver:
         held = self._held.get((work.slot, work.epoch))
         if held is None or held.live.state is State.ENDED:
             raise CannotStart(StartFault.DRIVER, f"{work.name} does not run")
-        ran = await held.run(command, limit_ms)
+        ran = await held.run(command, limit_ms, self._settings.answer_ms)
         if ran.failed:
             raise fault(ran.failed, command[0], work.folder)
         return ran.code

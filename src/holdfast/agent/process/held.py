@@ -22,7 +22,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from holdfast.agent.blocking import BlockingCalls
-from holdfast.agent.driver import CannotStart, Live, StartFault, State, Why
+from holdfast.agent.driver import Live, State, Unheard, Why
 from holdfast.agent.guard import kernel
 from holdfast.agent.process.leftovers import clear, end_exactly
 from holdfast.agent.process.line import Line, connect
@@ -87,19 +87,24 @@ class Held:
         if self._line is not None:
             self._line.stop(grace_ms)
 
-    async def run(self, command: tuple[str, ...], limit_ms: int) -> Ran:
-        """Run a command beside it, under its guard. Whoever stops waiting ends it."""
+    async def run(self, command: tuple[str, ...], limit_ms: int, answer_ms: int) -> Ran:
+        """Run a command beside it, under its guard, which ends it in time: one that has not answered by then does not
+        hear. Whoever stops waiting ends it."""
         line, number = self._line, next(self._numbers)
         answer: asyncio.Future[Ran | None] = asyncio.get_running_loop().create_future()
         self._commands[number] = answer
         try:
-            ran = await answer if line is not None and line.run(number, command, limit_ms) else None
+            if line is None or not line.run(number, command, limit_ms):
+                raise Unheard("its guard does not hear, and nothing runs for it but by that")
+            ran = await within(self._clock, limit_ms + answer_ms, answer)
+        except DeadlinePassed:
+            raise Unheard(f"its guard has not answered for {limit_ms + answer_ms} ms") from None
         finally:
             del self._commands[number]
             if line is not None and answer.cancelled():
                 line.cancel(number)
         if ran is None:
-            raise CannotStart(StartFault.DRIVER, "its guard does not hear, and nothing runs for it but by that")
+            raise Unheard("its guard has gone")
         return ran
 
     def extend(self, message: bytes, deadline: int, now: int) -> None:
