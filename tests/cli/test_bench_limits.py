@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.bench import limits, limits_silence, region
+from holdfast.bench import limits, limits_silence, limits_table, region
 from holdfast.bench.report import Report, Result
 from holdfast.bench.stalls import longest, stalls_of, watched, written
 from holdfast.cli.main import app
@@ -41,6 +41,18 @@ def test_the_report_of_limits_has_the_form_of_every_benchmark_and_nothing_is_lef
     }
     assert all(result.baseline > 0 for result in report.results)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_table_of_limits_tells_of_each_how_long_its_end_takes_and_what_holds_the_loop(tmp_path: Path) -> None:
+    few = tuple(case for case in limits_table.TABLE if case.name in ("node", "expiry", "rights"))
+    results = asyncio.run(limits_table.measure_table(tmp_path, few))
+    assert [(one.name, one.unit, one.target) for one in results] == [
+        ("limits.rights_end_s", "s", 60),
+        ("limits.rights_stall_ms", "ms", 100),
+        ("limits.node_end_s", "s", 60),
+        ("limits.node_stall_ms", "ms", 100),
+    ]
+    assert all(one.value > 0 and one.baseline > 0 for one in results if one.unit == "s")
 
 
 def _work(ms: float) -> None:
