@@ -26,6 +26,7 @@ from holdfast.core.model.limits import (
     IDENTITIES_MAX,
     MARKS_MAX,
     NODE_PORTS_MAX,
+    NODE_SLOTS_MAX,
     PORTS_MAX,
     REASON_MAX,
     TEXT_MAX,
@@ -122,12 +123,13 @@ def _cut(keys: list[SlotKey]) -> list[list[SlotKey]]:
 
 
 def replicas(state: RegionState) -> Story:
-    """As many as one workload may have, in one region, of which as many are placed as one command may name."""
+    """As many as one workload may have, in one region, of which a node has as many as it takes."""
     yield from opened(state, SERVE, IDENTITIES_MAX)
     node = state.node_names["n1"]
-    placements = tuple(c.Placement(ordinal, node) for ordinal in range(NAMED_MAX))
-    group = c.Group(UID, template_digest(SERVE), placements)
-    yield [(SCHEDULER, c.Propose((group,), state.facts.at + 60_000))]
+    for first in range(0, NODE_SLOTS_MAX, NAMED_MAX):
+        placements = tuple(c.Placement(ordinal, node) for ordinal in range(first, first + NAMED_MAX))
+        group = c.Group(UID, template_digest(SERVE), placements)
+        yield [(SCHEDULER, c.Propose((group,), state.facts.at + 60_000))]
 
 
 def ports(state: RegionState) -> Story:
@@ -217,7 +219,9 @@ def missing(state: RegionState) -> Story:
 
 
 CASES = (
-    Case("replicas", "region", ("commands.NAMED_MAX", "limits.IDENTITIES_MAX", "admission.COUNT_MAX"), replicas, ended),
+    Case("replicas", "region", (
+        "commands.NAMED_MAX", "limits.IDENTITIES_MAX", "admission.COUNT_MAX",
+        "limits.NODE_SLOTS_MAX"), replicas, ended),
     Case("ports", "region", ("limits.PORTS_MAX", "nodes.PORT_MAX", "limits.NODE_PORTS_MAX"), ports, ended),
     Case("node", "region", (
         "limits.DEVICES_MAX", "limits.MARKS_MAX", "nodes.NAME_MAX", "nodes.ADDRESS_MAX", "topology.PRESENT_MAX",

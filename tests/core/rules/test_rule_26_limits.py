@@ -16,9 +16,12 @@ from holdfast.core.ledger.draft import decide
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import Configure
 from holdfast.core.ledger.invariants import check
+from holdfast.core.model.limits import NODE_SLOTS_MAX
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.platform import commands as c
+from holdfast.core.region.commands import NAMED_MAX, OpenSlots, Placement
 from tests.support.platform import HOUR, ROOT, T0, a_region, a_tenant, a_world
+from tests.support.region import REPLICA, RegionBench, a_template
 
 #: Tables in which something stays, and until when.
 LASTING = {
@@ -127,3 +130,19 @@ def test_one_region_too_many_is_refused_with_both_numbers() -> None:
     refused = decide(book, memory.state, envelope, T0)
     assert isinstance(refused, Refused)
     assert refused.message == "1001 regions, with this one; at most 1000 are taken"
+
+
+def test_a_node_that_has_as_many_replicas_as_it_takes_is_full_whatever_else_it_has() -> None:
+    bench = RegionBench(checked=False)
+    bench.a_scheduler()
+    node = bench.a_node(cpu=10**9, memory=10**9, disk=10**9)
+    bench.a_grant()
+    work = bench.a_workload(a_template(1, 1), count=NODE_SLOTS_MAX + 1, ordinals=0)
+    for first in range(0, NODE_SLOTS_MAX + 1, NAMED_MAX):
+        some = tuple(range(first, min(NODE_SLOTS_MAX + 1, first + NAMED_MAX)))
+        bench.accept(REPLICA, OpenSlots(work.uid, work.shares[0].template, some))
+        if len(some) == NAMED_MAX:
+            bench.place(work, *(Placement(ordinal, node) for ordinal in some))
+    refused = bench.refuse_place(work, Placement(NODE_SLOTS_MAX, node))
+    assert refused.code is Code.CAPACITY
+    assert "10000 replicas are on it, and it takes at most 10000" in refused.message

@@ -18,6 +18,8 @@ MESSAGE_MAX = 4_096
 DEVICES_MAX = 64
 #: Ports of one replica: a thousand placements with all of theirs still fit in one record.
 PORTS_MAX = 64
+#: Replicas on a node: one that has so many takes no more, whatever else it has.
+NODE_SLOTS_MAX = 10_000
 #: Ports that a node hands out: what is taken of them is one row.
 NODE_PORTS_MAX = 4_096
 #: Marks of an object or a node, and rules of a template or a placement.

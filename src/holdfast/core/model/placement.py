@@ -158,6 +158,8 @@ class Room(Row, frozen=True):
 
 
 _KEY = struct.Struct(">QI")
+#: What one key takes among the packed ones.
+KEY_BYTES = _KEY.size
 
 
 def standing(room: Room) -> list[SlotKey]:

@@ -10,10 +10,14 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.placement import Room
+from holdfast.core.model.limits import NODE_SLOTS_MAX
+from holdfast.core.model.placement import KEY_BYTES, Room
 from holdfast.core.model.resources import NOTHING, add, lacking
 from holdfast.core.model.topology import READY, Node, label, ports_of
 from holdfast.core.model.workload import Template, tolerates
+
+#: The keys of so many slots are one value, which changes with each: a node that has them takes no more.
+_CROWD_BYTES = NODE_SLOTS_MAX * KEY_BYTES
 
 
 class Misfit(NamedTuple):
@@ -48,6 +52,9 @@ def fits(
     node: Node, room: Room, template: Template, devices: tuple[int, ...], ports: tuple[int, ...], *, firm: bool
 ) -> Misfit | None:
     """Whether the room that is left is enough of what is needed. Reclaimable work may borrow what is held."""
+    if len(room.slots) >= _CROWD_BYTES:
+        there = len(room.slots) // KEY_BYTES
+        return Misfit(Code.CAPACITY, f"{there} replicas are on it, and it takes at most {NODE_SLOTS_MAX}")
     need, capacity = template.need, node.capacity
     short = lacking(need, room.all, capacity)
     if not short and firm:
