@@ -276,6 +276,9 @@ def case_of(world: World, envelope: Envelope[Any], at: int, owners: tuple[str, .
         return case
     need(right in case.principal.spec.rights, Code.NO_RIGHT)
     need(envelope.key and not envelope.session, Code.MALFORMED)
+    scope = case.principal.spec.scope
+    concerns_all = isinstance(envelope.command, house.Configure | house.RaiseLevel)
+    need(not scope.node and not (concerns_all and (scope.tenant or scope.region)), Code.WRONG_SCOPE)
     return case
 
 

@@ -22,6 +22,8 @@ def hold(model: Model, command: c.Hold, sender: Sender) -> Code | None:
     node = model.nodes.get(command.node)
     if node is None:
         return Code.NOT_FOUND
+    if sender.outside("node", node.said.name):
+        return Code.WRONG_SCOPE
     placeholder = command.purpose is HoldPurpose.PLACEHOLDER
     shape = _placeholder(model, command, sender) if placeholder else _plain(command, sender)
     if isinstance(shape, Code):
@@ -114,7 +116,8 @@ def _mine(model: Model, uid: int, sender: Sender) -> Code | None:
     if known is None:
         return Code.NOT_FOUND
     if sender.kind == "person":
-        return Code.WRONG_SCOPE if sender.outside("tenant", known.tenant) else None
+        elsewhere = sender.outside("node", model.nodes[known.node].said.name)
+        return Code.WRONG_SCOPE if elsewhere or sender.outside("tenant", known.tenant) else None
     if sender.actor == "controller/repair" and is_in_vain(model, known, sender.at):
         return Code.PAUSED if in_force(model, Action.PAUSE_REPAIR, sender.at) else None
     return None if known.owner == sender.actor else Code.NOT_OWNER

@@ -103,7 +103,7 @@ def administer_node(model: Model, command: c.AdministerNode, sender: Sender) -> 
     node = model.nodes.get(command.node)
     if node is None:
         return Code.NOT_FOUND
-    if sender.outside("node", node.said.name):
+    if sender.outside("node", node.said.name) or sender.scope("tenant"):
         return Code.WRONG_SCOPE
     if (command.cordoned or command.draining) and not command.note.strip():
         return Code.MALFORMED
@@ -133,7 +133,7 @@ def remove_node(model: Model, command: c.RemoveNode, sender: Sender) -> Code | N
     node = model.nodes.get(command.node)
     if node is None:
         return Code.NOT_FOUND
-    if sender.outside("node", node.said.name):
+    if sender.outside("node", node.said.name) or sender.scope("tenant"):
         return Code.WRONG_SCOPE
     if model.on(node.uid) or node.session:
         return Code.IN_USE

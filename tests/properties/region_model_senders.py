@@ -127,7 +127,9 @@ def refuse_sender(model: Model, sender: Sender) -> Code | None:
         return Code.NO_RIGHT
     if not envelope.key or envelope.session:
         return Code.MALFORMED
-    return Code.WRONG_SCOPE if sender.outside("region", model.ledger.removeprefix("region/")) else None
+    concerns_all = command in (Configure, RaiseLevel)
+    narrow = concerns_all and (sender.scope("tenant") or sender.scope("node"))
+    return Code.WRONG_SCOPE if narrow or sender.outside("region", model.ledger.removeprefix("region/")) else None
 
 
 def earlier(model: Model, sender: Sender) -> tuple[Code | None, tuple[int, bytes] | None]:

@@ -261,10 +261,10 @@ APPLY: dict[type, Any] = {
 RULES: tuple[Rule[Any], ...] = (
     Rule(StartLog, start_log, ("ledger",), Lane.PROOFS, "a log exists", "an empty log is deleted with its store"),
     Rule(StartTerm, start_term, ("ledger",), Lane.PROOFS, "a leader stands", "the next term"),
-    Rule(RaiseLevel, raise_level, ("ledger", "person"), Lane.OPERATORS, "older readers stop", "nothing: a level stays, as what was written stays"),
+    Rule(RaiseLevel, raise_level, ("ledger", "person"), Lane.OPERATORS, "older readers stop", "nothing: a level stays, as what was written stays", whole=True),
     Rule(RecordDigest, record_digest, ("ledger",), Lane.PROOFS, "followers compare", "nothing to undo: it is a fact"),
     Rule(OpenSession, open_session, ("agent", "scheduler", "region"), Lane.PROOFS, "an epoch begins, an older one ends", "EndSession, by its owner or by node health"),
     Rule(EndSession, end_session, ("agent", "scheduler", "region", "controller/node-health", "controller/sessions", "ledger"), Lane.PROOFS, "fences are counted", "OpenSession, as a new life"),
-    Rule(Configure, configure, ("person",), Lane.OPERATORS, "later commands are judged by other numbers", "Configure with the old ones", subject=settings_subject),
+    Rule(Configure, configure, ("person",), Lane.OPERATORS, "later commands are judged by other numbers", "Configure with the old ones", subject=settings_subject, whole=True),
     RULE,
 )  # fmt: skip

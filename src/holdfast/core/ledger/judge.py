@@ -64,10 +64,22 @@ def _refuse_sender(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused |
         return _no_right(case, rule)
     if not envelope.key or envelope.session:
         return Refused(Code.MALFORMED, "people name an idempotency key and no session", {})
-    region = case.principal.spec.scope.region
-    if region and state.facts.ledger not in ("platform", f"region/{region}"):
-        facts = {"scope": region, "ledger": state.facts.ledger}
-        return Refused(Code.WRONG_SCOPE, f"{actor} may act in region {region} only", facts)
+    return _refuse_scope(state, case, rule)
+
+
+def _refuse_scope(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
+    """A right holds in its scope. Of what a command names, its handler judges; here, whether anything can be within."""
+    assert case.principal is not None
+    scope, ledger = case.principal.spec.scope, state.facts.ledger
+    if scope.region and ledger not in ("platform", f"region/{scope.region}"):
+        facts = {"scope": scope.region, "ledger": ledger}
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {scope.region} only", facts)
+    if scope.node and ledger == "platform":
+        facts = {"scope": scope.node, "ledger": ledger}
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may act on node {scope.node} only, which is not here", facts)
+    if rule.whole and (scope.tenant or scope.node or (scope.region and ledger == "platform")):
+        facts = {"tenant": scope.tenant, "region": scope.region, "node": scope.node}
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} has a scope, and this concerns all of {ledger}", facts)
     return None
 
 

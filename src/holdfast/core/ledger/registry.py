@@ -54,6 +54,10 @@ class Case:
         scoped = self.principal.spec.scope.tenant if self.principal else ""
         return bool(scoped) and scoped != tenant
 
+    def outside_nodes(self) -> bool:
+        """Whether the sender's scope is a tenant: nodes are everybody's."""
+        return bool(self.principal and self.principal.spec.scope.tenant)
+
     def outside_node(self, node: str) -> bool:
         """Whether the sender's scope leaves this node out."""
         scoped = self.principal.spec.scope.node if self.principal else ""
@@ -95,7 +99,8 @@ class Rule(Struct, Generic[S], frozen=True):
 
     People additionally need `right`. A command `undone` by nothing says why nothing is needed. What others rely on to
     happen in time is `pressing`: it goes with the reports, whatever comes below them. `subject` is the object whose
-    revision a sender may expect; where there is none, nothing can be expected.
+    revision a sender may expect; where there is none, nothing can be expected. What concerns the `whole` of a ledger is
+    for people whose scope is no part of it.
     """
 
     command: type
@@ -108,6 +113,7 @@ class Rule(Struct, Generic[S], frozen=True):
     in_a_row: Callable[[S, Instant], InARow] | None = None
     pressing: Callable[[Any], bool] | None = None
     subject: Callable[[S, Any], Subject | None] | None = None
+    whole: bool = False
 
     def lane_of(self, command: Any) -> Lane:
         """The lane in which this command goes."""

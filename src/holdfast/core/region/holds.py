@@ -38,6 +38,8 @@ def hold(state: RegionState, command: Hold, case: Case) -> Accepted | Refused:
     node = state.nodes.get(command.node)
     if node is None:
         return not_found("node", command.node)
+    if case.outside_node(node.name):
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not hold room on {node.name}", {"node": node.name})
     shaped = _shape(state, command, case)
     if isinstance(shaped, Refused):
         return shaped
@@ -133,8 +135,9 @@ def _mine(state: RegionState, uid: int, case: Case) -> Reservation | Refused:
     if known is None:
         return not_found("hold", uid)
     if case.kind == "person":
-        outside = case.outside_tenant(known.tenant)
-        return Refused(Code.WRONG_SCOPE, f"hold {uid} is of {known.tenant}", {}) if outside else known
+        node = state.nodes[known.node].name
+        outside = case.outside_tenant(known.tenant) or case.outside_node(node)
+        return Refused(Code.WRONG_SCOPE, f"hold {uid} is of {known.tenant}, on {node}", {}) if outside else known
     if case.actor == REPAIR and displaced(state, known, case.at):
         misfit = refuse_repair(in_force(state, case.at))
         return Refused(misfit.code, misfit.detail, {"hold": uid}) if misfit is not None else known

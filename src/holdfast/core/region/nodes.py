@@ -118,7 +118,7 @@ def administer_node(state: RegionState, command: AdministerNode, case: Case) -> 
     known = state.nodes.get(command.node)
     if known is None:
         return not_found("node", command.node)
-    if case.outside_node(known.name):
+    if case.outside_node(known.name) or case.outside_nodes():
         return Refused(Code.WRONG_SCOPE, f"{case.actor} may not operate {known.name}", {"node": known.name})
     if (command.cordoned or command.draining) and not command.note.strip():
         return Refused(Code.MALFORMED, "a cordon or a drain says why: give a note", {})
@@ -150,7 +150,7 @@ def remove_node(state: RegionState, command: RemoveNode, case: Case) -> Accepted
     known = state.nodes.get(command.node)
     if known is None:
         return not_found("node", command.node)
-    if case.outside_node(known.name):
+    if case.outside_node(known.name) or case.outside_nodes():
         return Refused(Code.WRONG_SCOPE, f"{case.actor} may not operate {known.name}", {"node": known.name})
     room = state.rooms.get(known.uid) or EMPTY_ROOM
     if room.slots or known.session:
