@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from holdfast.wiring import agent
 from holdfast.wiring.pieces import CannotStart
 from tests.support.aio import in_a_loop
+from tests.support.processes import until_true
 
 
 @in_a_loop
@@ -24,10 +26,30 @@ async def test_a_disk_that_takes_no_ready_file_stops_no_agent(tmp_path: Path, ca
     node: Any = SimpleNamespace(is_registered=registered)
     with caplog.at_level(logging.WARNING):
         telling = asyncio.create_task(agent.tell([node], tmp_path / "full" / "ready.json"))
-        await asyncio.sleep(0)
+        await until_true(lambda: "not-told-ready" in caplog.text)
     assert not telling.done(), "it goes on"
     telling.cancel()
-    assert "not-told-ready" in caplog.text
+
+
+@in_a_loop
+async def test_a_disk_that_hangs_over_the_ready_file_stops_no_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    def hung(*_args: Any, **_given: Any) -> None:
+        begun.set()
+        assert over.wait(60), "the loop waits for the disk"
+
+    monkeypatch.setattr(agent, "write_private", hung)
+    registered = asyncio.Event()
+    registered.set()
+    node: Any = SimpleNamespace(is_registered=registered)
+    telling = asyncio.create_task(agent.tell([node], tmp_path / "ready.json"))
+    await until_true(begun.is_set)
+    assert not over.is_set(), "it hangs, and the loop does not"
+    over.set()
+    telling.cancel()
 
 
 @in_a_loop

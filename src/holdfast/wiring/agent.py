@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from holdfast.agent.agent import Agent, Superseded
 from holdfast.agent.asking import RealAsking
+from holdfast.agent.blocking import BlockingCalls
 from holdfast.agent.driver import State
 from holdfast.agent.faring import OfMachine
 from holdfast.agent.node import detected
@@ -179,8 +180,9 @@ async def tell(agents: Sequence[Agent], file: Path) -> None:
     """Say that all are registered, once they are, for whoever waits for that; and stay."""
     for agent in agents:
         await agent.is_registered.wait()
+    said = json.dumps({"pid": os.getpid(), "address": "", "logId": ""}) + "\n"
     try:
-        write_private(file, json.dumps({"pid": os.getpid(), "address": "", "logId": ""}) + "\n", mode=0o644)
+        await BlockingCalls(SystemClock()).wait(READY, lambda: write_private(file, said, mode=0o644))
     except OSError as error:  # such as a full disk: what runs there needs its agent all the more
         Journal(AGENT).warning("not-told-ready", file=file, why=error)
     await asyncio.Event().wait()

@@ -166,7 +166,8 @@ class Cgroups:
                 file = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
             except FileNotFoundError:
                 continue
-            fcntl.flock(file, fcntl.LOCK_SH)
+            with suppress(OSError):  # where nothing can be locked nobody sweeps either
+                fcntl.flock(file, fcntl.LOCK_SH)
             with suppress(FileNotFoundError):
                 if os.stat(base).st_ino == os.fstat(file).st_ino:
                     self._locks.append(file)
