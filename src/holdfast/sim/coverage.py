@@ -60,6 +60,8 @@ EVERYWHERE = {
     "moved.probe-lost": "processes that did not answer for a while",
     "moved.probe-failed": "processes that did not answer for so long that their agent ended them",
     "moved.restarted": "processes that were started again where they stood",
+    "stopped.not-allowed": "replicas that were evicted",
+    "stopped.grant-ended": "replicas whose emergency quota ended",
     "released.given-up": "replicas that an agent started again as often as it may",
     "released.expired": "reservations that nobody bound in time",
     "released.fenced": "slots of replicas that were fenced",

@@ -23,7 +23,7 @@ FAULTS = (
     "crash", "lose-node", "lose-zone", "lose-region", "pause", "step-clock", "partition", "isolate", "clog", "swizzle",
     "cut-link", "cut-store", "stale-view", "hang-store", "depose", "slow-store", "power-cut", "fill", "deafen",
 )  # fmt: skip
-ACTS = ("scale", "roll", "recreate", "cordon", "quota", "policy", "override")
+ACTS = ("scale", "roll", "recreate", "cordon", "taint", "quota", "policy", "override", "emergency")
 NETWORKS = ("calm", "rough", "stormy")
 STORES = ("calm", "foul", "treacherous")
 

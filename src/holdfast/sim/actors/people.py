@@ -30,7 +30,7 @@ from holdfast.core.model.tenancy import (
     Tenant,
     TenantSpec,
 )
-from holdfast.core.model.topology import Region, RegionSpec
+from holdfast.core.model.topology import Effect, Region, RegionSpec, Taint
 from holdfast.core.model.workload import Failover, OnDisconnect, Placement, Recovery, Template, Workload, WorkloadSpec
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
@@ -142,6 +142,10 @@ class People:
                 await self._recreate(named, chance)
             case "cordon":
                 await self._cordon(region, chance)
+            case "taint":
+                await self._taint(region, chance)
+            case "emergency":
+                await self._emergency(region, chance)
             case "quota":
                 await self._requota(chance.choice(sorted(self._scenario.tenants)), chance)
             case "policy":
@@ -181,6 +185,25 @@ class People:
             await self.send(self._regions[region], ROOT, c.AdministerNode(uid, cordoned=True, note="looking at it"))
             await self._process.clock.sleep(chance.randrange(1_000, 8_000))
             await self.send(self._regions[region], ROOT, c.AdministerNode(uid))
+
+    async def _taint(self, region: str, chance: Random) -> None:
+        """Somebody keeps a node free of everything for a while: what stands there is evicted."""
+        raw = await self._regions[region].ask("/nodes", b"")
+        if raw is not None:
+            uid = chance.choice(_uids.decode(raw) or [0])
+            taint = Taint("drill", "", Effect.EVICT)
+            await self.send(self._regions[region], ROOT, c.AdministerNode(uid, taints=(taint,)))
+            await self._process.clock.sleep(chance.randrange(2_000, 10_000))
+            await self.send(self._regions[region], ROOT, c.AdministerNode(uid))
+
+    async def _emergency(self, region: str, chance: Random) -> None:
+        """Somebody lends a tenant more than its quota for a while."""
+        tenant = chance.choice(sorted(self._scenario.tenants))
+        more = amounts(self._scenario.tenants[tenant].cpu, self._scenario.tenants[tenant].memory)
+        facts = (("tenant", tenant), ("cpu", str(more.cpu)), ("memory", str(more.memory)))
+        ends = self._process.clock.wall() + chance.randrange(8_000, 25_000)
+        emergency = OpenOverride(Action.EMERGENCY_QUOTA, region, "", "a storm", ends, facts)
+        await self.send(self._platform, ROOT, emergency)
 
     async def _requota(self, tenant: str, chance: Random) -> None:
         tenancy = self._scenario.tenants[tenant]
