@@ -304,11 +304,25 @@ def delete_workload(p: Program) -> None:
 def finalise(p: Program) -> None:
     uid = fitting(p, p.world.workloads, lambda w: w.meta.deletion is not None, NOWHERE)
     where = region(p)
+    if one_in(p, 3) and uid in p.world.workloads and p.world.workloads[uid].meta.finalizers:
+        let_go(p, uid)
     if uid in p.world.workloads and p.world.workloads[uid].meta.finalizers and not one_in(p, 6):
         where = p.chance.choice(p.world.workloads[uid].meta.finalizers).owner.removeprefix("region/")
         for assignment in p.world.assigned(uid):
             if assignment.region == where and not one_in(p, 6):
                 speak(p, where, c.RemoveAssignment(assignment.uid))
+
+
+def let_go(p: Program, uid: int) -> None:
+    """A deletion goes on without a region that is lost, or does not: too early, of another, or one that is heard."""
+    held = p.chance.choice(p.world.workloads[uid].meta.finalizers)
+    where = held.owner.removeprefix("region/")
+    if not one_in(p, 4):
+        for health in (H.SUSPECT, H.LOST):
+            p.send("controller/region-health", c.JudgeRegion(where, health, "silent"))
+    if not one_in(p, 4):
+        p.bench.later(max(0, held.deadline - p.bench.at))
+    p.send("controller/repair", c.ReleaseFinalizer(uid, where if not one_in(p, 6) else region(p)))
 
 
 def report(p: Program) -> None:

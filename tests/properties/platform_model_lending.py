@@ -289,6 +289,21 @@ def remove_assignment(world: World, command: c.RemoveAssignment, case: Case) -> 
         drop_finalizer(world, uid, region, world.next)
 
 
+def release_finalizer(world: World, command: c.ReleaseFinalizer, case: Case) -> None:
+    """Not before its deadline, and only a lost region's; never of identities."""
+    workload = world.workloads.get(command.workload)
+    held = [f for f in workload.meta.finalizers if f.owner == f"region/{command.region}"] if workload else []
+    if workload is None or not held:
+        deny(Code.NOT_FOUND)
+    need(case.at >= held[0].deadline, Code.TOO_EARLY)
+    need(not workload.spec.exclusive, Code.RIGHT_HELD)
+    need(world.standing[command.region].health is H.LOST, Code.NOT_OWNER)
+    for one in world.assigned(command.workload):
+        if one.region == command.region:
+            drop_assignment(world, one.uid)
+    drop_finalizer(world, command.workload, command.region, world.next)
+
+
 def adopt(world: World, command: c.Adopt, case: Case) -> None:
     recovered = found(world, command.assignment)
     workload = world.workloads[recovered.workload]

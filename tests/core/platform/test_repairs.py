@@ -60,8 +60,17 @@ def test_a_deletion_waits_for_each_region_that_has_not_released_it() -> None:
     assert found(bench, "deletion")[0].overdue
 
 
-def test_a_deletion_that_waits_for_a_lost_region_says_how_it_is_forgotten() -> None:
+def test_a_deletion_that_waits_for_a_lost_region_goes_on_without_it_by_itself() -> None:
     bench = deleting()
+    bench.lose("eu")
+    (one,) = found(bench, "deletion")
+    assert (one.owner, one.todo) == ("controller/repair", "nothing: it goes on without region eu after its deadline")
+
+
+def test_a_deletion_of_identities_that_waits_for_a_lost_region_says_how_it_is_forgotten() -> None:
+    bench = a_world()
+    bench.hold(bench.put(an_exclusive(replicas=1)), "eu", 0)
+    bench.accept(ACME, c.DeleteWorkload("acme", "db"))
     bench.judge("eu", RegionHealth.SUSPECT)
     assert found(bench, "deletion")[0].waits_for == "region eu, which is silent, to end and release its replicas"
     bench.judge("eu", RegionHealth.LOST)

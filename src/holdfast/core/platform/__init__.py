@@ -27,6 +27,7 @@ complete on evidence only.
 - `policies`           PublishPolicy, ActivatePolicy, RollBackPolicy
 - `reports`            ReportStatus
 - `observing`          Report, OfferBack: what regions say of themselves; `observed` what that changes
+- `finalizers`         what a deletion waits for in vain is let go of at its deadline
 - `breaches`           promises that somebody's right has broken: open, with an owner and a deadline
 - `repairs`            what waits to be ended or put right: by whom, since when, and what to do
 - `evolve`             what each event does: the only code that changes the platform's state

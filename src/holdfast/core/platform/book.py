@@ -17,6 +17,7 @@ from holdfast.core.platform.endings import delete_workload
 from holdfast.core.platform.escrow import offer_grant
 from holdfast.core.platform.events import PlatformEvent
 from holdfast.core.platform.evolve import APPLY
+from holdfast.core.platform.finalizers import release_finalizer
 from holdfast.core.platform.invariants import INVARIANTS
 from holdfast.core.platform.keys import KEYS, KINDS
 from holdfast.core.platform.objects import delete, put
@@ -36,6 +37,7 @@ FAILOVER = "controller/failover"
 GRANT = "controller/grant"
 STATUS = "controller/status"
 REGION_HEALTH = "controller/region-health"
+REPAIR = "controller/repair"
 
 _PLANNERS = (ASSIGNMENT, ROLLOUT, FAILOVER)
 
@@ -67,6 +69,9 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.RemoveAssignment, remove_assignment, ("region",), Lane.REPORTS,
          "the identities in it are free; the last one of a deleted workload removes it",
          "nothing to undo: the region has released it"),
+    Rule(c.ReleaseFinalizer, release_finalizer, (REPAIR,), Lane.RECONCILERS,
+         "a deletion goes on without a lost region; the last one removes the workload",
+         "nothing to undo: should the region come back, it is not to have the workload and ends it"),
     Rule(c.OfferBack, offer_back, ("region",), Lane.REPORTS,
          "replicas that the region cannot place may be assigned elsewhere",
          "its end: after that the region is asked again"),

@@ -111,6 +111,13 @@ class RemoveAssignment(Row, frozen=True, tag="remove-assignment"):
     done: tuple[tuple[str, int], ...] = ()
 
 
+class ReleaseFinalizer(Row, frozen=True, tag="release-finalizer"):
+    """A deleted workload waits for a lost region no more: its deadline has passed."""
+
+    workload: Revision
+    region: str
+
+
 class OfferBack(Row, frozen=True, tag="offer-back"):
     """A region cannot place so many replicas of an assignment: they may go elsewhere."""
 
@@ -272,7 +279,7 @@ class RollBackPolicy(Row, frozen=True, tag="roll-back-policy"):
 PlatformCommand = (
     HouseCommand | OpenOverride | EndOverride
     | Put | PutWorkload | Delete | DeleteWorkload | ReportStatus
-    | Assign | Activate | EndAssignment | RemoveAssignment | OfferBack | Adopt
+    | Assign | Activate | EndAssignment | RemoveAssignment | ReleaseFinalizer | OfferBack | Adopt
     | OfferGrant | AcknowledgeGrant
     | GrantRight | ReleaseRights | AttestRight
     | JoinRegion | Acknowledge | Report | JudgeRegion | DeclareLost | RetireRegion

@@ -15,6 +15,7 @@ from holdfast.core.model.repair import Repair, in_order, of_breach
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import RegionHealth, RegionStatus
 from holdfast.core.model.workload import Failover, Workload
+from holdfast.core.platform.finalizers import is_left_to_its_region
 from holdfast.core.platform.rights import lapsed_at
 from holdfast.core.platform.state import PlatformState
 
@@ -36,10 +37,13 @@ def _deletions(state: PlatformState, now: Instant) -> Iterator[Repair]:
         for finalizer in meta.finalizers if deletion is not None else ():
             region = finalizer.owner.removeprefix("region/")
             waits_for, todo = _word_of(state, region, "end and release its replicas")
+            is_theirs = is_left_to_its_region(state, workload, region)
+            if not is_theirs:
+                todo = f"nothing: it goes on without region {region} after its deadline"
             yield Repair(
                 what="deletion",
                 key=f"workload/{meta.tenant}/{meta.name}",
-                owner=finalizer.owner,
+                owner=finalizer.owner if is_theirs else "controller/repair",
                 since=deletion.at if deletion is not None else 0,
                 deadline=finalizer.deadline,
                 overdue=now >= finalizer.deadline,

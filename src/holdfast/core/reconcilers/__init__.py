@@ -9,6 +9,7 @@ Of the platform:
 - `assignment`      a workload is split over regions, by `sites`, `splitting`, `exclusive` and `disruption`
 - `grants`          every account is lent to regions as they need it; `lending`, `slices`, `shields` say how much
 - `region_health`   a region that is silent is suspect, then lost; heard again, it is healthy
+- `finalizers`      a deletion that waits for a lost region goes on without it, at its deadline
 - `status`          what regions together say of a workload: `status_sums` how many, `status_conditions` why not all
 
 Of a region, each looking at one assignment at a time (`assigned` is what they have in common):

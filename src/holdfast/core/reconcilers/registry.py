@@ -6,6 +6,7 @@ from holdfast.core.ledger.reconciler import Reconciler
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.reconcilers.assignment import Assignments
 from holdfast.core.reconcilers.emergencies import Emergencies
+from holdfast.core.reconcilers.finalizers import Finalizers
 from holdfast.core.reconcilers.grants import Grants
 from holdfast.core.reconcilers.node_health import NodesHealth
 from holdfast.core.reconcilers.overrides import Overrides
@@ -20,7 +21,7 @@ from holdfast.core.region.state import RegionState
 
 def of_platform() -> list[Reconciler[PlatformState]]:
     """The controllers of the platform's ledger."""
-    return [Assignments(), Grants(), Statuses(), Regions(), Overrides()]
+    return [Assignments(), Grants(), Statuses(), Regions(), Finalizers(), Overrides()]
 
 
 def of_region() -> list[Reconciler[RegionState]]:

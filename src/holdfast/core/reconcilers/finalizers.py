@@ -1,0 +1,41 @@
+"""Finalizers: a deletion that waits for a lost region goes on without it, once its deadline has passed.
+
+Those of a region that is heard, and of identities, are left to the region or a person: they are told as repairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.model.shapes import Instant
+from holdfast.core.platform.commands import ReleaseFinalizer
+from holdfast.core.platform.finalizers import is_left_to_its_region
+from holdfast.core.platform.keys import STANDING, WORKLOAD
+from holdfast.core.platform.state import PlatformState
+
+
+class Finalizers:
+    """Looks at one workload that is being deleted at a time, by uid; at all of them when a region fares otherwise."""
+
+    name = "repair"
+    watches: tuple[str, ...] = (WORKLOAD, STANDING)
+
+    def keys(self, state: PlatformState) -> Iterable[Key]:
+        return sorted(uid for uid, workload in state.workloads.unordered() if workload.meta.finalizers)
+
+    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
+        return [touched[1]] if touched[0] == WORKLOAD else self.keys(state)
+
+    def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
+        workload = state.workloads.get(key)  # type: ignore[arg-type]
+        if workload is None or not workload.meta.finalizers:
+            return NOTHING
+        stale = [
+            (one.deadline, region)
+            for one in workload.meta.finalizers
+            if not is_left_to_its_region(state, workload, region := one.owner.removeprefix("region/"))
+        ]
+        due = [ReleaseFinalizer(workload.meta.uid, region) for deadline, region in stale if deadline <= now]
+        again = min((deadline for deadline, _ in stale if deadline > now), default=None)
+        return Outcome(tuple(Wanted(one, workload.meta.revision) for one in due), again)
