@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import pwd
 import socket
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent import blocking, faring
+from holdfast.agent import blocking, faring, terms
 from holdfast.agent.asking import RealAsking
 from holdfast.agent.blocking import BlockingCalls, Hangs
 from holdfast.agent.driver import CannotStart, StartFault, State
@@ -61,6 +62,10 @@ class Hung:
     def __init__(self) -> None:
         self.over = threading.Event()
         self.calls = 0
+
+    @staticmethod
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     def __call__(self, *_args: Any, **_given: Any) -> Any:
         self.calls += 1
@@ -172,6 +177,40 @@ async def _opened(yard: Yard) -> State:
         await driver.stop(*BINDING, 0)
         await until(driver, State.ENDED)
         return found.state
+
+
+def test_a_term_that_the_disk_has_not_kept_yet_is_not_followed_and_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, over = [], threading.Event()
+    write = terms._write
+
+    def slow(file: Path, log_id: str, term: int) -> None:
+        begun.append(term)
+        assert over.wait(HANGS_S), "it was waited for"
+        write(file, log_id, term)
+
+    monkeypatch.setattr(terms, "_write", slow)
+    known = terms.on_disk(tmp_path)
+    assert [known.heard("log", term) for term in (5, 5, 6, 4)] == [False] * 4
+    assert begun == [5], "one at a time: an older one never comes after a newer one"
+    assert known.newest == ("", 0)
+    over.set()
+    for term in (5, 6):
+        end = time.monotonic() + 20
+        while not known.heard("log", term):
+            assert time.monotonic() < end
+    assert not known.heard("log", 5)
+    assert terms.on_disk(tmp_path).newest == ("log", 6)
+
+
+def test_a_term_is_followed_once_the_disk_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = terms.on_disk(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(terms, "_write", lambda *_: Hung.full())
+        assert not known.heard("log", 5)
+    assert known.heard("log", 5)
+    assert terms.on_disk(tmp_path).newest == ("log", 5)
 
 
 @in_a_loop

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.host.journal import Journal
 
 NAME = "newest-term.json"
+#: So long a loop waits for the disk at a time.
+WRITE_S = 0.1
 
 
 class Terms:
@@ -39,7 +43,38 @@ class Terms:
 def on_disk(folder: Path) -> Terms:
     """The terms that this folder remembers. `ValueError` when what it has cannot be read."""
     file = folder / NAME
-    return Terms(_read(file), lambda log_id, term: _write(file, log_id, term))
+    return Terms(_read(file), _File(file).keep)
+
+
+class _File:
+    """Where it is kept. A thread writes, one at a time and in order, and is waited for as long as a loop can stand."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._writes: threading.Thread | None = None
+        self._kept: tuple[str, int] | None = None
+        self._error: OSError | None = None
+
+    def keep(self, log_id: str, term: int) -> None:
+        """Make it durable. `OSError` when that is not so, or not yet: it goes on, and whoever asks again is told."""
+        if self._writes is None or not self._writes.is_alive():
+            if self._kept == (log_id, term):
+                return
+            self._error = None
+            self._writes = threading.Thread(target=self._write, args=(log_id, term), name="terms", daemon=True)
+            self._writes.start()
+            self._writes.join(WRITE_S)
+        if self._writes.is_alive():
+            raise OSError(errno.EAGAIN, f"{self._file}: the disk has not answered yet")
+        if self._error is not None:
+            raise self._error
+
+    def _write(self, log_id: str, term: int) -> None:
+        try:
+            _write(self._file, log_id, term)
+            self._kept = log_id, term
+        except OSError as error:
+            self._error = error
 
 
 def _read(file: Path) -> tuple[str, int]:
