@@ -218,7 +218,8 @@ def full_list(p: Program) -> Envelope[Any] | None:
         del puts[first : first + 8]
     log_id = model.platform_log if chance.one_in(2) else model.platform_log + "'"
     meant = step(p, *puts, full=True, log_id=log_id[:32], to=model.cursor + chance.below(3))
-    parts = tuple(in_parts(meant.command, chance.pick((3, 8, len(puts))), 1 << 20))
+    cut = in_parts(meant.command, meant.command.puts, chance.pick((3, 8, len(puts))), 1 << 20)
+    parts = tuple(part for part in cut if part is not None)
     p.lists = {**p.lists, list_of(meant.command): parts}
     return replace(meant, command=parts[0])
 

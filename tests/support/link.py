@@ -19,10 +19,12 @@ from holdfast.core.ledger.state import LedgerState
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.platform.state import PlatformState
+from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from holdfast.host.errors import Unavailable
 from holdfast.host.ledger import Identity, Ledger, Role
+from holdfast.host.link.content import everything
 from holdfast.host.link.link import Link
 from holdfast.host.link.shipping import serve_shipments
 from holdfast.host.link.speaker import Platform
@@ -52,6 +54,11 @@ T = TypeVar("T")
 
 ROOT = "person/root"
 WHO = "authorization"
+
+
+def full_list(state: PlatformState, region: str) -> tuple[c.Shipped, ...]:
+    """All that a region has a copy of."""
+    return tuple(put for put in everything(state, region) if put is not None)
 
 
 class Line:

@@ -14,8 +14,9 @@ from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
 from holdfast.core.region.shipping import name_of
 from holdfast.host.changes import Changes, matching
-from holdfast.host.link.content import Name, changed, everything, interest_of, touched_by
+from holdfast.host.link.content import Name, changed, interest_of, touched_by
 from holdfast.host.link.gathered import Gathered
+from tests.support.link import full_list
 from tests.support.platform import (
     DIGEST,
     ROOT,
@@ -57,19 +58,19 @@ def told_since(bench: PlatformBench, first: int) -> tuple[set[Name], set[Name]]:
 def test_the_events_of_the_whole_log_name_everything_that_a_full_list_holds() -> None:
     bench = a_full_platform()
     puts, _ = changed(bench.state, "eu", names_of(changes_of(bench)))
-    assert {name_of(put): put for put in puts} == {name_of(put): put for put in everything(bench.state, "eu")}
+    assert {name_of(put): put for put in puts} == {name_of(put): put for put in full_list(bench.state, "eu")}
 
 
 @pytest.mark.parametrize("name", ["eu", "us"])
 def test_a_full_list_is_of_one_region_and_names_each_object_once(name: str) -> None:
-    puts = everything(a_full_platform().state, name)
+    puts = full_list(a_full_platform().state, name)
     assert len({name_of(put) for put in puts}) == len(puts)
     assert {put.assignment.region for put in puts if isinstance(put, c.AssignmentShipped)} == {name}
     assert {put.name for put in puts if isinstance(put, c.RegionShipped)} == {name}
 
 
 def test_a_region_accepts_a_full_list() -> None:
-    puts = everything(a_full_platform().state, "eu")
+    puts = full_list(a_full_platform().state, "eu")
     region = RegionBench()
     region.accept(LINK, c.Ship("log-platform", 1, 0, 99 << 20, puts, full=True))
 

@@ -27,6 +27,8 @@ from holdfast.host.changes import Interest
 
 #: What an object is told apart by: its kind, and its key as text, as `shipping.name_of` gives them.
 Name = tuple[str, str]
+#: So many objects of a full list are looked at before others have their turn.
+AT_ONCE = 1_000
 
 #: Kinds whose objects are named by one key, as it is in the platform's events.
 _NAMED = (k.PRIORITY_CLASS, PRINCIPAL, k.TOKEN, k.NODE_POOL, k.POLICY, OVERRIDE, k.TEMPLATE, k.ASSIGNMENT)
@@ -65,8 +67,33 @@ def _is_known(event: Any, region: str) -> bool:
     return isinstance(event, e.GrantStored) and event.grant.acknowledged == event.grant.version
 
 
-def everything(state: PlatformState, region: str) -> tuple[c.Shipped, ...]:
-    """All that a region has a copy of, as it is: each object once, templates first."""
+def everything(state: PlatformState, region: str) -> Iterator[c.Shipped | None]:
+    """All that a region has a copy of, as it is: each object once, templates first.
+
+    Now and then None: there may be very many, and whoever goes through them lets others have their turn then.
+    """
+    mine: list[Revision] = []
+    digests: dict[str, None] = {}
+    for number, (uid, one) in enumerate(state.assignments.unordered(), 1):
+        if one.region == region:
+            mine.append(uid)
+            digests.update(dict.fromkeys(share.template for share in one.shares))
+        if number % AT_ONCE == 0:
+            yield None
+    for number, digest in enumerate(sorted(digests), 1):
+        yield c.TemplateShipped(digest, state.templates[digest])
+        if number % AT_ONCE == 0:
+            yield None
+    for number, name in enumerate(_names(state, region, sorted(mine)), 1):
+        found = _copy(state, region, name)
+        if found is not None:
+            yield found
+        if number % AT_ONCE == 0:
+            yield None
+
+
+def _names(state: PlatformState, region: str, assignments: list[Revision]) -> list[Name]:
+    """What a region has a copy of, but for templates: each comes after what it needs to be understood."""
     names: list[Name] = [(k.REGION, region)]
     names += [(k.PRIORITY_CLASS, name) for name, _ in state.priority_classes.items()]
     names += [(PRINCIPAL, name) for name, _ in state.principals.items()]
@@ -75,9 +102,8 @@ def everything(state: PlatformState, region: str) -> tuple[c.Shipped, ...]:
     names += [(k.POLICY, str(revision)) for revision, _ in state.policies.items()]
     names += [(k.VALIDITY, one.scope) for one in state.validities.values() if one.region == region]
     names += [(OVERRIDE, str(uid)) for uid, _ in state.overrides.items()]
-    names += [(k.GRANT, one.account) for one in state.grants.values() if one.region == region]
-    names += [(k.ASSIGNMENT, str(uid)) for uid, one in state.assignments.items() if one.region == region]
-    return changed(state, region, names)[0]
+    names += sorted((k.GRANT, one.account) for _, one in state.grants.unordered() if one.region == region)
+    return names + [(k.ASSIGNMENT, str(uid)) for uid in assignments]
 
 
 def changed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -10,26 +10,23 @@ from holdfast.core.ledger.codec import encode
 from holdfast.core.region.commands import Ship, Shipped
 
 
-def in_parts(whole: Ship, objects: int, size_bytes: int) -> Iterator[Ship]:
-    """The list as shipments of at most so many objects and bytes each, at least one object; the last one says so.
+def in_parts(whole: Ship, puts: Iterable[Shipped | None], objects: int, size_bytes: int) -> Iterator[Ship | None]:
+    """The list of these as shipments of at most so many objects and bytes each, at least one object; the last one says
+    so.
 
-    Each is cut when it is asked for: nobody waits until all of a large list is looked through.
+    Each is cut when it is asked for: nobody waits until all of a large list is looked through. A None is handed on:
+    others may have their turn.
     """
-    puts, part, begin = whole.puts, 0, 0
-    while True:
-        end = _end(puts, begin, objects, size_bytes)
-        last = end == len(puts)
-        yield replace(whole, puts=puts[begin:end], part=part, last=last)
-        if last:
-            return
-        part, begin = part + 1, end
-
-
-def _end(puts: Sequence[Shipped], begin: int, objects: int, size_bytes: int) -> int:
-    end, size = begin, 0
-    for put in puts[begin : begin + objects]:
-        size += len(encode(put))
-        if size > size_bytes and end > begin:
-            break
-        end += 1
-    return end
+    part: list[Shipped] = []
+    number, size = 0, 0
+    for put in puts:
+        if put is None:
+            yield None
+            continue
+        more = len(encode(put))
+        if part and (len(part) == objects or size + more > size_bytes):
+            yield replace(whole, puts=tuple(part), part=number, last=False)
+            part, number, size = [], number + 1, 0
+        part.append(put)
+        size += more
+    yield replace(whole, puts=tuple(part), part=number, last=True)

@@ -14,7 +14,7 @@ begins with what is known here of the region's own log, which the region compare
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from holdfast.core.ledger.codec import encode
@@ -103,10 +103,11 @@ class _Stream:
                 yield Known(status.position, status.digest)
             while refuse(self._ledger, self._region, self._session) is None:
                 if self._since is None:
-                    for part in self._full_list():
-                        yield part
-                        if refuse(self._ledger, self._region, self._session) is not None:
-                            return
+                    async with aclosing(self._full_list()) as parts:
+                        async for part in parts:
+                            yield part
+                            if refuse(self._ledger, self._region, self._session) is not None:
+                                return
                 assert self._since is not None
                 try:
                     with await self._ledger.watch(interest_of(self._region), self._since) as subscription:
@@ -160,15 +161,23 @@ class _Stream:
                 return self._shipment(ship, whole=whole)
             objects = len(cut.names) // 2
 
-    def _full_list(self) -> Iterator[Shipment]:
-        state, head = self._ledger.durable.state, self._ledger.durable.token()
+    async def _full_list(self) -> AsyncGenerator[Shipment, None]:
+        """Everything, in parts, from a fork of this moment: what changes meanwhile is heard of after it."""
+        fork, head, clock = self._ledger.durable.state.fork(), self._ledger.durable.token(), self._ledger.clock
         self._gathered, self._since = Gathered(self._region), head
-        puts = everything(state, self._region)
         self._ledger.meters.count("shipping_lists")
-        self._journal.info("full-list", objects=len(puts), seq=head.seq, cursor=show(self._cursor))
-        whole = Ship(head.log_id, head.term, 0, revision(head.seq, INDEX_MAX), puts, full=True)
-        for part in in_parts(whole, self._part_objects, PART_BYTES):
-            yield self._shipment(part, whole=part.last)
+        cursor, objects = self._cursor, 0
+        whole = Ship(head.log_id, head.term, 0, revision(head.seq, INDEX_MAX), (), full=True)
+        puts = everything(fork, self._region)
+        for part in in_parts(whole, puts, self._part_objects, PART_BYTES):
+            if part is None:
+                await clock.sleep(0)
+            else:
+                objects += len(part.puts)
+                yield self._shipment(part, whole=part.last)
+        self._journal.info("full-list", objects=objects, seq=head.seq, cursor=show(cursor))
+        for _ in fork.let_go():
+            await clock.sleep(0)
 
     def _shipment(self, ship: Ship, *, whole: bool = True) -> Shipment:
         self._cursor = ship.to

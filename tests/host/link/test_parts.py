@@ -1,0 +1,52 @@
+"""A full list is looked through and sent in parts; everything is in it once, after what it needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.region import commands as c
+from holdfast.core.region.shipping import name_of
+from holdfast.host.link import content
+from holdfast.host.link.content import changed, everything
+from holdfast.host.link.parts import in_parts
+from tests.support.link import full_list
+from tests.support.platform import a_full_platform
+
+WHOLE = c.Ship("log", 1, 0, 9, (), full=True)
+
+
+def test_a_full_list_holds_what_a_change_of_everything_would_and_templates_first() -> None:
+    state = a_full_platform().state
+    found = full_list(state, "eu")
+    puts, gone = changed(state, "eu", [name_of(one) for one in found])
+    assert gone == ()
+    assert sorted(map(name_of, found)) == sorted(map(name_of, puts))
+    kinds = [isinstance(one, c.TemplateShipped) for one in found]
+    assert any(kinds)
+    assert kinds == sorted(kinds, reverse=True)
+    assert any(isinstance(one, c.AssignmentShipped) for one in found)
+    assert any(isinstance(one, c.GrantShipped) for one in found)
+
+
+def test_others_have_their_turn_while_a_full_list_is_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = a_full_platform().state
+    whole = full_list(state, "eu")
+    monkeypatch.setattr(content, "AT_ONCE", 2)
+    run, longest = 0, 0
+    for put in everything(state, "eu"):
+        run = 0 if put is None else run + 1
+        longest = max(longest, run)
+    assert longest <= 3
+    assert full_list(state, "eu") == whole
+
+
+def test_parts_have_so_many_objects_and_bytes_and_the_last_one_says_so() -> None:
+    puts = [c.PoolShipped(f"pool-{number}", number) for number in range(7)]
+    large = c.PoolShipped("x" * 500, 1)
+    cut = list(in_parts(WHOLE, [*puts, None, large, None], 3, 200))
+    assert cut.count(None) == 2
+    parts = [part for part in cut if part is not None]
+    assert [len(part.puts) for part in parts] == [3, 3, 1, 1]
+    assert [(part.part, part.last) for part in parts] == [(0, False), (1, False), (2, False), (3, True)]
+    assert [put for part in parts for put in part.puts] == [*puts, large]
+    assert list(in_parts(WHOLE, [], 3, 200)) == [WHOLE]
