@@ -26,13 +26,16 @@ def _plain_dicts(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _first_of(node: ast.ClassDef) -> Iterator[tuple[int, str]]:
-    """Where `next(iter(self.name))` is asked for, of its keys, values or items."""
+    """Where `next(iter(self.name))` or `islice(self.name, ...)` is asked for, of its keys, values or items."""
     for one in ast.walk(node):
-        if isinstance(one, ast.Call) and ast.unparse(one.func) == "next" and one.args:
+        if isinstance(one, ast.Call) and ast.unparse(one.func) in ("next", "islice") and one.args:
             inner = one.args[0]
             if isinstance(inner, ast.Call) and ast.unparse(inner.func) == "iter":
-                words = ast.unparse(inner.args[0]).removesuffix("()").split(".")
-                yield one.lineno, words[1] if words[0] == "self" and len(words) > 1 else words[0]
+                inner = inner.args[0]
+            elif ast.unparse(one.func) == "next":
+                continue
+            words = ast.unparse(inner).removesuffix("()").split(".")
+            yield one.lineno, words[1] if words[0] == "self" and len(words) > 1 else words[0]
 
 
 def test_nothing_is_taken_from_the_front_of_a_plain_dict() -> None:

@@ -91,7 +91,7 @@ class Asking:
             self._meters.count("endpoints_caught", caught)
 
     async def _note_all(self) -> None:
-        for number, (uid, _) in enumerate(self._state.nodes.items(), start=1):
+        for number, uid in enumerate(self._state.nodes.keys(), start=1):
             self._note(uid)
             if number % LISTED_AT_ONCE == 0:
                 await self._clock.sleep(0)

@@ -22,7 +22,7 @@ class OfAssignments:
     watches: tuple[str, ...] = ("assignment", "workload")
 
     def keys(self, state: RegionState) -> Iterable[Key]:
-        return [uid for uid, _ in state.assignments.items()]
+        return state.assignments.keys()
 
     def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
         kind, key = touched

@@ -53,7 +53,7 @@ class Assignments:
     watches: tuple[str, ...] = ("workload", "observed", "standing", "override", "quota", "priority-class")
 
     def keys(self, state: PlatformState) -> Iterable[Key]:
-        return [uid for uid, _ in state.workloads.items()]
+        return state.workloads.keys()
 
     def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
         kind, key = touched

@@ -31,7 +31,7 @@ class OfNodes:
     watches: tuple[str, ...] = ("node",)
 
     def keys(self, state: RegionState) -> Iterable[Key]:
-        return [uid for uid, _ in state.nodes.items()]
+        return state.nodes.keys()
 
     def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
         return [touched[1]]

@@ -20,7 +20,7 @@ class Overrides:
     watches: tuple[str, ...] = ("override",)
 
     def keys(self, state: LedgerState) -> Iterable[Key]:
-        return [uid for uid, _ in state.overrides.items()]
+        return state.overrides.keys()
 
     def wake(self, state: LedgerState, touched: WatchKey) -> Iterable[Key]:
         return [touched[1]]

@@ -26,7 +26,7 @@ class Regions:
     watches: tuple[str, ...] = ("region", "session")
 
     def keys(self, state: PlatformState) -> Iterable[Key]:
-        return [name for name, _ in state.regions.items()]
+        return state.regions.keys()
 
     def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
         return [touched[1]] if touched[0] == "region" else self.keys(state)

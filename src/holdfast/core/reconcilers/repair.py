@@ -46,7 +46,7 @@ class Repair(OfNodes):
     watches: tuple[str, ...] = ("node", "override", "platform-override", "assignment", "workload", "breach")
 
     def keys(self, state: RegionState) -> Iterable[Key]:
-        return [*super().keys(state), *(key for key, _ in state.breaches.items())]
+        return [*super().keys(state), *state.breaches.keys()]
 
     def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
         if touched[0] in ("override", "platform-override"):

@@ -39,7 +39,7 @@ class Statuses:
     watches: tuple[str, ...] = ("workload", "observed", "standing")
 
     def keys(self, state: PlatformState) -> Iterable[Key]:
-        return [uid for uid, _ in state.workloads.items()]
+        return state.workloads.keys()
 
     def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
         """A region's summaries and acknowledgements come every second: they wake nobody. Its health wakes its own."""

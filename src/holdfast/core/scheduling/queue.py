@@ -88,9 +88,8 @@ class Queue:
 
     def load(self, state: RegionState) -> None:
         """Take all requests of a state."""
-        for uid in [uid for uid in self._by_assignment if uid not in state.requests]:
-            self.update(state, uid)
-        for uid in [uid for uid, _ in state.requests.items()]:
+        gone = [uid for uid in self._by_assignment if uid not in state.requests]
+        for uid in (*gone, *state.requests.keys()):
             self.update(state, uid)
 
     def update(self, state: RegionState, assignment: Revision) -> None:

@@ -78,7 +78,7 @@ class Scheduler:
     def load(self, state: RegionState) -> None:
         """Take everything anew."""
         gone = [uid for uid in self.table.rows if uid not in state.nodes]
-        uids = [uid for uid, _ in state.nodes.items()]
+        uids = state.nodes.keys()
         at = revision(state.facts.seq, INDEX_MAX)
         self.flight.settle(at, state.facts.at)
         self.table.refresh(state, [*gone, *uids], at)

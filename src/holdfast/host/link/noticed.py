@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from itertools import islice
 
@@ -21,7 +22,7 @@ class Noticed:
         self.accounts: dict[str, None] = {}
         self.is_summary_old = True
         #: Workloads to look at, and those that were looked at and wait for what follows; since when.
-        self._fresh: dict[Revision, int] = {}
+        self._fresh: OrderedDict[Revision, int] = OrderedDict()
         self._calm: dict[Revision, int] = {}
         #: Workloads that are looked at again, whatever happens; when.
         self._due: dict[Revision, int] = {}
@@ -46,7 +47,7 @@ class Noticed:
 
     def everything(self, state: RegionState) -> None:
         """Anything may be other than it was told."""
-        self._fresh = dict.fromkeys(sorted(uid for uid, _ in state.assignments_of.unordered()), 0)
+        self._fresh = OrderedDict.fromkeys(state.assignments_of.keys(), 0)
         self._calm = {}
         self.accounts = dict.fromkeys(account for account, _ in state.allowances.items())
         self.is_summary_old = True
@@ -58,7 +59,9 @@ class Noticed:
     def wake(self, now: int) -> None:
         """Those that have waited long enough are looked at again."""
         rested = [workload for workload, since in self._calm.items() if since + CALM_MS <= now]
-        self._fresh = {workload: self._calm.pop(workload) for workload in rested} | self._fresh
+        for workload in reversed(rested):
+            self._fresh[workload] = self._calm.pop(workload)
+            self._fresh.move_to_end(workload, last=False)
         for workload in [workload for workload, at in self._due.items() if at <= now]:
             self._fresh.setdefault(workload, self._due.pop(workload))
 
