@@ -28,10 +28,12 @@ class Broken:
     def __init__(self, phase: Phase = Phase.SERVING, **fields: Any) -> None:
         self.bench = RegionBench()
         self.bench.a_scheduler()
-        self.node = self.bench.a_node(cpu=8000)
+        self.node = self.bench.a_node(cpu=8000, **fields.pop("node", {}))
         self.bench.a_grant()
         self.work = self.bench.a_workload(fields.pop("template", None), 4, **fields)
-        self.bench.place(self.work, *(c.Placement(ordinal, self.node) for ordinal in range(4)))
+        gpus = self.bench.state.templates[self.work.shares[0].template].gpus
+        devices = [(ordinal,) if gpus else () for ordinal in range(4)]
+        self.bench.place(self.work, *(c.Placement(ordinal, self.node, devices[ordinal]) for ordinal in range(4)))
         for ordinal in range(4):
             self.bench.walk(phase, ordinal)
 
@@ -84,9 +86,22 @@ def test_whatever_may_have_cured_a_breach_wakes_its_owner(kind: str) -> None:
     key = region.breach(CAPACITY, f"node/{region.node}/cpu")
     region.bench.ship(c.AssignmentShipped(replace(region.work, jurisdictions=("us",))))
     lawless = region.breach(RESIDENCY, "assignment/100")
-    touched: dict[str, Any] = {"node": region.node, "workload": 1, "breach": "region.capacity/x", "override": 1}
+    named = f"{key[0]}/{key[1]}"
+    touched: dict[str, Any] = {"node": region.node, "workload": 1, "breach": named, "override": 1}
     found = {*REPAIR.wake(region.bench.state, (kind, touched[kind]))}
     assert (lawless if kind == "workload" else key) in found
+
+
+def test_a_node_wakes_its_own_breaches_and_no_others() -> None:
+    region = Broken(
+        template=a_template(gpus=1, extended=(("fpga", 1),)), node={"gpus": ("a10",) * 4, "extended": (("fpga", 4),)}
+    )
+    other = region.bench.a_node("n2", cpu=8000)
+    region.bench.a_node(cpu=100)
+    found = {*REPAIR.wake(region.bench.state, ("node", region.node))}
+    assert found == {region.node, *(key for key, _ in region.bench.state.breaches.items())}
+    assert {key[1].split("/")[2] for key, _ in region.bench.state.breaches.items()} == {"cpu", "gpu", "fpga", "device"}
+    assert [*REPAIR.wake(region.bench.state, ("node", other))] == [other]
 
 
 def test_the_breach_of_a_node_that_is_gone_is_closed() -> None:
@@ -98,6 +113,7 @@ def test_the_breach_of_a_node_that_is_gone_is_closed() -> None:
     key = region.breach(ALLOWED, f"node/{region.node}")
     region.bench.accept("controller/sessions", _end(region))
     region.bench.accept(ROOT, c.RemoveNode(region.node))
+    assert key in REPAIR.wake(region.bench.state, ("node", region.node))
     assert region.look(key).send[0].command == c.CloseBreach(*key)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.model.allotment import Stage
 from holdfast.core.model.lifecycle import STOPPABLE, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Breach, DeviceRoom, Slot
 from holdfast.core.model.resources import amount_of
@@ -20,7 +21,7 @@ from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import Node
 from holdfast.core.reconcilers.assigned import in_chunks, slots_of
 from holdfast.core.reconcilers.noded import slots_on
-from holdfast.core.region.breaches import ALLOWED, CAPACITY, RIGHT, is_evicted, is_foreign, overshoot_now
+from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY, RIGHT, is_evicted, is_foreign, overshoot_now
 from holdfast.core.region.charging import paid_until
 from holdfast.core.region.commands import CloseBreach, Stop
 from holdfast.core.region.holds import NO_ROOM, displaced
@@ -31,18 +32,31 @@ _LEAVING = (Phase.TERMINATING, Phase.SUCCEEDED)
 
 
 def breaches_near(state: RegionState, touched: WatchKey) -> list[Key]:
-    """The breaches that a change of this object may concern. There are few, and most often none."""
+    """The breaches that a change of this object may concern: looked up, and not sought, since all nodes may have one."""
     if state.breaches.is_empty():
         return []
     kind, key = touched
     if kind == "breach":
-        return [one for one, _ in state.breaches.items()]
-    near = [f"{kind}/{key}"] if kind != "workload" else [f"assignment/{uid}" for uid in _assignments(state, key)]
-    return [one for one, _ in state.breaches.items() if "/".join(one[1].split("/")[:2]) in near]
+        invariant, _, rest = str(key).partition("/")
+        return [(invariant, rest)]
+    if kind == "node":
+        return [*_of_node(state, key)]
+    uids = [key] if kind == "assignment" else state.assignments_of.get(key) or ()  # type: ignore[arg-type]
+    found = [(invariant, f"assignment/{uid}") for uid in uids for invariant in (RESIDENCY, RIGHT)]
+    return [one for one in found if one in state.breaches]
 
 
-def _assignments(state: RegionState, workload: Key) -> tuple[Revision, ...]:
-    return tuple(state.assignments_of.get(workload) or ())  # type: ignore[arg-type]
+def _of_node(state: RegionState, uid: Key) -> list[tuple[str, str]]:
+    """The breaches of a node, by what it has and what stands there. Of one that is gone, whatever names it."""
+    node = state.nodes.get(uid)  # type: ignore[arg-type]
+    if node is None:
+        return sorted(one for one, _ in state.breaches.unordered() if f"{one[1]}/".startswith(f"node/{uid}/"))
+    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    extended = sorted({name for some in (node.capacity, room.all, room.firm, room.held) for name, _ in some.extended})
+    devices = [f"device/{index}" for index in range(max(len(node.devices), len(room.devices)))]
+    parts = ("cpu", "memory", "disk", "gpu", *extended, *devices)
+    found = [(ALLOWED, f"node/{uid}"), *((CAPACITY, f"node/{uid}/{part}") for part in parts)]
+    return [one for one in found if one in state.breaches]
 
 
 def mended(state: RegionState, key: Key, now: Instant, paused: Instant) -> Outcome:
@@ -76,13 +90,16 @@ def held_in_vain(state: RegionState, node: Node, now: Instant) -> list[tuple[Rev
 
 def _too_small_until(state: RegionState, node: Node) -> Instant:
     """Until when a node that is too small may grow again."""
-    breaches = [breach for (name, _), breach in state.breaches.items() if name == CAPACITY]
-    return min((one.deadline for one in breaches if one.key.startswith(f"node/{node.uid}/")), default=0)
+    found = [state.breaches[one] for one in _of_node(state, node.uid)]
+    return min((one.deadline for one in found if one.invariant == CAPACITY), default=0)
 
 
 def holding_nodes(state: RegionState, touched: WatchKey) -> list[Key]:
-    """The nodes on which room is held for an assignment."""
+    """The nodes on which room is held for an assignment that has ended. What one asks for no more a resync finds."""
     if touched[0] != "assignment" or state.holds.is_empty():
+        return []
+    assignment = state.assignments.get(touched[1])  # type: ignore[arg-type]
+    if assignment is not None and assignment.stage is not Stage.ENDED:
         return []
     return [held.node for _, held in state.holds.items() if held.assignment == touched[1]]
 

@@ -15,7 +15,7 @@ from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, Watch
 from holdfast.core.model.lifecycle import STOPPABLE
 from holdfast.core.model.shapes import Instant
 from holdfast.core.reconcilers.assigned import OfAssignments, in_chunks, slots_of
-from holdfast.core.region.charging import is_emergency, paid_until
+from holdfast.core.region.charging import has_emergencies, is_emergency, paid_until
 from holdfast.core.region.commands import Stop
 from holdfast.core.region.state import RegionState
 
@@ -33,7 +33,7 @@ class Emergencies(OfAssignments):
 
     def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
         assignment = state.assignments.get(key)  # type: ignore[arg-type]
-        if assignment is None or not any(is_emergency(account) for account, _ in state.uses.unordered()):
+        if assignment is None or not has_emergencies(state):
             return NOTHING
         paid = [(slot, paid_until(state, slot.account)) for slot in slots_of(state, assignment)]
         ends = [(slot, until) for slot, until in paid if until is not None and slot.phase in STOPPABLE]

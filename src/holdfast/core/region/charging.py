@@ -27,6 +27,11 @@ def is_emergency(account: str) -> bool:
     return account.startswith("emergency/")
 
 
+def has_emergencies(state: RegionState) -> bool:
+    """Whether anything is charged to an emergency quota: seldom."""
+    return any(is_emergency(account) for account, _ in state.uses.unordered())
+
+
 def paid_until(state: RegionState, account: str) -> Instant | None:
     """When what the account has paid for ends with its grant; None: it does not (RULES 7)."""
     if not is_emergency(account):
