@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -130,6 +131,16 @@ def test_every_condition_is_written_down_for_people_and_none_is_judged_that_nobo
 def test_what_is_not_sent_yet_is_in_the_reference() -> None:
     text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     assert [one.name for one in NOT_SENT_YET if f"`{one.name}`" not in text] == []
+
+
+@pytest.mark.parametrize("file", ["wiring/server.py", "sim/actors/servers.py"])
+def test_servers_and_the_simulator_run_the_controllers_of_the_registry(file: str) -> None:
+    tree = ast.parse((ROOT / "src" / "holdfast" / file).read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    taken = {alias.name for node in imports if "core.reconcilers" in (node.module or "") for alias in node.names}
+    called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert taken == {"registry"}
+    assert {"of_platform", "of_region"} <= called
 
 
 # The walker finds what is planted

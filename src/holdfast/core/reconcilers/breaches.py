@@ -32,7 +32,7 @@ _LEAVING = (Phase.TERMINATING, Phase.SUCCEEDED)
 
 
 def breaches_near(state: RegionState, touched: WatchKey) -> list[Key]:
-    """The breaches that a change of this object may concern: looked up, and not sought, since all nodes may have one."""
+    """The breaches that a change of this object may concern: looked up and not sought, for all nodes may have one."""
     if state.breaches.is_empty():
         return []
     kind, key = touched
