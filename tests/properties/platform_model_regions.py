@@ -211,6 +211,10 @@ def publish_policy(world: World, command: c.PublishPolicy, case: Case) -> None:
         need(not cls or ("PriorityClass", cls) in world.things, Code.NOT_FOUND)
     world.policies[world.next] = PolicyStage.DRAFT
     world.published[world.next] = (name, document)
+    named = sorted(revision for revision, said in world.published.items() if said[0] == command.name)
+    for revision in named[:-10]:
+        if revision not in world.validities.values():
+            del world.policies[revision], world.published[revision]
 
 
 def stage_of(world: World, revision: int) -> PolicyStage:

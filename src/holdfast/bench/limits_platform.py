@@ -33,6 +33,7 @@ from holdfast.core.model.limits import (
     IDENTITIES_MAX,
     MARKS_MAX,
     PATH_MAX,
+    POLICIES_MAX,
     PORTS_MAX,
     REASON_MAX,
     REGIONS_MAX,
@@ -200,6 +201,21 @@ def unreported(state: PlatformState) -> Story:
     yield from joined("eu", "log-eu-2")
 
 
+def published(state: PlatformState) -> Story:
+    """More revisions of a policy than are kept, the first of them valid."""
+    for weight in range(3 * POLICIES_MAX):
+        yield [(OPERATOR, c.PublishPolicy("often", PolicyDocument(scores=(("packing", weight),))))]
+        if not weight:
+            yield [(OPERATOR, c.ActivatePolicy(min(key for key, _ in state.policies.items()), "eu"))]
+
+
+def rolled_back(state: PlatformState) -> Story:
+    """Taken back, and gone with the next that is published."""
+    first, *_, last = [key for key, _ in state.policies.items()]
+    yield [(OPERATOR, c.RollBackPolicy(first, last, "r" * REASON_MAX))]
+    yield [(OPERATOR, c.PublishPolicy("often", PolicyDocument()))]
+
+
 # Rights that one command gives back
 
 
@@ -264,6 +280,7 @@ CASES = (
     Case("reports", "platform", (
         "observing.SEEN_MAX", "observing.COUNTS_MAX", "observing.NODES_MAX", "observing.TROUBLES_MAX",
         "observing.MESSAGE_MAX"), reported, unreported),
+    Case("policies", "platform", ("limits.POLICIES_MAX",), published, rolled_back),
     Case("rights", "platform", ("commands.RIGHTS_MAX",), rights, no_rights),
     Case("operators", "platform", ("limits.REASON_MAX",), operated, not_operated),
 )  # fmt: skip

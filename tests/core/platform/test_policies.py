@@ -177,3 +177,18 @@ def test_a_scope_bounds_where_a_policy_may_be_promoted() -> None:
     bench.refuse(Code.WRONG_SCOPE, "person/local", c.ActivatePolicy(revision, "us"))
     bench.refuse(Code.WRONG_SCOPE, "person/guest", c.ActivatePolicy(revision, "us"))
     bench.refuse(Code.WRONG_SCOPE, "person/local", c.RollBackPolicy(revision, 0, "it was worse"))
+
+
+def test_a_policy_keeps_its_last_ten_revisions_and_those_that_are_valid_somewhere() -> None:
+    bench = a_world()
+    revisions = []
+    for weight in range(30):
+        document = PolicyDocument(scores=(("packing", weight),))
+        revisions.append(bench.accept(ROOT, c.PublishPolicy("packed", document)))
+        if weight == 3:
+            bench.accept(ROOT, c.ActivatePolicy(revisions[3], "eu"))
+    other = bench.accept(ROOT, c.PublishPolicy("other", PolicyDocument()))
+    assert [key for key, _ in bench.state.policies.items()] == [revisions[3], *revisions[-10:], other]
+    bench.accept(ROOT, c.RollBackPolicy(revisions[3], revisions[-1], "it packs too much"))
+    bench.accept(ROOT, c.PublishPolicy("packed", PolicyDocument()))
+    assert revisions[3] not in bench.state.policies

@@ -28,7 +28,8 @@ LASTING = {
     "answered": "the last answers of a session, a ring of fixed size",
     "keys": "idempotency keys, until their window is over",
     "keys_of": "idempotency keys, until their window is over",
-    "policies": "revisions of policies: immutable, and named by what was decided under them",
+    "policies": "the last revisions of each policy, and what is valid: nobody deletes a policy",
+    "validities": "what is valid where, until the region or the tenant goes",
     "rooms": "what is taken of a node, also when that is nothing: until the node goes",
     "tombstones": "logs that never speak again: whoever retires a region attests one",
 }

@@ -34,6 +34,8 @@ PATH_MAX = 4_096
 IDENTITIES_MAX = 100_000
 #: Templates of a workload that are kept though it names another now: those that it named last.
 TEMPLATES_MAX = 10
+#: Revisions of a policy that are kept though they are valid nowhere: the last ones.
+POLICIES_MAX = 10
 #: Regions of a platform: a workload that is in all of them ends in one record.
 REGIONS_MAX = 1_000
 #: Accounts that a region's nodes are charged to.

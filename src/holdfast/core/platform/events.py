@@ -219,6 +219,14 @@ class PolicyPublished(Row, frozen=True, tag="policy-published"):
     document: PolicyDocument
 
 
+class PoliciesDropped(Row, frozen=True, tag="policies-dropped"):
+    """Revisions that are valid nowhere, and that newer ones of their name have taken the place of."""
+
+    SINCE: ClassVar[int] = 2
+
+    revisions: tuple[Revision, ...]
+
+
 class PolicyStaged(Row, frozen=True, tag="policy-staged"):
     revision: Revision
     stage: PolicyStage
@@ -255,6 +263,6 @@ PlatformEvent = (
     | AssignmentStored | AssignmentsRemoved | OfferedBack | GrantStored | GrantsRemoved
     | GrantsForgotten | RightGranted | RightsReleased
     | RegionJoined | RegionRejoined | RegionAcknowledged | RegionReported | RegionJudged | RegionRetired
-    | PolicyPublished | PolicyStaged | ValidityStored | ValiditiesDropped
+    | PolicyPublished | PoliciesDropped | PolicyStaged | ValidityStored | ValiditiesDropped
     | BreachStored | BreachClosed
 )  # fmt: skip

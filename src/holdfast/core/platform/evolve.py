@@ -309,6 +309,11 @@ def policy_published(state: PlatformState, event: e.PolicyPublished, stamp: Stam
     state.policies.put(stamp.revision, policy)
 
 
+def policies_dropped(state: PlatformState, event: e.PoliciesDropped, stamp: Stamp) -> None:
+    for revision in event.revisions:
+        state.policies.drop(revision)
+
+
 def policy_staged(state: PlatformState, event: e.PolicyStaged, stamp: Stamp) -> None:
     state.policies.put(event.revision, replace(state.policies[event.revision], stage=event.stage))
 
@@ -361,6 +366,7 @@ APPLY: dict[type, Any] = {
     e.RegionJudged: region_judged,
     e.RegionRetired: region_retired,
     e.PolicyPublished: policy_published,
+    e.PoliciesDropped: policies_dropped,
     e.PolicyStaged: policy_staged,
     e.ValidityStored: validity_stored,
     e.ValiditiesDropped: validities_dropped,

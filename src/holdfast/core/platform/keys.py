@@ -157,6 +157,7 @@ KEYS: Mapping[type, KeysOf] = {
     e.RegionJudged: lambda event, _: _standing(event.region),
     e.RegionRetired: lambda event, _: (*_standing(event.region), (SUMMARY, event.region)),
     e.PolicyPublished: lambda _event, rev: ((POLICY, rev),),
+    e.PoliciesDropped: lambda event, _: tuple([(POLICY, revision) for revision in event.revisions]),
     e.PolicyStaged: lambda event, _: ((POLICY, event.revision),),
     e.ValidityStored: lambda event, _: _validity(validity_key(event.region, event.scope)),
     e.ValiditiesDropped: lambda event, _: _once(key for one in event.validities for key in _validity(one)),

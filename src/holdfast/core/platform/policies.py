@@ -17,10 +17,11 @@ from holdfast.core.model.control import (
     PolicyStage,
     SchedulerPolicy,
 )
+from holdfast.core.model.limits import POLICIES_MAX
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform.checks import contradictory, malformed, refuse_unknown
 from holdfast.core.platform.commands import ActivatePolicy, PublishPolicy, RollBackPolicy
-from holdfast.core.platform.events import PolicyPublished, PolicyStaged, ValidityStored
+from holdfast.core.platform.events import PoliciesDropped, PolicyPublished, PolicyStaged, ValidityStored
 from holdfast.core.platform.names import refuse_name, refuse_reason
 from holdfast.core.platform.objects import already
 from holdfast.core.platform.senders import outside_everywhere, outside_region, outside_tenant
@@ -67,7 +68,17 @@ def publish_policy(state: PlatformState, command: PublishPolicy, case: Case) -> 
     refused = refuse_weights(command.document) or refuse_classes(state, command.document)
     if refused is not None:
         return refused
-    return Accepted((PolicyPublished(command.name, command.document),))
+    return Accepted((PolicyPublished(command.name, command.document), *_dropped(state, command.name)))
+
+
+def _dropped(state: PlatformState, name: str) -> tuple[PoliciesDropped, ...]:
+    """Of a policy that is published anew, the last revisions are kept, and those that are valid somewhere."""
+    if state.facts.level < PoliciesDropped.SINCE:
+        return ()
+    known = sorted(one.revision for one in state.policies.values() if one.name == name)
+    valid = {validity.revision for validity in state.validities.values()}
+    going = tuple(revision for revision in known[: 1 - POLICIES_MAX] if revision not in valid)
+    return (PoliciesDropped(going),) if going else ()
 
 
 def refuse_policy_name(name: str) -> Refused | None:

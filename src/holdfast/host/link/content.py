@@ -35,8 +35,8 @@ _NAMED = (k.PRIORITY_CLASS, PRINCIPAL, k.TOKEN, k.NODE_POOL, k.POLICY, OVERRIDE,
 #: Events that change what is copied. Others touch the same keys: sessions of a principal, what a region itself says.
 _TELLING = (
     e.ObjectStored, e.ObjectRemoved, e.TemplatesForgotten, e.AssignmentStored, e.GrantStored, e.GrantsRemoved,
-    e.GrantsForgotten, e.PolicyPublished, e.PolicyStaged, e.ValidityStored, e.ValiditiesDropped, OverrideOpened,
-    OverrideEnded,
+    e.GrantsForgotten, e.PolicyPublished, e.PoliciesDropped, e.PolicyStaged, e.ValidityStored, e.ValiditiesDropped,
+    OverrideOpened, OverrideEnded,
 )  # fmt: skip
 
 
