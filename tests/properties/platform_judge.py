@@ -153,7 +153,7 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
     yield "templates", set().union(*world.named.values()), {digest for digest, _ in state.templates.items()}
     named = {uid: list(names) for uid, names in world.named.items()}
     yield "templates of", named, {uid: list(names) for uid, names in state.templates_of.items()}
-    yield "forgotten", world.spent, state.grant_versions.get("") or 0
+    yield "forgotten", dict(+world.spent), dict(state.grant_versions.items())
     mine = {uid: replace(a, revision=a.revision >> 20 << 20) for uid, a in state.assignments.items()}
     yield "assignments", world.assignments, mine
     yield (

@@ -7,6 +7,7 @@ them together. A refusal is raised as `Denied`, always before anything is change
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -132,8 +133,8 @@ class World:
     workloads: dict[int, Workload] = field(default_factory=dict)
     #: By workload: the templates that it has named and keeps, in that order.
     named: dict[int, dict[str, None]] = field(default_factory=dict)
-    #: The highest version of a grant that was forgotten with its account.
-    spent: int = 0
+    #: By region: the highest version of a grant that was forgotten with its account.
+    spent: Counter[str] = field(default_factory=Counter)
     assignments: dict[int, Assignment] = field(default_factory=dict)
     #: By region and account.
     grants: dict[tuple[str, str], Lent] = field(default_factory=dict)
@@ -187,7 +188,7 @@ class World:
 
     def forget(self, region: str, account: str) -> None:
         """A grant goes with its account, and nothing is left of it but that its versions were used."""
-        self.spent = max(self.spent, self.grants.pop((region, account)).version)
+        self.spent[region] = max(self.spent[region], self.grants.pop((region, account)).version)
 
     def charged(self, account: str, region: str) -> Resources:
         """What is charged to a limit: over all regions, but for recovery and shares of room in one."""

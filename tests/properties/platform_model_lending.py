@@ -346,8 +346,8 @@ def offer_grant(world: World, command: c.OfferGrant, case: Case) -> None:
     if exceeded(protected, old.protected if old else NOTHING):
         others = [g.protected for (r, a), g in world.grants.items() if a == command.account and r != command.region]
         need(not exceeded(add(protected, total(others)), shield), Code.OVER_QUOTA)
-    lent = world.grants.setdefault(key, Lent(world.next, acknowledged=world.spent))
-    lent.targets[max(lent.targets, default=world.spent) + 1] = target
+    lent = world.grants.setdefault(key, Lent(world.next, acknowledged=world.spent[command.region]))
+    lent.targets[max(lent.targets, default=world.spent[command.region]) + 1] = target
     lent.ends, lent.protected = command.ends, protected
 
 

@@ -170,6 +170,7 @@ def delete(world: World, command: c.Delete, case: Case) -> None:
     del world.things[command.kind, command.name]
     if command.kind == "Region":
         del world.standing[command.name]
+        del world.spent[command.name]
     for where, account in list(world.grants):
         if account in accounts_of(command.kind, command.name):
             world.forget(where, account)

@@ -4,13 +4,28 @@ Otherwise crossing shrink and raise, an acknowledgement from memory, or a cut re
 twice; and recovery is refused by quota that sits in the dead region.
 """
 
+import pytest
+
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.overrides import EndOverride
 from holdfast.core.model.allotment import Purpose, Stage
+from holdfast.core.model.resources import NOTHING
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import FAILOVER, GRANT
 from holdfast.core.platform.escrow import effective
-from tests.support.platform import HOUR, ROOT, PlatformBench, a_quota, a_tenant, a_workload, a_world, cpu
+from holdfast.core.platform.settling import VERSION_MAX
+from tests.support.platform import (
+    HOUR,
+    ROOT,
+    PlatformBench,
+    a_principal,
+    a_quota,
+    a_region,
+    a_tenant,
+    a_workload,
+    a_world,
+    cpu,
+)
 
 
 def all_in_eu() -> PlatformBench:
@@ -206,6 +221,30 @@ def test_what_a_region_gives_back_of_a_budget_that_is_gone_leaves_no_row() -> No
     version = bench.grant("eu", "quota/nobody").version
     bench.settle("eu", version, cpu(0), "quota/nobody")
     assert list(bench.state.grants.items()) == []
+
+
+def test_what_a_region_gives_back_of_a_budget_that_is_gone_is_settled_at_the_first_level_too() -> None:
+    bench = PlatformBench(1)
+    bench.put(a_principal("region/*"))
+    bench.put(a_region("eu"))
+    bench.join("eu")
+    bench.accept("region/eu", c.AcknowledgeGrant("quota/nobody", 4, cpu(100), 7))
+    bench.settle("eu", bench.grant("eu", "quota/nobody").version, cpu(0), "quota/nobody")
+    assert bench.grant("eu", "quota/nobody").offered == NOTHING
+    assert bench.charged("quota/nobody") == NOTHING
+
+
+@pytest.mark.parametrize("account", ["quota/nobody", "quota/acme"])
+def test_what_one_region_says_of_versions_keeps_no_other_from_settling(account: str) -> None:
+    """Otherwise one region's word is above what any region may acknowledge, and nothing is lent any more."""
+    bench = a_world()
+    bench.settle("us", bench.offer("us", cpu(0)), cpu(0))
+    bench.accept("region/eu", c.AcknowledgeGrant(account, VERSION_MAX - 2, cpu(1), 7))
+    bench.settle("eu", bench.grant("eu", account).version, cpu(0), account)
+    bench.accept(ROOT, c.Delete("Quota", "acme"))
+    bench.put(a_quota("acme", cpu(5_000)))
+    bench.settle("us", bench.offer("us", cpu(100)), cpu(100))
+    assert bench.grant("us").settled == cpu(100)
 
 
 def test_a_platform_restored_to_an_older_state_lends_nothing_again_once_regions_have_spoken() -> None:

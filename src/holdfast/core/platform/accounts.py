@@ -115,8 +115,15 @@ def paying(state: PlatformState, workload: Workload, region: str, purpose: Purpo
 
 
 def forgotten_grants(state: PlatformState, grants: Sequence[Grant]) -> tuple[GrantsForgotten, ...]:
-    """What becomes of grants at nothing whose account is gone, or goes with this command."""
-    if not grants or state.facts.level < GrantsForgotten.SINCE:
+    """What becomes of grants at nothing whose account is gone, or goes with this command; below level 2, nothing.
+
+    Of each region by itself: what one says of versions is no other's concern.
+    """
+    if state.facts.level < GrantsForgotten.SINCE:
         return ()
-    keys = tuple(sorted(grant_key(one.region, one.account) for one in grants))
-    return (GrantsForgotten(keys, max(one.version for one in grants)),)
+    found: list[GrantsForgotten] = []
+    for region in sorted({one.region for one in grants}):
+        mine = [one for one in grants if one.region == region]
+        keys = tuple(sorted(grant_key(region, one.account) for one in mine))
+        found.append(GrantsForgotten(keys, max(one.version for one in mine)))
+    return tuple(found)

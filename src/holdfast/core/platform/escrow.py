@@ -24,7 +24,7 @@ from holdfast.core.platform.checks import contradictory, refuse_amount
 from holdfast.core.platform.commands import OfferGrant
 from holdfast.core.platform.events import GrantStored
 from holdfast.core.platform.objects import already
-from holdfast.core.platform.state import FORGOTTEN, PlatformState, charge_key, grant_key
+from holdfast.core.platform.state import PlatformState, charge_key, grant_key
 
 #: Offers to a region that does not answer are kept, each, until it does; more would tell it nothing new.
 OFFERS_MAX = 64
@@ -46,7 +46,7 @@ def offer_grant(state: PlatformState, command: OfferGrant, case: Case) -> Accept
     if refused is not None:
         return refused
     old = state.grants.get(grant_key(command.region, command.account))
-    new = _next_version(command, old, state.grant_versions.get(FORGOTTEN) or 0)
+    new = _next_version(command, old, state.grant_versions.get(command.region) or 0)
     if old is not None and (new.target, new.protected, new.ends) == (old.target, old.protected, old.ends):
         return already(f"grant/{grant_key(old.region, old.account)}", old.revision)
     refused = _refuse_region(state, new, old)

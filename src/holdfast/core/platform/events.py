@@ -133,9 +133,9 @@ class GrantsRemoved(Row, frozen=True, tag="grants-removed"):
 
 
 class GrantsForgotten(Row, frozen=True, tag="grants-forgotten"):
-    """By key, `region|account`: the account is gone, and nothing of it is lent.
+    """Grants of one region by key, `region|account`: the account is gone, and nothing of it is lent.
 
-    No grant that is made later has a version up to this one: a region takes none that is not above what it has.
+    No later grant of that region has a version up to this one: it takes none that is not above what it has.
     """
 
     SINCE: ClassVar[int] = 2

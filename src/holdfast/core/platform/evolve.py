@@ -25,7 +25,6 @@ from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import events as e
 from holdfast.core.platform.observed import APPLY_OBSERVED, forget_word
 from holdfast.core.platform.state import (
-    FORGOTTEN,
     TABLE_OF,
     PlatformState,
     charge_key,
@@ -58,6 +57,8 @@ def object_stored(state: PlatformState, event: e.ObjectStored, stamp: Stamp) -> 
 
 def object_removed(state: PlatformState, event: e.ObjectRemoved, stamp: Stamp) -> None:
     state.table(TABLE_OF[event.kind]).drop(event.name)
+    if event.kind == "Region":
+        state.grant_versions.drop(event.name)
 
 
 def workload_stored(state: PlatformState, event: e.WorkloadStored, stamp: Stamp) -> None:
@@ -220,7 +221,8 @@ def grants_forgotten(state: PlatformState, event: e.GrantsForgotten, stamp: Stam
     for key in event.grants:
         _unindex_grant(state, key)
         state.grants.drop(key)
-    state.grant_versions.put(FORGOTTEN, max(event.version, state.grant_versions.get(FORGOTTEN) or 0))
+        region = key.partition("|")[0]
+        state.grant_versions.put(region, max(event.version, state.grant_versions.get(region) or 0))
 
 
 def _unindex_grant(state: PlatformState, key: str) -> None:

@@ -119,7 +119,7 @@ def _stored(state: PlatformState, new: Grant, case: Case, *, claimed: bool) -> t
         if new.account.startswith("emergency/"):
             return (GrantsRemoved((grant_key(new.region, new.account),)),)
         if limit.code is Code.NOT_FOUND:
-            return forgotten_grants(state, [new])
+            return forgotten_grants(state, [new]) or (GrantStored(new, claimed),)
     return (GrantStored(new, claimed),)
 
 

@@ -37,9 +37,6 @@ TABLE_OF = {
 #: How accounts begin that have a limit in each region.
 REGIONAL = ("recovery/", "reclaimable/")
 
-#: The key of the one row of `grant_versions`.
-FORGOTTEN = ""
-
 #: How many workloads of each tenant name a template, by tenant.
 Uses = tuple[tuple[str, int], ...]
 
@@ -117,7 +114,7 @@ class PlatformState(LedgerState):
     validities: Table[str, Validity]
     #: By (invariant, key): promises of the second kind that are broken now (RULES 18).
     breaches: Table[tuple[str, str], Breach]
-    #: By nothing, one row: the highest version of the grants that were forgotten. Later ones begin above it.
+    #: By region: the highest version of its grants that were forgotten. Later ones begin above it.
     grant_versions: Table[str, int]
     #: By `tenant/name`: the one that is not being deleted; older ones of that name may still be finalising.
     workload_names: Table[str, Revision]
