@@ -537,3 +537,34 @@ def test_touches_that_nobody_holds_any_more_cost_nothing() -> None:
         await region.step(hub, 2)
 
     told(story)
+
+
+def test_readers_that_lag_hold_no_more_of_the_log_together_than_their_bound_and_give_it_back() -> None:
+    async def story(region: Region) -> None:
+        watched = await region.landed()
+        batch = max(len(raw) for raw, _ in region.bench.log)
+        hub = await region.hub(Window(read_bytes=1 << 20, ahead_bytes=4 * batch))
+        lagging = [await hub.subscribe(EVERYTHING, watched.token(1)) for _ in range(20)]
+        for one in lagging:
+            await anext(one)
+        # Who came first reads ahead; of the others each has no more than what it was handed.
+        assert 0 < hub.ahead.held_bytes <= 5 * batch
+        for one in lagging:
+            one.close()
+        assert hub.ahead.held_bytes == 0
+
+    told(story)
+
+
+def test_a_reader_that_lags_hears_the_same_with_little_room_as_with_much() -> None:
+    async def story(region: Region) -> None:
+        watched = await region.landed()
+        found = []
+        for ahead in (1, 64 << 20):
+            hub = await region.hub(Window(ahead_bytes=ahead))
+            with await hub.subscribe(EVERYTHING, watched.token(1)) as subscription:
+                found.append([change.revision for one in await heard(subscription) for change in one.changes])
+            assert hub.ahead.held_bytes == 0
+        assert found[0] == found[1] != []
+
+    told(story)

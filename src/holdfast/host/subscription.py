@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.revision import Token
-from holdfast.host.backlog import Backlog, must_lie_before
+from holdfast.host.backlog import Backlog, ReadAhead, must_lie_before
 from holdfast.host.changes import Changes, Interest, matching
 from holdfast.host.meters import Meters
 from holdfast.host.store import Log
@@ -33,6 +33,8 @@ class Window(Struct, frozen=True):
     waiting_batches: int = 256
     waiting_bytes: int = 1 << 20
     read_bytes: int = 1 << 20
+    #: What all of them together have read of the log and not handed out; beyond it they read batch by batch.
+    ahead_bytes: int = 64 << 20
     bookmark_batches: int = 256
     touched_keys: int = 100_000
 
@@ -46,6 +48,8 @@ class Source(Protocol):
     window: Window
     #: The newest batch that is published. A subscriber that reads the log stops there.
     head: Token
+    #: What all of them have read of the log and not handed out.
+    ahead: ReadAhead
 
     def join(self, subscription: Subscription) -> None:
         """Offer it what it is interested in, from the next batch on."""
@@ -85,6 +89,8 @@ class Subscription:
     async def __anext__(self) -> Changes:
         while True:
             if self._is_over:
+                if self._backlog is not None:
+                    self._backlog.drop()  # closed while it was reading
                 raise StopAsyncIteration
             found = self._next_waiting()
             if found is None and self._backlog is not None:
@@ -110,6 +116,8 @@ class Subscription:
             self._source.leave(self)
             self._source.closed(self)
             self._waiting.clear()
+            if self._backlog is not None:
+                self._backlog.drop()
             self._wake.set()
 
     @property
@@ -158,7 +166,8 @@ class Subscription:
         self._wake.set()
 
     def _after(self, place: Token) -> Backlog:
-        return Backlog(self._source.book, self._source.log, place, self._source.window.read_bytes)
+        source = self._source
+        return Backlog(source.book, source.log, place, source.window.read_bytes, source.ahead)
 
     def _next_waiting(self) -> Changes | None:
         if self._waiting:
@@ -186,6 +195,7 @@ class Subscription:
         """Become live if the head is reached. In one turn: what is published from here on is offered."""
         place, head = backlog.place, self._source.head
         if place == head:
+            backlog.drop()
             self._backlog = None
             self._mark = head
             self._source.join(self)

@@ -19,6 +19,7 @@ from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.keys import Key
 from holdfast.core.ledger.revision import INDEX_MAX, Token, revision, token
+from holdfast.host.backlog import ReadAhead
 from holdfast.host.changes import Change, Changes, Interest, positions
 from holdfast.host.meters import Meters
 from holdfast.host.proposing import Touched
@@ -39,6 +40,7 @@ class Hub:
         self.head = head
         self.meters = meters or Meters()
         self.window = window or Window()
+        self.ahead = ReadAhead(self.window.ahead_bytes)
         self._everything: _Hearers = {}
         self._by_key: dict[Key, _Hearers] = {}
         self._by_kind: dict[str, _Hearers] = {}
