@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.ledger.bounds import refuse_excess
+from holdfast.core.ledger.codec import RECORD_BYTES_MAX, encode
 from holdfast.core.ledger.house import EndSession
 from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.placement import PendingReason
+from holdfast.core.model.limits import ACCOUNTS_MAX
+from holdfast.core.model.placement import PendingReason, Use
 from holdfast.core.model.resources import Resources, exceeded, total
 from holdfast.core.model.summary import Counted, Nodes, Seen, Summary, Waiting
 from holdfast.core.model.topology import NodeHealth, Taint
+from holdfast.core.platform.commands import Report
 from holdfast.core.region import commands as c
 from holdfast.core.region import seen as seen_module
 from holdfast.core.region import summary as summary_module
@@ -256,3 +260,14 @@ def test_a_workload_with_many_replicas_is_counted_in_bits(monkeypatch: pytest.Mo
     bench = a_bench()
     bench.a_workload(count=95)
     assert bits(counting(bench.state, 1, bench.at)) == 9
+
+
+def test_of_more_accounts_than_a_report_takes_those_that_are_charged_most_are_told() -> None:
+    """Otherwise a region with so many tenants would be refused its whole summary, for ever."""
+    bench = a_bench()
+    for number in range(ACCOUNTS_MAX + 10):
+        bench.state.uses.put(f"quota/t{number:05}", Use(Resources(cpu=1 + number)))
+    uses = summary_of(bench.state).uses
+    assert [account for account, _ in uses] == [f"quota/t{number:05}" for number in range(10, ACCOUNTS_MAX + 10)]
+    assert refuse_excess(Report("eu", 1, summary=Summary(uses=uses))) is None
+    assert len(encode(uses)) < RECORD_BYTES_MAX // 2

@@ -39,7 +39,7 @@ POLICIES_MAX = 10
 #: Regions of a platform: a workload that is in all of them ends in one record.
 REGIONS_MAX = 1_000
 #: Accounts that a region's nodes are charged to.
-ACCOUNTS_MAX = 20_000
+ACCOUNTS_MAX = 10_000
 #: Sums of denials in one record.
 DENIALS_MAX = 200
 #: What lies in one another: a reason below a reason.

@@ -15,6 +15,7 @@ from functools import reduce
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from holdfast.core.model.limits import ACCOUNTS_MAX
 from holdfast.core.model.meta import Labels
 from holdfast.core.model.placement import EMPTY_ROOM, Room, SchedulingRequest
 from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, exceeded, greatest, subtract
@@ -100,8 +101,16 @@ def summarising(state: RegionState, known: Pieces) -> Generator[None, None, Summ
         del known[uid]
     yield
     waiting = yield from _waiting(state)
-    uses = tuple((account, use.charged) for account, use in state.uses.items() if use.charged != NOTHING)
-    return Summary(_few_kinds(groups), uses, (*_silent(missing), *_broken(state), *waiting))
+    return Summary(_few_kinds(groups), _uses(state), (*_silent(missing), *_broken(state), *waiting))
+
+
+def _uses(state: RegionState) -> tuple[tuple[str, Resources], ...]:
+    """What accounts are charged; where they are too many for one report, those that are charged most."""
+    uses = [(account, use.charged) for account, use in state.uses.items() if use.charged != NOTHING]
+    if len(uses) > ACCOUNTS_MAX:
+        uses.sort(key=lambda one: (-one[1].cpu, -one[1].memory, one[0]))
+        uses = sorted(uses[:ACCOUNTS_MAX])
+    return tuple(uses)
 
 
 def _piece(node: Node, room: Room, before: Piece | None) -> Piece:
