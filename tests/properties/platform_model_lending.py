@@ -331,7 +331,8 @@ def offer_grant(world: World, command: c.OfferGrant, case: Case) -> None:
     health = world.standing[command.region].health
     raises = bool(exceeded(target, old.target if old else NOTHING))
     need(health is not H.RETIRED and not (health is H.LOST and raises), Code.REGION_UNAVAILABLE)
-    if old is None or raises or has_limit(world, command.account, command.region, case.at):
+    prolongs = old is not None and command.ends > old.ends and target != NOTHING
+    if old is None or raises or prolongs or has_limit(world, command.account, command.region, case.at):
         limit, shield, latest = limit_of(world, command.account, command.region, case.at)
     else:
         limit, shield, latest = NOTHING, NOTHING, case.at + world.settings.grant_life

@@ -112,7 +112,8 @@ def join_region(world: World, command: c.JoinRegion, case: Case) -> None:
         need(command.log_id not in others, Code.EXISTS)
         standing.log, standing.position, standing.cursor, standing.digest = command.log_id, 0, 0, ""
         if standing.health is H.RETIRED:
-            standing.health, standing.since = H.HEALTHY, case.at
+            standing.health = H.LOST if is_declared_lost(world, command.region, case.at) else H.HEALTHY
+            standing.since = case.at
     standing.session, standing.heard, standing.address = case.session, case.at, command.address
 
 

@@ -117,6 +117,27 @@ def test_an_emergency_pays_for_nothing_new_after_its_end() -> None:
     assert bench.state.assignments[bench.assign(web, "eu", 1)].accounts == ("quota/acme",)
 
 
+def test_what_an_emergency_lent_is_not_lent_longer_once_a_person_has_ended_it() -> None:
+    """A renewal that was on its way when the emergency ended would outlive it by a grant's whole life."""
+    bench = a_world()
+    uid = bench.emergency(3_000)
+    account = f"emergency/{uid}"
+    bench.offer("eu", cpu(1_000), account, ends=bench.at + 1_000)
+    bench.accept(ROOT, EndOverride(uid, "the launch is over"))
+    bench.refuse(Code.NOT_FOUND, GRANT, c.OfferGrant(account, "eu", cpu(1_000), bench.at + HOUR))
+    bench.refuse(Code.NOT_FOUND, GRANT, c.OfferGrant(account, "eu", cpu(999), bench.at + HOUR))
+    bench.accept(GRANT, c.OfferGrant(account, "eu", cpu(500), bench.at + 900))
+    bench.accept(GRANT, c.OfferGrant(account, "eu", cpu(0), bench.at + HOUR))
+
+
+def test_a_region_that_joins_anew_while_a_person_declares_it_lost_is_lost() -> None:
+    bench, _, _ = declared_lost()
+    bench.retire("eu")
+    bench.open_session("eu")
+    bench.join("eu", "log-eu-2")
+    assert bench.state.regions["eu"].status.health is RegionHealth.LOST
+
+
 def test_an_override_needs_a_reason_and_an_end_that_is_not_too_far_away() -> None:
     bench = a_world()
     life = bench.state.facts.settings.override_life

@@ -54,9 +54,9 @@ def offer_grant(state: PlatformState, command: OfferGrant, case: Case) -> Accept
         return refused
     limit = limit_of(state, command.account, command.region, case.at)
     if isinstance(limit, Refused):
-        if old is None or _raises(new, old):
+        if old is None or _raises(new, old) or (new.ends > old.ends and new.target != NOTHING):
             return limit
-        # What was lent from an account that is gone can still be called back.
+        # What was lent from an account that is gone can still be called back, and is not lent for longer.
         limit = Limit(NOTHING, NOTHING, case.at + state.facts.settings.grant_life)
     refused = (
         _refuse_terms(new, limit, case)

@@ -46,13 +46,18 @@ def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accept
         if other:
             return Refused(Code.EXISTS, f"the log {command.log_id} speaks for region {other}", {"region": other})
         # A retired region begins anew; one that was lost before it was ever heard is not healthy for having joined.
-        health = _H.HEALTHY if status.health is _H.RETIRED else status.health
+        health = _anew(state, command.region, case) if status.health is _H.RETIRED else status.health
         return Accepted((RegionJoined(command.region, command.log_id, session, health, command.address),))
     if status.log_id != command.log_id:
         return _diverged(command.region, status)
     if (status.session, status.address) == (session, command.address):
         return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
     return Accepted((RegionRejoined(command.region, session, command.address),))
+
+
+def _anew(state: PlatformState, region: str, case: Case) -> RegionHealth:
+    """What a retired region is when it begins again: healthy, unless a person holds that it is lost."""
+    return _H.LOST if in_force(state, case.at, region).loss_of(region) is not None else _H.HEALTHY
 
 
 def acknowledge(state: PlatformState, command: Acknowledge, case: Case) -> Accepted | Refused:
