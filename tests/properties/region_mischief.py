@@ -194,6 +194,7 @@ def badly_put(p: Program) -> Envelope[Any]:
         (operator, OpenOverride(Action.AVOID_ZONE, "eu", "a", " ", ends)),
         (operator, OpenOverride(Action.AVOID_ZONE, "eu", "", "which", ends)),
         (operator, OpenOverride(Action.PAUSE_REPAIR, "eu", "n1", "of one node", ends)),
+        (operator, OpenOverride(Action.DECLARE_LOST, "eu", "eu", "by itself", ends)),
         (operator, OpenOverride(Action.AVOID_ZONE, "eu", "a", "late", p.at - chance.below(2) * 10**12)),
         (operator, house.Configure(replace(DEFAULTS, fence_time=chance.pick((0, 5000))))),
         (operator, house.Configure(replace(DEFAULTS, lost_after=5000))),

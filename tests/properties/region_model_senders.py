@@ -260,6 +260,8 @@ def open_override(model: Model, command: OpenOverride, sender: Sender) -> Code |
         return Code.MALFORMED
     if not is_readable(command):
         return Code.MALFORMED
+    if command.action is Action.DECLARE_LOST:
+        return Code.CONTRADICTORY
     if not sender.at < command.ends <= sender.at + model.settings.override_life:
         return Code.EXPIRED
     if sender.outside("region", command.region):

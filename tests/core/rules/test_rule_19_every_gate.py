@@ -172,7 +172,7 @@ def test_every_command_of_a_region_respects_every_override_that_bears_on_it(name
     bench = a_region()
     actor, command = make(bench)
     assert told(bench.branch().send(actor, command)) == (), "it passes while nothing is overridden"
-    if by == "opened here":
+    if by == "opened here" and kind not in (EMERGENCY, LOST):
         bench.accept(ROOT, opened(bench, kind))
     else:
         bench.ship(c.OverrideShipped(aimed(bench, kind)))
@@ -306,6 +306,13 @@ MISREAD: tuple[Kind, ...] = (
 def test_an_override_whose_parameters_its_kind_does_not_know_is_not_opened(kind: Kind) -> None:
     bench = a_world()
     bench.refuse(Code.MALFORMED, ROOT, opened(bench, kind))
+
+
+@pytest.mark.parametrize("kind", [EMERGENCY, LOST], ids=ids)
+def test_what_only_the_platform_can_keep_is_not_opened_in_a_region(kind: Kind) -> None:
+    """A region that is cut off has no quota to give, and its own health is not its to say (RULES 7, 8)."""
+    bench = a_region()
+    assert bench.refuse(ROOT, opened(bench, kind)).code is Code.CONTRADICTORY
 
 
 def test_of_several_overrides_alike_the_one_that_ends_last_is_told() -> None:

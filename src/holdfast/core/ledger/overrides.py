@@ -16,7 +16,7 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.registry import Case, Lane, Rule, Subject
 from holdfast.core.ledger.state import LedgerState
-from holdfast.core.model.control import OF_TENANTS, Action, Override
+from holdfast.core.model.control import OF_TENANTS, OF_THE_PLATFORM, Action, Override
 from holdfast.core.model.effects import (
     AvoidZone,
     DeclareLost,
@@ -67,6 +67,11 @@ def open_override(state: LedgerState, command: OpenOverride, case: Case) -> Acce
     wrong = misread(command.action, command.region, command.target, command.facts)
     if wrong:
         return Refused(Code.MALFORMED, wrong, {"action": command.action.value, "target": command.target})
+    if command.action in OF_THE_PLATFORM and state.facts.ledger != "platform":
+        facts = {"action": command.action.value, "ledger": state.facts.ledger}
+        return Refused(
+            Code.CONTRADICTORY, f"{command.action} is opened on the platform, which alone can keep it", facts
+        )
     latest = case.at + state.facts.settings.override_life
     if not case.at < command.ends <= latest:
         facts = {"at": case.at, "ends": command.ends, "latest": latest}

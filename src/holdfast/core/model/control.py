@@ -84,6 +84,10 @@ class Action(StrEnum):
 OF_TENANTS = (Action.PAUSE_SCHEDULING, Action.EMERGENCY_QUOTA)
 
 
+#: Actions that the platform alone can keep: a region has no quota to give, and does not say of itself that it is lost.
+OF_THE_PLATFORM = (Action.EMERGENCY_QUOTA, Action.DECLARE_LOST)
+
+
 class Override(Document, frozen=True):
     """A human decision with scope, reason, owner and an absolute end. Its end only returns authority."""
 
