@@ -68,10 +68,8 @@ def open_override(state: LedgerState, command: OpenOverride, case: Case) -> Acce
     if wrong:
         return Refused(Code.MALFORMED, wrong, {"action": command.action.value, "target": command.target})
     if command.action in OF_THE_PLATFORM and state.facts.ledger != "platform":
-        facts = {"action": command.action.value, "ledger": state.facts.ledger}
-        return Refused(
-            Code.CONTRADICTORY, f"{command.action} is opened on the platform, which alone can keep it", facts
-        )
+        message = f"{command.action} is opened on the platform, which alone can keep it"
+        return Refused(Code.CONTRADICTORY, message, {"action": command.action.value, "ledger": state.facts.ledger})
     latest = case.at + state.facts.settings.override_life
     if not case.at < command.ends <= latest:
         facts = {"at": case.at, "ends": command.ends, "latest": latest}
