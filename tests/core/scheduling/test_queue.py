@@ -256,6 +256,41 @@ def test_other_ordinals_of_the_same_number_are_seen() -> None:
     assert entry.look_up(bench.state) == [1, 5]
 
 
+def test_ordinals_are_looked_through_again_only_when_one_of_the_request_has_opened_or_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    bench.a_grant()
+    node = bench.a_node(cpu=100_000, memory=1_000_000)
+    assignment = bench.a_workload(a_template(cpu=100), count=20, uid=1, workload=1)
+    bench.place(assignment, *(c.Placement(number, node) for number in range(17)))
+    queue = a_queue(bench)
+    entry = queue.entry((1, assignment.shares[0].template))
+    assert entry is not None
+    assert entry.look_up(bench.state) == [17, 18, 19]
+    found: list[Any] = []
+    find = Entry._find
+
+    def counted(entry: Entry, state: RegionState, assignment: Any) -> list[int]:
+        found.append(assignment)
+        return find(entry, state, assignment)
+
+    monkeypatch.setattr(Entry, "_find", counted)
+    for number in range(17):
+        bench.walk(Phase.RUNNING, number)
+        queue.update(bench.state, 1)
+        assert entry.look_up(bench.state) == [17, 18, 19]
+    entry.proposed |= {17}
+    entry.waiting = None
+    assert entry.look_up(bench.state) == [18, 19]
+    assert found == []
+    bench.place(assignment, c.Placement(17, node))
+    queue.update(bench.state, 1)
+    assert entry.look_up(bench.state) == [18, 19]
+    assert len(found) == 1
+
+
 def test_ordinals_to_which_the_region_has_no_right_do_not_wait_here() -> None:
     bench = RegionBench()
     bench.a_workload(count=2, ordinals=0, exclusive=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import PENDING
 from holdfast.core.model.placement import SchedulingRequest
 from holdfast.core.model.shapes import Instant, Revision
@@ -19,7 +20,7 @@ GroupKey = tuple[int, Instant, str, Kind, tuple[str, ...], str]
 class Entry:
     """One request in the queue: which ordinals wait, and which of them are proposed."""
 
-    __slots__ = ("charged", "key", "proposed", "request", "waiting")
+    __slots__ = ("_known", "_seen", "charged", "key", "proposed", "request", "waiting")
 
     def __init__(self, request: SchedulingRequest) -> None:
         self.key: RequestKey = (request.assignment, request.template)
@@ -29,6 +30,9 @@ class Entry:
         #: Those of them that are charged already.
         self.charged: set[int] = set()
         self.proposed: set[int] = set()
+        #: All open ordinals that this region may run, proposed or not, and the rows of which they hold.
+        self._known: list[int] = []
+        self._seen: tuple[SchedulingRequest | None, Assignment | None] = (None, None)
 
     @property
     def open(self) -> int:
@@ -36,23 +40,36 @@ class Entry:
         return self.request.open - len(self.proposed)
 
     def look_up(self, state: RegionState) -> list[int]:
-        """Its open ordinals that are not proposed and that this region may run, and which of them are charged."""
+        """Its open ordinals that are not proposed and that this region may run, and which of them are charged.
+
+        Whenever a slot of a request opens or closes, its row is another one: while it is the same, and so is the
+        assignment's, what was found last holds, whatever else happens to the workload.
+        """
         if self.waiting is None:
             uid, template = self.key
-            assignment, ordinals = state.assignments.get(uid), state.ordinals.get(uid) or ()
-            self.waiting, self.charged = [], set()
-            if assignment is None:
-                return self.waiting  # it has left a state that is newer than what was heard
-            workload, slots, barred = assignment.workload, state.slots, self.proposed
-            if assignment.exclusive:
-                barred = barred | {*ordinals} - {*assignment.ordinals}
-            for ordinal in ordinals:
-                slot = slots[(workload, ordinal)]
-                if slot.phase is PENDING and slot.template == template and ordinal not in barred:
-                    self.waiting.append(ordinal)
-                    if slot.account:
-                        self.charged.add(ordinal)
+            assignment = state.assignments.get(uid)
+            row = next((one for one in state.requests.get(uid) or () if one.template == template), None)
+            if row is None or row is not self._seen[0] or assignment is not self._seen[1]:
+                self._seen = row, assignment
+                self._known = self._find(state, assignment)
+            self.waiting = [ordinal for ordinal in self._known if ordinal not in self.proposed]
         return self.waiting
+
+    def _find(self, state: RegionState, assignment: Assignment | None) -> list[int]:
+        self.charged = set()
+        if assignment is None:
+            return []  # it has left a state that is newer than what was heard
+        uid, template = self.key
+        workload, slots, ordinals = assignment.workload, state.slots, state.ordinals.get(uid) or ()
+        barred = {*ordinals} - {*assignment.ordinals} if assignment.exclusive else set()
+        found: list[int] = []
+        for ordinal in ordinals:
+            slot = slots[(workload, ordinal)]
+            if slot.phase is PENDING and slot.template == template and ordinal not in barred:
+                found.append(ordinal)
+                if slot.account:
+                    self.charged.add(ordinal)
+        return found
 
     @property
     def age(self) -> tuple[Instant, RequestKey]:
