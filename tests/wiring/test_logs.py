@@ -6,11 +6,14 @@ import json
 import logging
 import os
 import re
+import subprocess
+import sys
 
 import pytest
 
 from holdfast.wiring.log_writer import LogWriter, to_descriptor
 from holdfast.wiring.logs import JsonLines, Lines
+from tests.support.field import CHECKOUT
 from tests.support.pipes import Reader, full_pipe
 
 
@@ -63,6 +66,24 @@ def test_a_value_that_cannot_be_shown_stops_nobody() -> None:
     a_logger(writer, "holdfast").info("it is %s", Unshowable())
     writer.flush()
     assert b"".join(said) == b"a line of holdfast cannot be shown: RuntimeError\n"
+
+
+def test_a_process_that_dies_of_an_error_does_not_wait_for_whoever_should_read_of_it() -> None:
+    script = "from holdfast.wiring import logs; logs.set_up('info', 'text'); raise RuntimeError('hear me')"
+    environment = {"PYTHONPATH": str(CHECKOUT / "src")}
+    with full_pipe() as (end, begin):
+        dying = [sys.executable, "-c", script]
+        assert subprocess.run(dying, stderr=begin, timeout=60, env=environment).returncode == 1
+        reader = Reader(end)
+        assert subprocess.run(dying, stderr=begin, timeout=60, env=environment).returncode == 1
+        assert "Traceback" in reader.until("RuntimeError: hear me")
+
+
+def test_where_there_is_no_standard_error_nothing_is_said() -> None:
+    script = "from holdfast.wiring import logs; logs.set_up('info', 'text'); logs.say('hear me'); print('done')"
+    closed = ["sh", "-c", 'exec 2>&-; exec "$0" -c "$1"', sys.executable, script]
+    said = subprocess.run(closed, capture_output=True, timeout=60, env={"PYTHONPATH": str(CHECKOUT / "src")})
+    assert (said.returncode, said.stdout) == (0, b"done\n")
 
 
 def test_whoever_has_closed_the_other_end_stops_nobody() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def test_a_file_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
 def test_a_token_that_slips_into_a_log_is_blotted_out(form: str) -> None:
     out = StringIO()
     root, level = logging.getLogger(), logging.getLogger().level
-    handlers = list(root.handlers)
+    handlers, hook = list(root.handlers), sys.excepthook
     try:
         logs.set_up("info", form, out)
         spoken = f"hf_operator-1_{SECRET}"
@@ -57,6 +58,7 @@ def test_a_token_that_slips_into_a_log_is_blotted_out(form: str) -> None:
         root.handlers[0].flush()
     finally:
         root.handlers[:] = handlers
+        sys.excepthook = hook
         root.setLevel(level)
         logging.getLogger("holdfast").setLevel(logging.NOTSET)
     assert SECRET not in out.getvalue()

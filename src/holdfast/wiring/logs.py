@@ -12,7 +12,9 @@ import os
 import re
 import sys
 import time
+import traceback
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, TextIO
 
 from holdfast.wiring.log_writer import LogWriter, to_descriptor
@@ -67,6 +69,7 @@ def set_up(level: str, form: str, out: TextIO | None = None) -> None:
     for old in list(root.handlers):
         root.removeHandler(old)
     root.addHandler(writer)
+    sys.excepthook = _last_word
     root.setLevel(logging.WARNING)
     logging.getLogger("holdfast").setLevel(getattr(logging, level.upper()))
     # That it is ready, and that it stops, a server says at every level.
@@ -83,12 +86,20 @@ def say(text: str) -> None:
         writer.flush()
 
 
+def _last_word(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Of what ends the process, by the same way: it must not hang where nobody reads what it dies of."""
+    say("".join(traceback.format_exception(kind, error, trace)).rstrip())
+
+
 def _to_stderr() -> Callable[[bytes], None]:
     """By a descriptor of its own: a lock that a hung writer holds would be waited for at the end of the process."""
+    out: TextIO | None = sys.stderr  # none, where it was closed before the process began
+    if out is None:
+        return lambda _: None
     try:
-        return to_descriptor(os.dup(sys.stderr.fileno()))
-    except (OSError, ValueError):  # it is none: somebody listens within this process
-        return _to_text(sys.stderr)
+        return to_descriptor(os.dup(out.fileno()))
+    except (OSError, ValueError):  # it has no descriptor: somebody listens within this process
+        return _to_text(out)
 
 
 def _to_text(out: TextIO) -> Callable[[bytes], None]:
