@@ -22,7 +22,8 @@ from holdfast.core.model.contradictions import contradictions
 from holdfast.core.model.control import Action
 from holdfast.core.model.limits import ARGUMENT_MAX, DEPTH_MAX, IDENTITIES_MAX, PORTS_MAX, REASON_MAX
 from holdfast.core.model.placement import PendingReason
-from holdfast.core.model.resources import NOTHING
+from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.summary import Nodes, Summary
 from holdfast.core.model.workload import Template
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
@@ -234,3 +235,11 @@ def test_what_people_and_agents_write_freely_is_bounded(command: Any) -> None:
 def test_a_replica_has_a_most_of_ports() -> None:
     spec = a_workload(template=Template(ports=PORTS_MAX + 1)).spec
     assert contradictions(spec) == [f"a replica has at most {PORTS_MAX} ports, not {PORTS_MAX + 1}"]
+
+
+def test_sums_over_many_nodes_name_more_kinds_of_resources_than_any_node_has() -> None:
+    """Otherwise a region whose nodes differ would be refused its summary, and a share of its room could not be lent."""
+    whole = Resources(extended=tuple((f"unit-{number:03}", 1) for number in range(500)))
+    nodes = Nodes("mixed", (), (), (), (), 10, whole, whole, (whole,), (whole,))
+    assert refuse_excess(p.Report("eu", 1, summary=Summary((nodes,)))) is None
+    assert refuse_excess(p.OfferGrant("reclaimable/acme", "eu", whole, T0)) is None

@@ -63,7 +63,6 @@ MOST: dict[str, int] = {
     "RegionStatus.address": PATH_MAX,
     "RegisterNode.devices": DEVICES_MAX,
     "RegisterNode.labels": MARKS_MAX,
-    "Resources.extended": MARKS_MAX,
     "RetireRegion.reason": REASON_MAX,
     "RollBackPolicy.reason": REASON_MAX,
     "StandDown.reason": REASON_MAX,
