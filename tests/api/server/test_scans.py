@@ -15,6 +15,8 @@ from holdfast.api.server.filters import Filter
 from holdfast.api.server.touched import touched
 from holdfast.core.region.book import REGION
 from holdfast.core.region.keys import WORKLOAD
+from holdfast.host.streams import close
+from holdfast.host.transport import Flow, Reply
 from tests.support.region import RegionBench
 from tests.support.served import World, a_shop, a_workload, in_world
 
@@ -94,6 +96,36 @@ def test_a_watch_of_a_large_table_begins_with_one_moment_and_misses_nothing_afte
         assert {line["object"]["spec"]["replicas"] for line in begun} == {2}
         (changed,) = [line for line in lines if line["type"] == "MODIFIED"]
         assert changed["object"]["spec"]["replicas"] == 9
+
+    in_world(story)
+
+
+def test_a_watch_that_begins_with_a_large_table_has_a_place_among_the_lists_until_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scans, "AT_ONCE", 2)
+
+    async def story(world: World) -> None:
+        part = await a_shop(world)
+        for name in "abcde":
+            await world.ask("PUT", f"/v1/workloads/shop/{name}", a_workload(name))
+        desk = part.api.desk
+        monkeypatch.setattr(desk.lists, "_most", 1)
+        request = world.request("GET", "/v1/workloads?watch=true&initial=true")
+        first, second = await part.api.serve(request), await part.api.serve(request)
+        assert isinstance(first, Flow)
+        assert isinstance(second, Reply)
+        assert second.status == 429
+        assert (desk.lists.taken, desk.watches.taken) == (1, 1)
+        for _ in range(6):
+            await anext(first.messages)
+        assert (desk.lists.taken, desk.watches.taken) == (0, 1)
+        third = await part.api.serve(request)
+        assert isinstance(third, Flow)
+        for one in (first, third):
+            await close(one.messages)  # the one at its end, the other unread
+        assert (desk.lists.taken, desk.watches.taken) == (0, 0)
+        assert not part.ledger.hub._open
 
     in_world(story)
 

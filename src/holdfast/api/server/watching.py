@@ -8,7 +8,7 @@ too. Nothing is lost: a watcher that is slow reads the log instead; one that com
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 from holdfast.api.documents.finding import row
@@ -65,9 +65,14 @@ async def watch(desk: Desk, call: Call, kind: Kind, lines: Lines) -> Flow:
     except BaseException:
         desk.watches.leave(call.caller.actor)
         raise
+    try:
+        chosen.begin(desk.state, resumes=since is not None)
+        beginning = Beginning(desk, call, chosen)
+    except BaseException:
+        subscription.close()
+        desk.watches.leave(call.caller.actor)
+        raise
     desk.watchers.add(subscription)
-    chosen.begin(desk.state, resumes=since is not None)
-    beginning = Beginning(desk, call, chosen)
     messages = _lines(desk, call, chosen, subscription, beginning, lines)
     await anext(messages)  # begun: whoever closes it unread gives its place back, too
     return Flow(messages)
@@ -76,18 +81,24 @@ async def watch(desk: Desk, call: Call, kind: Kind, lines: Lines) -> Flow:
 class Beginning:
     """What is there at the place from which a stream goes on. Taken in one turn with it: no gap, and nothing twice.
 
-    Of a large table a fork is taken, and looked through when the stream is read: what changes meanwhile waits.
+    Of a large table a fork is taken, and looked through when the stream is read: what changes meanwhile waits. As long
+    as that takes it has a place among the lists: a fork keeps what has changed since.
     """
 
     def __init__(self, desk: Desk, call: Call, chosen: Filter) -> None:
         self._chosen = chosen
         self._initial = initial = call.flag("initial")
         self._fork: Any = None
+        self._leave: Callable[[], None] | None = None
         self._ready: list[Any] = []
         state, kind = desk.state, chosen.kind
         if not chosen.needs_rows(initial=initial):
             found = chosen.named(state)
         elif scans.is_large(kind, state):
+            full = desk.lists.take(call.caller.actor)
+            if full is not None:
+                raise Trouble(full)
+            self._leave = lambda: desk.lists.leave(call.caller.actor)
             self._fork = state.fork()
             return
         else:
@@ -106,6 +117,13 @@ class Beginning:
                 async for one in scans.shown(found, lambda key, row: show(kind, fork, key, row)):
                     yield one
             await scans.let_go(fork)
+            self.close()
+
+    def close(self) -> None:
+        """Give back the place among the lists."""
+        leave, self._leave, self._fork = self._leave, None, None
+        if leave is not None:
+            leave()
 
 
 async def _lines(
@@ -135,6 +153,7 @@ async def _lines(
     except (ListAgain, Unavailable) as error:
         yield broken(of_error(error))
     finally:
+        beginning.close()
         desk.watchers.leave(subscription)
         subscription.close()
         desk.watches.leave(call.caller.actor)
