@@ -97,6 +97,8 @@ def _refuse_room(model: Model, node: Node, template: Template, devices: tuple[in
     """Only firm work and other holds are counted: reclaimable work may stand where room is held."""
     room, capacity = model.room(node.uid), model.capacity(node)
     kept = plus(room.firm, room.held)
+    if sum(one.node == node.uid for one in model.holds.values()) >= 1_000:
+        return Code.CAPACITY
     if any(kept.get(name, 0) + amount > capacity.get(name, 0) for name, amount in amounts(template.need).items()):
         return Code.CAPACITY
     if len(set(devices)) < len(devices):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.house import EndSession
+from holdfast.core.ledger.invariants import check
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import Action
@@ -20,6 +21,8 @@ from holdfast.core.model.workload import Template
 from holdfast.core.reconcilers.node_health import FORGOTTEN_MS, NodesHealth
 from holdfast.core.reconcilers.repair import Repair
 from holdfast.core.region import commands as c
+from holdfast.core.region.book import REGION
+from holdfast.core.region.holds import HOLDS_MAX
 from tests.support.region import ROOT, SCHEDULER, RegionBench, a_template
 
 REPAIR, HEALTH = Repair(), NodesHealth()
@@ -136,6 +139,19 @@ def test_what_is_held_on_a_node_that_is_removed_ends_with_it() -> None:
     assert region.bench.state.holds.is_empty()
     charged = region.bench.state.uses.get("quota/acme")
     assert charged is None or charged.charged == Resources()
+
+
+def test_a_node_keeps_no_more_holds_than_can_end_with_it() -> None:
+    region = Held()
+    region.bench.checked = False
+    nothing = region.dated(0)
+    for _ in range(HOLDS_MAX):
+        region.hold(nothing)
+    assert region.bench.refuse(SCHEDULER, nothing).code is Code.CAPACITY
+    region.silence()
+    region.bench.accept(ROOT, c.RemoveNode(region.node))
+    assert region.bench.state.holds.is_empty()
+    assert check(region.bench.state, REGION.invariants) == []
 
 
 def test_a_hold_does_not_keep_a_node_that_is_long_gone() -> None:

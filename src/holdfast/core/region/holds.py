@@ -20,12 +20,14 @@ from holdfast.core.model.topology import Effect, Node, NodeHealth, ports_of
 from holdfast.core.model.workload import Template, tolerates
 from holdfast.core.region.assigned import outlawed
 from holdfast.core.region.charging import ENDED, affordable, leaves_protected, paid_until
-from holdfast.core.region.commands import DropHold, ExtendHold, Hold
+from holdfast.core.region.commands import NAMED_MAX, DropHold, ExtendHold, Hold
 from holdfast.core.region.events import HoldEnded, HoldStored
 from holdfast.core.region.feasible import Misfit, feasible
 from holdfast.core.region.gates import REPAIR, refuse_paused, refuse_repair, refuse_zone
 from holdfast.core.region.state import RegionState
 
+#: So many are kept on one node: all of them end with it, in one record.
+HOLDS_MAX = NAMED_MAX
 #: Why a hold is given back of a node that has become too small.
 NO_ROOM = "no-room"
 
@@ -98,6 +100,8 @@ def _misfit(state: RegionState, node: Node, template: Template, tenant: str, dev
     """Reclaimable work may stand where room is held: only firm work and other holds are counted. Ports are not held:
     so many have to be free."""
     room = state.rooms.get(node.uid) or EMPTY_ROOM
+    if len(room.holds) >= HOLDS_MAX:
+        return Misfit(Code.CAPACITY, f"{HOLDS_MAX} holds are as many as a node keeps")
     kept = replace(room, all=room.firm, devices=tuple(DeviceRoom(d.firm, d.firm, d.held) for d in room.devices))
     free = (port for port in ports_of(node) if port not in room.ports)
     return feasible(node, kept, template, tenant, devices, tuple(islice(free, template.ports)))
