@@ -12,7 +12,7 @@ from holdfast.core.ledger.codec import Record, body_digest, key_id
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import Configure
 from holdfast.core.ledger.registry import Case
-from holdfast.core.ledger.repeats import earlier_answer, remember
+from holdfast.core.ledger.repeats import earlier_answer, is_kept, remember
 from holdfast.core.ledger.state import KEY, KeyKept, LedgerState
 from holdfast.core.ledger.table import Table
 from holdfast.core.model.settings import DEFAULTS
@@ -152,3 +152,10 @@ def test_two_keys_of_one_number_are_the_later_actors() -> None:
     use(state, "next", T0 + 2 * WINDOW)
     assert listed(state) == [key_id(ACTOR, "next")]
     assert state.keys.get(key_id(ACTOR, "mine")) is not None
+
+
+def test_a_key_of_one_number_with_anothers_is_no_repeat_of_it() -> None:
+    state = a_state()
+    use(state, "mine", T0, actor="person/other", key=key_id(ACTOR, "mine"))
+    assert ask(state, "mine", T0 + 1) is None
+    assert not is_kept(state, ACTOR, "mine", T0 + 1)

@@ -67,7 +67,7 @@ def forget(state: LedgerState, session: Revision) -> None:
 
 
 def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
-    kept = state.keys.get(key_id(case.actor, case.envelope.key))
+    kept = _kept_of(state, case.actor, case.envelope.key)
     if kept is None or _is_over(state, kept, case.at):
         if _too_many(state, case):
             return Refused(Code.TOO_MANY_KEYS, "too many idempotency keys in one window", {"actor": case.actor})
@@ -79,8 +79,14 @@ def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
 
 def is_kept(state: LedgerState, actor: str, key: str, at: Instant) -> bool:
     """Whether a command was accepted under this key: what comes under it again has an answer, and changes nothing."""
-    kept = state.keys.get(key_id(actor, key))
+    kept = _kept_of(state, actor, key)
     return kept is not None and not _is_over(state, kept, at)
+
+
+def _kept_of(state: LedgerState, actor: str, key: str) -> KeyKept | None:
+    """What is kept of an actor's key. Another's may have the same number: it answers for its own commands alone."""
+    kept = state.keys.get(key_id(actor, key))
+    return kept if kept is not None and kept.actor == actor else None
 
 
 def _too_many(state: LedgerState, case: Case) -> bool:
