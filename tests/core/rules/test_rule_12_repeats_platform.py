@@ -1,9 +1,13 @@
 """RULES 12 on the platform: a repeat gets the first answer, and what may be one is never executed twice."""
 
+import pytest
+
 from holdfast.core.ledger.answers import Code, Repeated
+from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.envelope import ABSENT, Envelope
 from holdfast.core.platform import commands as c
-from tests.support.platform import ACME, ROOT, a_quota, a_workload, a_world, an_exclusive, cpu
+from tests.support.platform import ACME, ROOT, T0, a_quota, a_workload, a_world, an_exclusive, cpu
 
 
 def test_timed_out_after_commit_is_harmless() -> None:
@@ -61,3 +65,18 @@ def test_a_region_repeats_a_release_without_releasing_what_was_given_since() -> 
     bench.hold(db, "eu", 0)
     assert isinstance(bench.give(envelope), Repeated)
     assert bench.state.rights[(db, 0)].region == "eu"
+
+
+@pytest.mark.parametrize("expect", [ABSENT, 1 << 20])
+def test_a_conditional_write_is_the_same_whether_its_command_or_its_envelope_says_what_is_expected(expect: int) -> None:
+    """Servers once put it into the command: what they kept a key for is repeated to servers that do not."""
+    quota = a_quota("acme", cpu(5_000))
+    before = Envelope(ROOT, c.Put(quota, expect), T0)
+    assert body_digest(before) == body_digest(Envelope(ROOT, c.Put(quota), T0, expect=expect))
+    assert body_digest(before) != body_digest(Envelope(ROOT, c.Put(quota), T0))
+    bench = a_world()
+    there = bench.state.quotas["acme"].meta.revision
+    first = bench.accept(ROOT, c.Put(quota, there), key="k")
+    again = bench.send(ROOT, c.Put(quota), key="k", expect=there)
+    assert isinstance(again, Repeated)
+    assert again.revision == first

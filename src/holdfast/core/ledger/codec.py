@@ -182,11 +182,15 @@ def body_digest(envelope: Envelope[Any]) -> bytes:
     """What an idempotency key is bound to: the command, and what its sender expects, if anything.
 
     The command as the first level that can say it all would write it: so a repeat that comes after an upgrade, which
-    gave the command more fields, is still the same.
+    gave the command more fields, is still the same. Some commands have had a field for what is expected before
+    envelopes had one: there it is written, wherever it stands.
     """
-    body = encode(plainest(envelope.command))
-    if envelope.expect:
-        body += encode(envelope.expect)
+    command, expect = envelope.command, envelope.expect
+    if expect and hasattr(command, "expect"):
+        command, expect = msgspec.structs.replace(command, expect=expect), 0
+    body = encode(plainest(command))
+    if expect:
+        body += encode(expect)
     return hashlib.blake2b(body, digest_size=16).digest()
 
 
