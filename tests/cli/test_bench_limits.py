@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.bench import limits, limits_silence, limits_table, region
+from holdfast.bench import limits, limits_exclusive, limits_silence, limits_table, region
 from holdfast.bench.report import Report, Result
 from holdfast.bench.stalls import longest, stalls_of, watched, written
 from holdfast.cli.main import app
@@ -22,6 +22,10 @@ SHORT = Settings(
 )
 
 
+async def _exclusive(folder: Path) -> list[Result]:
+    return await limits_exclusive.measure_exclusive(folder, replicas=50)
+
+
 async def _silence(folder: Path) -> list[Result]:
     return await limits_silence.measure_silence(folder, nodes=500)
 
@@ -31,13 +35,16 @@ def test_the_report_of_limits_has_the_form_of_every_benchmark_and_nothing_is_lef
 ) -> None:
     assert unsafe(SHORT) == []
     monkeypatch.setattr(region, "SETTINGS", SHORT)
-    monkeypatch.setattr(limits, "PARTS", {"silence": _silence})
+    monkeypatch.setattr(limits, "PARTS", {"silence": _silence, "exclusive": _exclusive})
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["bench", "limits", "--json"])
     assert done.exit_code == 0, done.output
     report = msgspec.json.decode(done.stdout, type=Report)
     assert {result.name: (result.direction, result.target) for result in report.results} == {
-        "limits.silence_stall_ms": ("<=", 100)
+        "limits.silence_stall_ms": ("<=", 100),
+        "limits.exclusive_100k_s": ("<=", 60),
+        "limits.exclusive_stall_ms": ("<=", 100),
+        "limits.neighbour_p99_ms": ("<=", 100),
     }
     assert all(result.baseline > 0 for result in report.results)
     assert list(tmp_path.iterdir()) == []

@@ -11,6 +11,7 @@ from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.resources import NOTHING, times
+from holdfast.core.model.runs import numbers
 from holdfast.core.model.summary import Counted, Nodes, Seen, Summary, Waiting
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Workload
@@ -37,7 +38,7 @@ class SimpleRegion:
         self.told = told
         live = [one for one in told if one.stage is Stage.ACTIVE]
         count = sum(share.count for one in live for share in one.shares)
-        self.running = [ordinal for one in live for ordinal in one.ordinals]
+        self.running = [ordinal for one in live for ordinal in numbers(one.ordinals)]
         self.ready = min(self.ready, count)
         self.starting = count - self.ready
 
@@ -120,7 +121,9 @@ class Assigned:
             if assignment.stage is Stage.ENDED:
                 self._say(name, c.RemoveAssignment(assignment.uid))
                 continue
-            ended = tuple(ordinal for ordinal in assignment.returning if ordinal not in self.regions[name].running)
+            ended = tuple(
+                ordinal for ordinal in numbers(assignment.returning) if ordinal not in self.regions[name].running
+            )
             if ended:
                 self._say(name, c.ReleaseRights(self.uid, ended, assignment.revision))
 

@@ -18,6 +18,7 @@ from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
+from holdfast.core.model.runs import numbers
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import ASSIGNMENT
@@ -92,7 +93,7 @@ class Region:
                 yield key
         for assignment in self.state.assignments.values():
             if assignment.stage is Stage.ACTIVE and not has_lapsed(self.state, assignment, now):
-                yield from ((assignment.workload, ordinal) for ordinal in assignment.ordinals)
+                yield from ((assignment.workload, ordinal) for ordinal in numbers(assignment.ordinals))
 
     # The link, down
 

@@ -69,6 +69,7 @@ COMMANDS: dict[type, tuple[Callable[[World, Any, Case], None], tuple[str, ...], 
     c.JudgeRegion: (regions.judge_region, ("controller/region-health",), Right.OPERATE),
     c.DeclareLost: (regions.declare_lost, ("person",), Right.OVERRIDE),
     c.RetireRegion: (regions.retire_region, ("person",), Right.BREAK_GLASS),
+    c.ReleaseRetired: (regions.release_retired, ("controller/retirement",), Right.OPERATE),
     c.PublishPolicy: (regions.publish_policy, ("person",), Right.PROMOTE_POLICY),
     c.ActivatePolicy: (regions.activate_policy, ("person",), Right.PROMOTE_POLICY),
     c.RollBackPolicy: (regions.roll_back_policy, ("person",), Right.PROMOTE_POLICY),
@@ -181,7 +182,8 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
         waiting[w.meta.tenant] += objects.waiting(w)
     yield "pending", dict(+waiting), dict(state.pending_of.items())
     yield "rights", world.rights, {key: held.region for key, held in state.rights.items()}
-    yield "told", {k: t for k, t in world.told.items() if t}, {k: h.told for k, h in state.rights.items() if h.told}
+    leases = {(uid, region): until for uid, row in state.leases.items() for region, until in row}
+    yield "told", {key: until for key, until in world.told.items() if until}, leases
     yield "policies", world.policies, {number: policy.stage for number, policy in state.policies.items()}
     yield "published", world.published, {n: (policy.name, policy.document) for n, policy in state.policies.items()}
     yield "validities", world.validities, {(v.region, v.scope): v.revision for v in state.validities.values()}
@@ -196,7 +198,7 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
 def standing_of(status: RegionStatus) -> model.Standing:
     return model.Standing(
         status.since, status.health, status.log_id, status.position, status.cursor, status.heard_at, status.session,
-        list(status.tombstones), status.address, status.digest,
+        list(status.tombstones), status.address, status.digest, status.unreleased,
     )  # fmt: skip
 
 

@@ -78,6 +78,7 @@ class Standing:
     tombstones: list[str] = field(default_factory=list)
     address: str = ""
     digest: str = ""
+    unreleased: int = 0
 
 
 @dataclass
@@ -140,8 +141,8 @@ class World:
     grants: dict[tuple[str, str], Lent] = field(default_factory=dict)
     #: By workload and ordinal: the region.
     rights: dict[tuple[int, int], str] = field(default_factory=dict)
-    #: By workload and ordinal: the latest end of a lease that the holder was ever told.
-    told: dict[tuple[int, int], int] = field(default_factory=dict)
+    #: By workload and region: the latest end of its leases that a region which holds some was ever told.
+    told: dict[tuple[int, str], int] = field(default_factory=dict)
     #: By workload and region: from which position it was said, and what.
     #: With the position in the region's log, and the time there.
     observed: dict[tuple[int, str], tuple[tuple[int, int], Seen]] = field(default_factory=dict)
@@ -214,8 +215,9 @@ def keep_done(world: World, workload: int, done: Iterable[tuple[str, int]]) -> N
 
 
 def drop_right(world: World, key: tuple[int, int]) -> None:
-    del world.rights[key]
-    world.told.pop(key, None)
+    region = world.rights.pop(key)
+    if not any((uid, holder) == (key[0], region) for (uid, _), holder in world.rights.items()):
+        world.told.pop((key[0], region), None)
 
 
 @dataclass

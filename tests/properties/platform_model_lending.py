@@ -8,6 +8,7 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
 from holdfast.core.model.control import Action, Override
 from holdfast.core.model.resources import AMOUNT_MAX, NOTHING, Resources, add, exceeded, greatest, subtract, total
+from holdfast.core.model.runs import Named, runs_of
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Failover, OnDeadline, OnDisconnect, Workload
 from holdfast.core.platform import commands as c
@@ -175,10 +176,16 @@ def assign(world: World, command: c.Assign, case: Case) -> None:
     store(world, workload, replace(new, uid=new.uid or world.next), case.at, renew=True)
 
 
+def each(named: Named) -> list[int]:
+    """Every ordinal that is named."""
+    return [n for one in named for n in ((one,) if isinstance(one, int) else range(*one))]
+
+
 def need_shape(command: c.Assign, workload: Workload) -> None:
     counts, names = [s.count for s in command.shares], [s.template for s in command.shares]
     need(min([command.disruption, *counts]) >= 0, Code.MALFORMED)
-    need(sum(counts) <= 100_000 and len(command.ordinals) <= 100_000, Code.MALFORMED)
+    need(sum(counts) <= 100_000 and len(each(command.ordinals)) <= 100_000, Code.MALFORMED)
+    need(len(set(each(command.ordinals))) == len(each(command.ordinals)), Code.MALFORMED)
     need(len(set(names)) == len(names) and command.stage is not Stage.ENDED, Code.MALFORMED)
     recovery = command.purpose is Purpose.RECOVERY
     need(recovery or command.stage is Stage.ACTIVE, Code.CONTRADICTORY)
@@ -189,7 +196,7 @@ def proposed(world: World, command: c.Assign, workload: Workload, old: Assignmen
     spec, meta = workload.spec, workload.meta
     shares = tuple(sorted((s for s in command.shares if s.count), key=lambda share: share.template))
     others = [a for a in world.assigned(meta.uid) if a.region == command.region and a.purpose is not command.purpose]
-    listed = [*command.ordinals, *(ordinal for a in others for ordinal in a.ordinals)]
+    listed = [*each(command.ordinals), *(ordinal for a in others for ordinal in each(a.ordinals))]
     asks_back = spec.exclusive and command.purpose is Purpose.SERVING
     held = sorted(n for (uid, n), holder in world.rights.items() if (uid, holder) == (meta.uid, command.region))
     return Assignment(
@@ -197,9 +204,9 @@ def proposed(world: World, command: c.Assign, workload: Workload, old: Assignmen
         workload=meta.uid, workload_name=meta.name, tenant=meta.tenant,
         region=command.region, purpose=command.purpose, stage=command.stage, generation=meta.generation, shares=shares,
         accounts=payers(world, workload, command.region, command.purpose, case.at), priority_class=spec.priority_class,
-        disruption=command.disruption, exclusive=spec.exclusive, ordinals=tuple(sorted(command.ordinals)),
+        disruption=command.disruption, exclusive=spec.exclusive, ordinals=runs_of(command.ordinals),
         right_until=old.right_until if old else 0, jurisdictions=spec.placement.jurisdictions, batch=spec.batch,
-        returning=tuple(n for n in held if n not in listed) if asks_back else (),
+        returning=runs_of(n for n in held if n not in listed) if asks_back else (),
         deadline=meta.created + spec.deadline if spec.deadline else 0, fails_late=spec.on_deadline is OnDeadline.FAIL,
         stops_cut=spec.on_disconnect is OnDisconnect.STOP,
     )  # fmt: skip
@@ -217,26 +224,27 @@ def is_renewal(world: World, workload: Workload, old: Assignment, at: int) -> bo
 def grows(old: Assignment, new: Assignment) -> bool:
     before = {share.template: share.count for share in old.shares}
     more = any(share.count > before.get(share.template, 0) for share in new.shares)
-    return more or old.stage is not new.stage or any(ordinal not in old.ordinals for ordinal in new.ordinals)
+    return (
+        more or old.stage is not new.stage or any(ordinal not in each(old.ordinals) for ordinal in each(new.ordinals))
+    )
 
 
 def need_identities(world: World, workload: Workload, new: Assignment) -> None:
     if not workload.spec.exclusive:
         need(not new.ordinals, Code.CONTRADICTORY)
         return
-    need(len(set(new.ordinals)) == len(new.ordinals), Code.MALFORMED)
-    need(all(0 <= ordinal < workload.spec.replicas for ordinal in new.ordinals), Code.MALFORMED)
+    need(all(0 <= ordinal < workload.spec.replicas for ordinal in each(new.ordinals)), Code.MALFORMED)
     need_covered(new)
-    for ordinal in new.ordinals:
+    for ordinal in each(new.ordinals):
         need(world.rights.get((new.workload, ordinal)) == new.region, Code.RIGHT_HELD)
         others = [a for a in world.assigned(new.workload) if a.uid != new.uid]
-        need(all(ordinal not in (*a.ordinals, *a.returning) for a in others), Code.CONTRADICTORY)
+        need(all(ordinal not in each(a.ordinals + a.returning) for a in others), Code.CONTRADICTORY)
 
 
 def need_covered(new: Assignment) -> None:
     """What runs and is exclusive has an identity each."""
     runs = new.exclusive and new.stage is Stage.ACTIVE
-    need(not runs or sum(s.count for s in new.shares) <= len(new.ordinals), Code.CONTRADICTORY)
+    need(not runs or sum(s.count for s in new.shares) <= len(each(new.ordinals)), Code.CONTRADICTORY)
 
 
 def store(world: World, workload: Workload, new: Assignment, at: int, *, renew: bool = False) -> None:
@@ -248,8 +256,8 @@ def store(world: World, workload: Workload, new: Assignment, at: int, *, renew: 
             until = at + world.settings.right_lease if renewed else new.right_until
         new = replace(new, right_until=until)
     world.assignments[new.uid] = replace(new, revision=world.next)
-    for ordinal in (*new.ordinals, *new.returning):
-        key = (new.workload, ordinal)
+    if new.right_until and (new.ordinals or new.returning):
+        key = (new.workload, new.region)
         world.told[key] = max(world.told.get(key, 0), new.right_until)
     world.named[new.workload].update((share.template, None) for share in new.shares)
 
@@ -283,7 +291,7 @@ def remove_assignment(world: World, command: c.RemoveAssignment, case: Case) -> 
     uid, region = assignment.workload, assignment.region
     drop_assignment(world, assignment.uid)
     keep_done(world, uid, [(template, count) for template, count in command.done if template in world.named[uid]])
-    for ordinal in (*assignment.ordinals, *assignment.returning):
+    for ordinal in each(assignment.ordinals + assignment.returning):
         drop_right(world, (uid, ordinal))
     if world.workloads[uid].meta.deletion is not None and all(a.region != region for a in world.assigned(uid)):
         drop_finalizer(world, uid, region, world.next)

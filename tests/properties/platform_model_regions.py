@@ -9,12 +9,14 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.allotment import Share, Stage
 from holdfast.core.model.control import Action, PolicyStage
+from holdfast.core.model.runs import as_named, runs_of
 from holdfast.core.model.settings import drifted
 from holdfast.core.model.topology import RegionHealth
-from holdfast.core.model.workload import Failover
+from holdfast.core.model.workload import Failover, Workload
 from holdfast.core.platform import commands as c
+from holdfast.core.platform import retirement
 from tests.properties.platform_model import Case, World, deny, drop_assignment, drop_right, keep_done, need
-from tests.properties.platform_model_lending import wanted
+from tests.properties.platform_model_lending import each, wanted
 from tests.properties.platform_model_objects import drop_finalizer, is_near, may_hold, need_joined, need_region
 
 H = RegionHealth
@@ -27,33 +29,44 @@ def grant_right(world: World, command: c.GrantRight, case: Case) -> None:
     workload = wanted(world, command.workload)
     need(workload.meta.deletion is None, Code.WRONG_PHASE)
     need(workload.spec.exclusive, Code.CONTRADICTORY)
-    need(0 <= command.ordinal < workload.spec.replicas, Code.MALFORMED)
+    named = each(as_named(command.ordinals))
+    need(all(0 <= ordinal < workload.spec.replicas for ordinal in named), Code.MALFORMED)
+    need(0 < len(named) <= 5_000, Code.TOO_LARGE)
+    need(len(set(named)) == len(named), Code.MALFORMED)
     need(command.region in world.standing, Code.NOT_FOUND)
     need(world.standing[command.region].health is H.HEALTHY, Code.REGION_UNAVAILABLE)
     need(may_hold(world, workload.spec, command.region), Code.RESIDENCY)
     need(is_near(world, workload.spec, command.region), Code.LATENCY)
-    key = (command.workload, command.ordinal)
-    holder = world.rights.get(key)
-    if holder is not None:
-        need(holder != command.region, Code.ALREADY)
-        standing, settings = world.standing[holder], world.settings
-        need(workload.spec.failover is Failover.LEASED and standing.health is H.LOST, Code.RIGHT_HELD)
-        waited_since = max(standing.since, world.term_at)
-        lapses = max(waited_since + drifted(settings.right_lease, settings), world.told.get(key, 0))
-        rest = drifted(settings.session_lease * 2 + settings.fence_time, settings) + settings.right_margin
-        need(case.at >= lapses + rest, Code.TOO_EARLY)
-        free(world, key)
-    world.rights[key] = command.region
+    keys = [(command.workload, ordinal) for ordinal in sorted(named)]
+    need(any(world.rights.get(key) != command.region for key in keys), Code.ALREADY)
+    taken = [key for key in keys if world.rights.get(key) not in (None, command.region)]
+    # Who holds some of them is asked one region after the other.
+    for key in sorted(taken, key=lambda key: world.rights[key]):
+        need_lapsed(world, workload, [one for one in taken if world.rights[one] == world.rights[key]], case)
+    for key in keys:
+        if key in taken:
+            free(world, key)
+        world.rights[key] = command.region
+
+
+def need_lapsed(world: World, workload: Workload, keys: list[tuple[int, int]], case: Case) -> None:
+    """Of rights that one region holds: it is lost, and can act on none of them any more."""
+    standing, settings = world.standing[world.rights[keys[0]]], world.settings
+    need(workload.spec.failover is Failover.LEASED and standing.health is H.LOST, Code.RIGHT_HELD)
+    waited = max(standing.since, world.term_at) + drifted(settings.right_lease, settings)
+    lapses = max(waited, world.told.get((keys[0][0], world.rights[keys[0]]), 0))
+    rest = drifted(settings.session_lease * 2 + settings.fence_time, settings) + settings.right_margin
+    need(case.at >= lapses + rest, Code.TOO_EARLY)
 
 
 def free(world: World, key: tuple[int, int]) -> None:
     """The right is nobody's, and no assignment lists its ordinal or counts on it."""
     drop_right(world, key)
     for a in world.assigned(key[0]):
-        if key[1] in (*a.ordinals, *a.returning):
-            ordinals = tuple(ordinal for ordinal in a.ordinals if ordinal != key[1])
-            returning = tuple(ordinal for ordinal in a.returning if ordinal != key[1])
-            shares = cut(a.shares, len(ordinals)) if a.stage is Stage.ACTIVE else a.shares
+        if key[1] in each(a.ordinals + a.returning):
+            ordinals = runs_of(ordinal for ordinal in each(a.ordinals) if ordinal != key[1])
+            returning = runs_of(ordinal for ordinal in each(a.returning) if ordinal != key[1])
+            shares = cut(a.shares, len(each(ordinals))) if a.stage is Stage.ACTIVE else a.shares
             kept = replace(a, ordinals=ordinals, shares=shares, returning=returning, revision=world.next)
             world.assignments[a.uid] = kept
 
@@ -66,16 +79,18 @@ def cut(shares: tuple[Share, ...], most: int) -> tuple[Share, ...]:
 
 def release_rights(world: World, command: c.ReleaseRights, case: Case) -> None:
     need_joined(world, case.name, case)
-    need(0 < len(command.ordinals) <= 1_000, Code.TOO_LARGE)
-    need(len(set(command.ordinals)) == len(command.ordinals), Code.MALFORMED)
-    for ordinal in sorted(command.ordinals):
+    named = sorted(each(command.ordinals))
+    need(0 < len(set(named)) <= 5_000, Code.TOO_LARGE)
+    need(len(set(named)) == len(named), Code.MALFORMED)
+    for ordinal in named:
         key = (command.workload, ordinal)
         need(key in world.rights, Code.NOT_FOUND)
         need(world.rights[key] == case.name, Code.NOT_OWNER)
     mine = [a for a in world.assigned(command.workload) if a.region == case.name]
-    asked = {n for a in mine if a.revision >> 20 == command.seen >> 20 for n in a.returning}
-    need({*command.ordinals} <= asked, Code.STALE)
-    for ordinal in command.ordinals:
+    asked = {n for a in mine if a.revision >> 20 == command.seen >> 20 for n in each(a.returning)}
+    asked |= {n for a in mine if a.stage is Stage.ENDED for n in each(a.ordinals + a.returning)}
+    need({*named} <= asked, Code.STALE)
+    for ordinal in named:
         free(world, (command.workload, ordinal))
 
 
@@ -105,6 +120,7 @@ def join_region(world: World, command: c.JoinRegion, case: Case) -> None:
     need(len(command.address) <= 512 and command.address.isprintable(), Code.MALFORMED)
     standing = world.standing[command.region]
     others = [other.log for name, other in world.standing.items() if name != command.region]
+    need(not standing.unreleased, Code.IN_USE)
     if standing.log:
         need(standing.log == command.log_id, Code.DIVERGED)
         need(standing.session != case.session or standing.address != command.address, Code.ALREADY)
@@ -175,18 +191,38 @@ def retire_region(world: World, command: c.RetireRegion, case: Case) -> None:
     standing.health, standing.since, standing.log, standing.session = H.RETIRED, case.at, "", 0
     standing.address = ""
     world.summaries.pop(name, None)
-    for assignment in [a for a in world.assignments.values() if a.region == name]:
+    release_part(world, name)
+
+
+def release_retired(world: World, command: c.ReleaseRetired, case: Case) -> None:
+    need(command.region in world.standing, Code.NOT_FOUND)
+    standing = world.standing[command.region]
+    need(standing.health is H.RETIRED, Code.WRONG_PHASE)
+    need(standing.unreleased > 0, Code.ALREADY)
+    release_part(world, command.region)
+
+
+def release_part(world: World, name: str) -> None:
+    """So many workloads, the oldest first, with all that a region has of them; or grants, when no workload is left."""
+    held = {a.workload for a in world.assignments.values() if a.region == name}
+    held |= {uid for (uid, _), holder in world.rights.items() if holder == name}
+    mine = sorted(held)[: retirement.OBJECTS_MAX]
+    room = retirement.OBJECTS_MAX - len(mine) if len(mine) == len(held) else 0
+    for assignment in [a for a in world.assignments.values() if a.region == name and a.workload in mine]:
         _, said = world.observed.get((assignment.workload, name), (0, None))
         drop_assignment(world, assignment.uid)
         if (assignment.workload, name) not in world.observed and said is not None:
             keep_done(world, assignment.workload, [(count.template, count.done) for count in said.counts])
-    for key in [key for key, holder in world.rights.items() if holder == name]:
+    for key in [key for key, holder in world.rights.items() if holder == name and key[0] in mine]:
         drop_right(world, key)
-    for grant in [key for key in world.grants if key[0] == name]:
+    for grant in sorted(key for key in world.grants if key[0] == name)[:room]:
         del world.grants[grant]
     for uid, workload in sorted(world.workloads.items()):
-        if any(f.owner == f"region/{name}" for f in workload.meta.finalizers):
+        if uid in mine and any(f.owner == f"region/{name}" for f in workload.meta.finalizers):
             drop_finalizer(world, uid, name, 0)
+    assigned = sum(a.region == name for a in world.assignments.values())
+    rights = sum(holder == name for holder in world.rights.values())
+    world.standing[name].unreleased = assigned + rights + sum(key[0] == name for key in world.grants)
 
 
 # Policies

@@ -13,6 +13,7 @@ from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Purpose, Share, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
 from holdfast.core.model.resources import greatest
+from holdfast.core.model.runs import first_of, has, numbers, runs_of
 from holdfast.core.model.summary import Counted, Failing, Nodes, Seen, Summary
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
@@ -97,10 +98,13 @@ def hold(p: Program) -> None:
         p.send(PLANNERS[0], c.GrantRight(uid, 0, where))
         return
     free = [n for n in range(w.spec.replicas) if (uid, n) not in p.world.rights]
-    for ordinal in free[: p.chance.randrange(1, 3)]:
+    some = free[: p.chance.randrange(1, 4)]
+    if one_in(p, 2):
+        p.send(PLANNERS[0], c.GrantRight(uid, runs_of(some), where))
+    for ordinal in some:
         p.send(PLANNERS[0], c.GrantRight(uid, ordinal, where))
     mine = [n for (u, n), holder in p.world.rights.items() if (u, holder) == (uid, where) and n < w.spec.replicas]
-    listed = [n for a in p.world.assigned(uid) if a.purpose is Purpose.RECOVERY for n in a.ordinals]
+    listed = [n for a in p.world.assigned(uid) if a.purpose is Purpose.RECOVERY for n in numbers(a.ordinals)]
     ordinals = tuple(n for n in sorted(mine) if n not in listed)
     share = Share(template_digest(w.spec.template), len(ordinals))
     p.send(PLANNERS[0], c.Assign(uid, where, Purpose.SERVING, Stage.ACTIVE, (share,), ordinals))
@@ -113,9 +117,9 @@ def move_right(p: Program) -> None:
     what = p.chance.randrange(4)
     if what == 0:
         rows = [a for a in p.bench.state.assignments.values() if (a.workload, a.region) == (key[0], holder)]
-        asked = [a.revision for a in rows if key[1] in a.returning] or [a.revision for a in rows] or [0]
+        asked = [a.revision for a in rows if has(a.returning, key[1])] or [a.revision for a in rows] or [0]
         seen = asked[0] if p.chance.randrange(5) else asked[0] - (1 << 20)
-        others = [n for a in rows if p.chance.randrange(5) for n in a.returning if n != key[1]]
+        others = [n for a in rows if p.chance.randrange(5) for n in numbers(a.returning) if n != key[1]]
         ordinals = (key[1], *others, *(() if p.chance.randrange(20) else (0, 1)))
         speak(p, holder if p.chance.randrange(5) else region(p), c.ReleaseRights(key[0], ordinals, seen))
     elif what == 1:
@@ -127,7 +131,8 @@ def move_right(p: Program) -> None:
     else:
         lost = [k for k, there in p.world.rights.items() if p.world.standing[there].health is H.LOST]
         key = pick(p, lost, key)
-        p.send("controller/failover", c.GrantRight(*key, place(p, key[0])))
+        others = [n for uid, n in p.world.rights if uid == key[0] and n != key[1] and one_in(p, 3)]
+        p.send("controller/failover", c.GrantRight(key[0], (key[1], *others), place(p, key[0])))
 
 
 def move_on(p: Program) -> None:
@@ -172,10 +177,13 @@ def shorten(p: Program) -> None:
     key = fitting(p, p.world.rights, lambda holder: can("lease"), (NOWHERE, 0))
     if not can("lease"):
         raise Idle
-    mine = [a for a in p.world.assigned(key[0]) if key[1] in a.ordinals and a.stage is Stage.ACTIVE]
+    mine = [a for a in p.world.assigned(key[0]) if has(a.ordinals, key[1]) and a.stage is Stage.ACTIVE]
     p.send(ROOT, Configure(replace(p.world.settings, right_lease=5_000)))
     for a in mine:
-        p.send(PLANNERS[0], c.Assign(a.workload, a.region, a.purpose, a.stage, (), a.ordinals[: p.chance.randrange(2)]))
+        p.send(
+            PLANNERS[0],
+            c.Assign(a.workload, a.region, a.purpose, a.stage, (), first_of(a.ordinals, p.chance.randrange(2))),
+        )
         p.send(ROOT, c.DeclareLost(a.region, "cut"))
         p.bench.later(40_000)
         p.send("controller/failover", c.GrantRight(*key, place(p, key[0])))
@@ -316,7 +324,19 @@ def retire(p: Program) -> None:
     p.send(pick(p, (ROOT, ROOT, US), ""), c.RetireRegion(where, "" if one_in(p, 6) else "switched off"))
     if one_in(p, 2):
         be_heard(p, where)
+    if one_in(p, 3):
+        come_back(p, where)
+    go_on_retiring(p, where)
     come_back(p, where)
+
+
+def go_on_retiring(p: Program, where: str | None = None) -> None:
+    """Parts of a retirement, mostly as many as it takes."""
+    name = where or region(p, H.RETIRED)
+    for _ in range(p.chance.choice((1, 30, 30))):
+        p.send("controller/retirement", c.ReleaseRetired(name if not one_in(p, 40) else "nowhere"))
+        if name not in p.world.standing or not p.world.standing[name].unreleased:
+            return
 
 
 # How people steer
@@ -391,5 +411,6 @@ INTENTS: tuple[tuple[int, Callable[[Program], None]], ...] = (
     (3, report), (12, assign), (5, stand_by), (8, hold), (6, move_right), (10, move_on), (3, fail_over), (1, shorten),
     (10, offer),
     (3, call_back), (12, acknowledge_grant), (4, acknowledge), (4, judge_region), (1, declare), (2, retire),
+    (1, go_on_retiring),
     (2, come_back), (5, override), (5, policy), (6, tell), (5, overflow),
 )  # fmt: skip

@@ -21,6 +21,7 @@ from holdfast.core.model.control import Action
 from holdfast.core.model.evidence import Denial
 from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.runs import expanded
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import Effect, NodeHealth, Taint
 from holdfast.core.region import commands as c
@@ -160,7 +161,7 @@ def open_slots(p: Program) -> Envelope[Any] | None:
         return None
     assignment = p.chance.pick(active)
     first = 10 if assignment.uid == SECOND and not p.chance.one_in(4) else 0
-    wanted = assignment.ordinals or tuple(
+    wanted = expanded(assignment.ordinals) or tuple(
         range(first, first + KINDS[min(KINDS, key=lambda k: abs(k - assignment.uid))].count)
     )
     waiting = {s.ordinal for s in p.model.slots.values() if s.workload == assignment.workload and not s.node}

@@ -9,6 +9,7 @@ from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.runs import numbers
 from holdfast.core.model.topology import NodeHealth
 from holdfast.core.region import commands as c
 from tests.properties.region_model import Model
@@ -168,7 +169,7 @@ def open_slots(model: Model, command: c.OpenSlots, sender: Sender) -> Code | Non
     assignment = model.assignments[command.assignment]
     if not asks_for(assignment, command.template):
         return Code.NOT_ASSIGNED
-    if assignment.exclusive and not set(command.ordinals) <= set(assignment.ordinals):
+    if assignment.exclusive and not set(command.ordinals) <= set(numbers(assignment.ordinals)):
         return Code.NOT_ASSIGNED
     if any(over.assignment == assignment.uid and over.ordinal in command.ordinals for over in model.over):
         return Code.ALREADY

@@ -12,6 +12,7 @@ from holdfast.core.ledger.revision import seq_of
 from holdfast.core.model.allotment import Assignment, Purpose
 from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import STOPPABLE, Phase
+from holdfast.core.model.runs import has
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
 from tests.properties.region_model import Model
@@ -103,7 +104,7 @@ def _place(
         return Code.WRONG_PHASE
     if slot.assignment != assignment.uid:
         return Code.NOT_ASSIGNED
-    if assignment.exclusive and slot.ordinal not in assignment.ordinals:
+    if assignment.exclusive and not has(assignment.ordinals, slot.ordinal):
         return Code.NOT_ASSIGNED
     node = model.nodes.get(placement.node)
     if node is None:

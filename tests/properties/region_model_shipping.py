@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.runs import has
 from holdfast.core.model.topology import Effect, Taint
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
@@ -285,7 +286,7 @@ def overshoots_of_assignment(model: Model, assignment: Assignment) -> Overshoots
     standing = [slot for slot in model.standing() if slot.assignment == assignment.uid]
     if assignment.jurisdictions and model.jurisdiction not in assignment.jurisdictions and standing:
         found["region.residency", f"assignment/{assignment.uid}"] = len(standing)
-    without = [slot for slot in standing if assignment.exclusive and slot.ordinal not in assignment.ordinals]
+    without = [slot for slot in standing if assignment.exclusive and not has(assignment.ordinals, slot.ordinal)]
     if without:
         found["region.right", f"assignment/{assignment.uid}"] = len(without)
     return found

@@ -10,6 +10,7 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import EDGE_BY_KEY, STOP_CAUSES, STOPPABLE, Kind, Phase
 from holdfast.core.model.placement import Failure
+from holdfast.core.model.runs import has
 from holdfast.core.model.shapes import SlotKey
 from holdfast.core.region import commands as c
 from tests.properties.region_model import Model
@@ -68,7 +69,7 @@ def _refuse_binding(model: Model, slot: Slot, sender: Sender) -> Code | None:
         return Code.PAUSED
     if sender.envelope.policy != valid_policy(model, assignment.tenant):
         return Code.POLICY
-    return Code.NOT_ASSIGNED if assignment.exclusive and slot.ordinal not in assignment.ordinals else None
+    return Code.NOT_ASSIGNED if assignment.exclusive and not has(assignment.ordinals, slot.ordinal) else None
 
 
 def unreserve(model: Model, command: c.Unreserve, sender: Sender) -> Code | Parts:

@@ -22,6 +22,7 @@ from holdfast.core.model.control import Action, PolicyDocument, PolicyStage, Sch
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import EMPTY_ROOM, HoldPurpose
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.runs import expanded
 from holdfast.core.model.topology import Node, Taint, Toleration
 from holdfast.core.model.workload import Apart, Spread, Template
 from holdfast.core.region import commands as c
@@ -201,7 +202,7 @@ class World:
     def withdraw(self) -> None:
         assignment = self._assignment()
         if assignment is not None:
-            ordinals = self.bench.state.ordinals.get(assignment.uid) or ()
+            ordinals = expanded(self.bench.state.ordinals.get(assignment.uid) or ())
             if ordinals:
                 self.bench.send(REPLICA, c.WithdrawSlots(assignment.uid, (self.chance.choice(ordinals),)))
 
@@ -221,7 +222,7 @@ class World:
             {"priority_class": chance.choice(["critical", "normal", "best-effort"])},
             {"accounts": (f"quota/{assignment.tenant}", "recovery/r")},
             {"deadline": chance.choice([0, self.bench.at + 30_000])},
-            {"ordinals": assignment.ordinals[:-1]},
+            {"ordinals": expanded(assignment.ordinals)[:-1]},
             {"right_until": chance.choice([0, self.bench.at, self.bench.at + 60_000])},
         ]
         revision = max(assignment.revision, self.bench.state.place.cursor) + 1
@@ -236,7 +237,7 @@ class World:
         assignment = self._assignment()
         if assignment is not None:
             ended = replace(assignment, revision=assignment.revision + 1, stage=Stage.ENDED, shares=())
-            ordinals = self.bench.state.ordinals.get(assignment.uid) or ()
+            ordinals = expanded(self.bench.state.ordinals.get(assignment.uid) or ())
             if ordinals:
                 self.bench.send(REPLICA, c.WithdrawSlots(assignment.uid, ordinals))
             self.bench.ship(c.AssignmentShipped(ended))

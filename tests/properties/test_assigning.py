@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.core.model.allotment import Stage
+from holdfast.core.model.runs import numbers
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Placement, Workload
 from holdfast.core.platform import commands as c
@@ -154,7 +155,7 @@ def _holds_at_rest(world: Assigned) -> None:
     assert all(one.generation == world.workload.meta.generation for one in live)
     assert sum(one.disruption for one in live) == (spec.disruption_max if live else 0)
     if spec.exclusive:
-        assert sorted(n for one in live for n in one.ordinals) == list(range(spec.replicas))
+        assert sorted(n for one in live for n in numbers(one.ordinals)) == list(range(spec.replicas))
 
 
 CAUSES = st.one_of(

@@ -21,6 +21,7 @@ from holdfast.core.ledger.envelope import ABSENT
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Purpose, Share, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
+from holdfast.core.model.runs import has
 from holdfast.core.model.summary import Counted, Seen, Summary
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
@@ -129,7 +130,7 @@ def on_right(bench: PlatformBench, which: int, ordinal: int, region: str, what: 
             return FAILOVER, c.GrantRight(workload, ordinal, region)
         case "release":
             mine = [a for a in bench.assignments(workload) if a.region == region]
-            seen = next((a.revision for a in mine if ordinal in a.returning), 0)
+            seen = next((a.revision for a in mine if has(a.returning, ordinal)), 0)
             return f"region/{region}", c.ReleaseRights(workload, (ordinal,), seen)
         case _:
             return ROOT, c.AttestRight(workload, ordinal, region, "in a test")

@@ -7,6 +7,7 @@ invariant. The last test says what the programs together must have met, so that 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import get_args
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.digest import state_digest
+from holdfast.core.platform import retirement
 from holdfast.core.platform.commands import PlatformCommand
 from tests.properties.platform_intents import found_world
 from tests.properties.platform_judge import COMMANDS
@@ -48,10 +50,19 @@ PAIRS = {
     ("Report", Code.MALFORMED), ("OfferBack", Code.TOO_EARLY), ("OfferBack", Code.ALREADY),
     ("PutWorkload", Code.LATENCY), ("Assign", Code.LATENCY), ("PublishPolicy", Code.MALFORMED),
     ("PublishPolicy", Code.EXISTS), ("PublishPolicy", Code.STALE), ("PublishPolicy", Code.ALREADY),
-    ("PublishPolicy", Code.NOT_FOUND), ("RollBackPolicy", Code.MALFORMED),
+    ("PublishPolicy", Code.NOT_FOUND), ("RollBackPolicy", Code.MALFORMED), ("JoinRegion", Code.IN_USE),
+    ("ReleaseRetired", Code.ALREADY), ("ReleaseRetired", Code.WRONG_PHASE), ("ReleaseRetired", Code.NOT_FOUND),
 }  # fmt: skip
 #: Logs begin at the newest level, so it cannot be raised.
 NEVER_ACCEPTED = {"RaiseLevel"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_at_a_time() -> Iterator[None]:
+    """Programs are small: a retirement takes several parts all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retirement, "OBJECTS_MAX", 2)
+        yield
 
 
 def run(seed: int, tally: Tally, steps: int = STEPS) -> None:

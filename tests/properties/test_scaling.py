@@ -18,6 +18,7 @@ from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.reconciler import Reconciler, principal
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
+from holdfast.core.model.runs import numbers
 from holdfast.core.reconcilers.replicas import Replicas
 from holdfast.core.reconcilers.rollout import SETTLES_MS, Rollout
 from holdfast.core.region.state import RegionState
@@ -141,7 +142,7 @@ class Story:
         """
         self.counts = counts
         self.ask()
-        listed = {*self.region.assignment.ordinals}  # which identities go is not for the region to choose
+        listed = {*numbers(self.region.assignment.ordinals)}  # which identities go is not for the region to choose
         staying = [slot for slot in self.region.slots() if not self.exclusive or slot.ordinal in listed]
         before = Counter(slot.next_template for slot in staying if slot.phase is Phase.SERVING)
         fewer = {name: before[DIGESTS[name]] - number for name, number in counts.items() if number}

@@ -13,6 +13,7 @@ from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import Assignment, Share
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import PendingReason, Slot
+from holdfast.core.model.runs import numbers
 from holdfast.core.reconcilers.replicas import Replicas
 from holdfast.core.reconcilers.rollout import Rollout
 from holdfast.core.region import commands as c
@@ -61,7 +62,7 @@ class Assigned:
         self.bench.ship(c.AssignmentShipped(an_assignment(uid, WORKLOAD, shares=shares, **fields)))
 
     def slots(self, uid: int = UID) -> list[Slot]:
-        return [self.state.slots[WORKLOAD, ordinal] for ordinal in self.state.ordinals.get(uid) or ()]
+        return [self.state.slots[WORKLOAD, ordinal] for ordinal in numbers(self.state.ordinals.get(uid) or ())]
 
     def slot(self, ordinal: int) -> Slot:
         return self.bench.slot(ordinal, WORKLOAD)

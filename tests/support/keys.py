@@ -88,6 +88,7 @@ PLATFORM_TOLD: dict[str, Told] = {
     ],
     "grants": lambda key, row, _: [("grant", key), ("region", row.region), ("account", row.account)],
     "rights": lambda key, row, _: [("workload", key[0]), ("region", row.region)],
+    "leases": lambda uid, _row, _: [("workload", uid)],
     "observed": lambda uid, _row, _: [("observed", uid)],
     "done_before": lambda uid, _row, _: [("workload", uid)],
     "summaries": lambda name, _row, _: [("summary", name)],

@@ -10,6 +10,7 @@ from holdfast.core.ledger.reconciler import Outcome, Reconciler, principal
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
+from holdfast.core.model.runs import expanded
 from holdfast.core.model.topology import Node
 from holdfast.core.reconcilers.node_health import NodesHealth
 from holdfast.core.reconcilers.repair import Repair
@@ -39,7 +40,7 @@ class Noded:
             if digest not in self.state.templates:
                 self.bench.ship(c.TemplateShipped(digest, TEMPLATE))
             self.bench.ship(c.AssignmentShipped(assignment))
-            self.bench.accept(REPLICA, c.OpenSlots(assignment.uid, digest, assignment.ordinals))
+            self.bench.accept(REPLICA, c.OpenSlots(assignment.uid, digest, expanded(assignment.ordinals)))
         else:
             assignment = self.bench.a_workload(TEMPLATE, count, **fields)
         self.bench.place(assignment, *(c.Placement(number, self.uids[number]) for number in range(count)))

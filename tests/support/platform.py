@@ -29,6 +29,7 @@ from holdfast.core.model.allotment import (
 from holdfast.core.model.control import Action, PolicyDocument
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING, Resources, exceeded
+from holdfast.core.model.runs import expanded
 from holdfast.core.model.secrets import hashed
 from holdfast.core.model.summary import Counted, Nodes, Seen, Summary
 from holdfast.core.model.tenancy import (
@@ -288,7 +289,7 @@ class PlatformBench:
         mine = next(
             (a for a in self.assignments(workload) if a.region == region and a.purpose is Purpose.SERVING), None
         )
-        listed = mine.ordinals if mine is not None else ()
+        listed = expanded(mine.ordinals) if mine is not None else ()
         uid = self.assign(workload, region, ordinals=tuple(n for n in listed if n not in ordinals))
         return self.state.assignments[uid].revision
 
@@ -341,8 +342,8 @@ class PlatformBench:
 
 
 @cache
-def _world() -> PlatformBench:
-    bench = PlatformBench()
+def _world(level: int = LEVEL) -> PlatformBench:
+    bench = PlatformBench(level)
     for principal in (a_principal("region/*"), a_principal("tenant/*", Right.WRITE)):
         bench.put(principal)
     for priority_class in (a_class("normal", 50), a_class("critical", 100)):
@@ -357,9 +358,9 @@ def _world() -> PlatformBench:
     return bench
 
 
-def a_world() -> PlatformBench:
+def a_world(level: int = LEVEL) -> PlatformBench:
     """Tenants acme and beta with 10 cpu each, regions eu (EU), us and us2 (US), and 4 cpu to recover in eu and us."""
-    return _world().fork()
+    return _world(level).fork()
 
 
 @cache

@@ -16,6 +16,7 @@ from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.runs import expanded
 from holdfast.core.model.tenancy import Principal, PrincipalSpec, PriorityClass, PriorityClassSpec, Right
 from holdfast.core.model.topology import Device
 from holdfast.core.model.workload import Template
@@ -192,7 +193,7 @@ class RegionBench:
         self.ship(c.AssignmentShipped(assignment))
         number = count if ordinals is None else ordinals
         if assignment.stage is Stage.ACTIVE and number:
-            wanted = assignment.ordinals if assignment.exclusive else tuple(range(number))
+            wanted = expanded(assignment.ordinals) if assignment.exclusive else tuple(range(number))
             self.accept(REPLICA, c.OpenSlots(assignment.uid, digest, wanted))
         return assignment
 

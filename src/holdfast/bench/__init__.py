@@ -13,6 +13,6 @@
 - `agent`      agents: `sessions` is what many of them cost while nothing changes, `sessions_load` the process that they
                are; `serving` from a write to a replica that serves
 - `limits`     what is the largest that may come in, and how it leaves: `limits_silence` a whole region falls silent;
-               `stalls` is how long one callback holds a loop
+               `limits_exclusive` the largest exclusive workload; `stalls` is how long one callback holds a loop
 - `sim`        the simulator
 """

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from holdfast.bench.limits_exclusive import measure_exclusive
 from holdfast.bench.limits_silence import measure_silence
 from holdfast.bench.limits_table import measure_table
 from holdfast.bench.report import Report, Result, machine
@@ -17,7 +18,7 @@ from holdfast.bench.report import Report, Result, machine
 #: What measures a part, in a folder of its own.
 Part = Callable[[Path], Awaitable[list[Result]]]
 
-PARTS: dict[str, Part] = {"silence": measure_silence, "table": measure_table}
+PARTS: dict[str, Part] = {"silence": measure_silence, "table": measure_table, "exclusive": measure_exclusive}
 
 
 def run(parts: dict[str, Part] | None = None) -> Report:

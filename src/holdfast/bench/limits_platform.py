@@ -37,11 +37,13 @@ from holdfast.core.model.limits import (
     PORTS_MAX,
     REASON_MAX,
     REGIONS_MAX,
+    RIGHTS_MAX,
     TEMPLATES_MAX,
     TEXT_MAX,
 )
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING
+from holdfast.core.model.runs import first_of, in_parts
 from holdfast.core.model.secrets import hashed
 from holdfast.core.model.summary import Counted, Nodes, Seen, Summary, Trouble
 from holdfast.core.model.tenancy import Quota, QuotaSpec, Right, Token, TokenSpec
@@ -216,25 +218,42 @@ def rolled_back(state: PlatformState) -> Story:
     yield [(OPERATOR, c.PublishPolicy("often", PolicyDocument()))]
 
 
-# Rights that one command gives back
+# Rights to every identity of the largest exclusive workload, given back in parts
 
 
 def rights(state: PlatformState) -> Story:
-    one = a_workload("db", Template(command=("serve",)), THINGS, exclusive=True, failover=Failover.ACKNOWLEDGED)
+    one = a_workload("db", Template(command=("serve",)), IDENTITIES_MAX, exclusive=True, failover=Failover.ACKNOWLEDGED)
     yield [(TENANT, c.PutWorkload(one))]
     uid = state.workload_names[name_key("acme", "db")]
-    yield from in_steps([(ASSIGNMENT, c.GrantRight(uid, ordinal, "eu")) for ordinal in range(c.RIGHTS_MAX)])
-    digest = template_digest(one.spec.template)
-    mine = tuple(range(c.RIGHTS_MAX))
-    yield [(ASSIGNMENT, c.Assign(uid, "eu", Purpose.SERVING, Stage.ACTIVE, (Share(digest, len(mine)),), mine))]
+    for part in in_parts(((0, IDENTITIES_MAX),), RIGHTS_MAX):
+        yield [(ASSIGNMENT, c.GrantRight(uid, part, "eu"))]
+    shares = (Share(template_digest(one.spec.template), IDENTITIES_MAX),)
+    yield [(ASSIGNMENT, c.Assign(uid, "eu", Purpose.SERVING, Stage.ACTIVE, shares, ((0, IDENTITIES_MAX),)))]
 
 
 def no_rights(state: PlatformState) -> Story:
     uid = state.workload_names[name_key("acme", "db")]
     yield [(ASSIGNMENT, c.Assign(uid, "eu", Purpose.SERVING, Stage.ACTIVE, (), ()))]
     (mine,) = assignments_of(state, uid)
-    yield [("region/eu", c.ReleaseRights(uid, tuple(range(c.RIGHTS_MAX)), mine.revision))]
+    while mine.returning:
+        yield [("region/eu", c.ReleaseRights(uid, first_of(mine.returning, RIGHTS_MAX), mine.revision))]
+        (mine,) = assignments_of(state, uid)
     yield from deleted(state, "db")
+
+
+def held(state: PlatformState) -> Story:
+    """All that a region may be given: it is retired with it."""
+    yield from rights(state)
+    yield from reported(state)
+
+
+def retired(state: PlatformState) -> Story:
+    yield [(OPERATOR, c.RetireRegion("eu", "nothing runs there"))]
+    while state.regions["eu"].status.unreleased:
+        yield [("controller/retirement", c.ReleaseRetired("eu"))]
+    yield from deleted(state, "db", *_names(THINGS))
+    yield [(OPERATOR, c.Delete("Region", "eu"))]
+    yield from joined("eu", "log-eu-2")
 
 
 # What operators write
@@ -281,6 +300,7 @@ CASES = (
         "observing.SEEN_MAX", "observing.COUNTS_MAX", "observing.NODES_MAX", "observing.TROUBLES_MAX",
         "observing.MESSAGE_MAX"), reported, unreported),
     Case("policies", "platform", ("limits.POLICIES_MAX",), published, rolled_back),
-    Case("rights", "platform", ("commands.RIGHTS_MAX",), rights, no_rights),
+    Case("rights", "platform", ("limits.RIGHTS_MAX",), rights, no_rights),
+    Case("retirement", "platform", ("limits.RIGHTS_MAX", "retirement.OBJECTS_MAX"), held, retired),
     Case("operators", "platform", ("limits.REASON_MAX",), operated, not_operated),
 )  # fmt: skip

@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import WatchKey
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.runs import numbers
 from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.region.commands import NAMED_MAX, Expire
 from holdfast.core.region.index import in_phase
@@ -158,7 +159,7 @@ class Line:
         assignment = self._state.assignments.get(uid)
         if assignment is None or not in_phase(self._state, uid, Phase.RESERVED):
             return []
-        for number, ordinal in enumerate(self._state.ordinals.get(uid) or (), 1):
+        for number, ordinal in enumerate(numbers(self._state.ordinals.get(uid) or ()), 1):
             key = assignment.workload, ordinal
             slot = self._state.slots.get(key)
             if slot is not None and slot.phase is Phase.RESERVED and slot.ends:

@@ -8,6 +8,7 @@ from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.allotment import ACTIVE, Assignment, Purpose
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import EMPTY_ROOM
+from holdfast.core.model.runs import numbers
 from holdfast.core.model.topology import RegionHealth, usable
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.reconcilers.wanted import plan
@@ -90,7 +91,7 @@ def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState
         if grant is None or grant.acknowledged != allowance.version or grant.version != allowance.version:
             yield f"its grant of {account} is not settled"
     for uid, assignment in ours.items():
-        wanted = plan(state, assignment, now).templates
+        wanted = plan(state, assignment, now).templates()
         if len(wanted) != _asked(assignment) and not _waiting(state, uid):
             yield f"assignment {uid} wants {len(wanted)} replicas where {_asked(assignment)} are asked for"
         yield from _slots(state, uid, wanted)
@@ -111,7 +112,7 @@ def _sessions(state: LedgerState, speaking: set[str]) -> Iterator[str]:
 
 def _slots(state: RegionState, assignment: int, wanted: dict[int, str]) -> Iterator[str]:
     workload, waiting = state.assignments[assignment].workload, _waiting(state, assignment)
-    for ordinal in sorted({*wanted, *(state.ordinals.get(assignment) or ())}):
+    for ordinal in sorted({*wanted, *numbers(state.ordinals.get(assignment) or ())}):
         slot = state.slots.get((workload, ordinal))
         if slot is None or ordinal not in wanted:
             yield f"slot {workload}/{ordinal} is {'missing' if slot is None else 'not wanted any more'}"
@@ -138,7 +139,7 @@ def _could_be_placed(state: RegionState, assignment: int, digest: str) -> bool:
         for uid, node in state.nodes.items()
     )
     # What waits again keeps its charge: it needs room alone.
-    slots = [state.slots[(wanted.workload, ordinal)] for ordinal in state.ordinals.get(assignment) or ()]
+    slots = [state.slots[(wanted.workload, ordinal)] for ordinal in numbers(state.ordinals.get(assignment) or ())]
     charged = any(slot.phase is Phase.PENDING and slot.template == digest and slot.account for slot in slots)
     return fits and (charged or any(affordable(state, one, at, template.need) > 0 for one in wanted.accounts))
 

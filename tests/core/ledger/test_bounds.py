@@ -88,7 +88,9 @@ class Places:
             case inspect.BytesType():
                 yield name, b"x" * self._characters
             case inspect.VarTupleType(item_type=item):
-                yield name, (self.least(item),) * self._entries
+                least = self.least(item)
+                apart = range(0, 2 * self._entries, 2)  # numbers in a row, or named twice, are kept as one entry
+                yield name, tuple(apart) if type(least) is int else (least,) * self._entries
                 for place, value in self.of(item, f"{name}[]", inside):
                     yield place, (value,)
             case inspect.TupleType(item_types=items):

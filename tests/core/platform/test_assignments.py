@@ -172,7 +172,7 @@ def test_a_region_can_always_be_asked_for_rights_that_it_was_never_told_of() -> 
     bench.judge("eu", RegionHealth.SUSPECT)
     bench.refuse(Code.REGION_UNAVAILABLE, ASSIGNMENT, bench.assignment(db, "eu", ordinals=(0,)))
     uid = bench.assign(db, "eu")
-    assert bench.state.assignments[uid].returning == (0,)
+    assert bench.state.assignments[uid].returning == ((0, 1),)
     bench.refuse(Code.REGION_UNAVAILABLE, ASSIGNMENT, bench.assignment(bench.put(a_workload()), "eu"))
 
 

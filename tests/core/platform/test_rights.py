@@ -2,6 +2,7 @@
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.allotment import RightHeld, Share
+from holdfast.core.model.limits import RIGHTS_MAX
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
@@ -69,11 +70,11 @@ def test_the_holder_releases_and_its_assignment_loses_the_ordinal_in_the_same_co
     bench, db = with_db()
     uid = bench.hold(db, "eu", 0, 1)
     seen = bench.ask_back(db, "eu", 0)
-    assert (bench.state.assignments[uid].ordinals, bench.state.assignments[uid].returning) == ((1,), (0,))
+    assert (bench.state.assignments[uid].ordinals, bench.state.assignments[uid].returning) == (((1, 2),), ((0, 1),))
     bench.accept("region/eu", c.ReleaseRights(db, (0,), seen))
     found = bench.state.assignments[uid]
-    assert (found.ordinals, found.returning, [share.count for share in found.shares]) == ((1,), (), [1])
-    assert bench.state.rights_of[db] == (1,)
+    assert (found.ordinals, found.returning, [share.count for share in found.shares]) == (((1, 2),), (), [1])
+    assert bench.state.rights_of[db] == (("eu", ((1, 2),)),)
 
 
 def test_a_right_that_nobody_asks_for_is_not_given_back() -> None:
@@ -110,7 +111,7 @@ def test_a_release_names_each_right_once_and_not_too_many() -> None:
     bench.hold(db, "eu", 0)
     seen = bench.ask_back(db, "eu", 0)
     bench.refuse(Code.MALFORMED, "region/eu", c.ReleaseRights(db, (0, 0), seen))
-    for ordinals in ((), tuple(range(c.RIGHTS_MAX + 1))):
+    for ordinals in ((), ((0, RIGHTS_MAX + 1),)):
         bench.refuse(Code.TOO_LARGE, "region/eu", c.ReleaseRights(db, ordinals, seen))
 
 

@@ -79,7 +79,7 @@ def test_an_ended_assignment_wants_nothing_and_keeps_its_identities_until_they_a
     uid = bench.hold(db, "eu", 0, 1)
     bench.accept(ASSIGNMENT, c.EndAssignment(uid))
     found = bench.state.assignments[uid]
-    assert (found.stage, found.shares, found.ordinals) == (Stage.ENDED, (), (0, 1))
+    assert (found.stage, found.shares, found.ordinals) == (Stage.ENDED, (), ((0, 2),))
     assert len(bench.state.rights) == 2
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.reconciler import NOTHING, Outcome
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
+from holdfast.core.model.runs import expanded
 from holdfast.core.model.summary import Counted, Seen
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Placement
@@ -57,14 +58,14 @@ class Story:
         return next(a for a in self.bench.assignments(self.uid) if a.region == region)
 
     def listed(self) -> dict[str, tuple[int, ...]]:
-        return {a.region: a.ordinals for a in self.bench.assignments(self.uid) if a.stage is Stage.ACTIVE}
+        return {a.region: expanded(a.ordinals) for a in self.bench.assignments(self.uid) if a.stage is Stage.ACTIVE}
 
     def returning(self) -> dict[str, tuple[int, ...]]:
-        return {a.region: a.returning for a in self.bench.assignments(self.uid) if a.returning}
+        return {a.region: expanded(a.returning) for a in self.bench.assignments(self.uid) if a.returning}
 
     def holders(self) -> dict[int, str]:
-        ordinals = self.bench.state.rights_of.get(self.uid) or ()
-        return {ordinal: self.bench.state.rights[self.uid, ordinal].region for ordinal in ordinals}
+        held = self.bench.state.rights_of.get(self.uid) or ()
+        return dict(sorted((ordinal, region) for region, ordinals in held for ordinal in expanded(ordinals)))
 
     def releases(self, region: str) -> Story:
         """The region gives back what it was asked for."""
@@ -93,7 +94,7 @@ class Story:
 def test_identities_are_granted_first_and_listed_by_the_next_look() -> None:
     story = Story(replicas=3)
     assert {type(command) for command in story.asked()} == {c.GrantRight}
-    assert sorted(command.ordinal for command in story.asked()) == [0, 1, 2]
+    assert sorted(command.ordinals for command in story.asked()) == [((0, 1),), ((1, 2),), ((2, 3),)]
     story.send()
     assert {type(command) for command in story.asked()} == {c.Assign}
     story.send()
@@ -112,7 +113,7 @@ def test_an_identity_stays_where_its_right_is() -> None:
 
 def test_a_region_that_is_granted_one_more_is_not_assigned_before_it_holds_it() -> None:
     story = Story(replicas=1, placement=EU_ONLY).run().change(replicas=2)
-    assert story.asked() == [c.GrantRight(story.uid, 1, "eu")]
+    assert story.asked() == [c.GrantRight(story.uid, ((1, 2),), "eu")]
     assert story.run().listed() == {"eu": (0, 1)}
     assert story.returning() == {}
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from holdfast.core.ledger.reconciler import NOTHING
+from holdfast.core.ledger.table import Table
 from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.reconcilers.replicas import Replicas
@@ -236,3 +241,29 @@ def test_a_change_of_a_workload_wakes_its_assignments_and_no_others() -> None:
 
 def test_one_that_is_gone_needs_nothing() -> None:
     assert Assigned().look(REPLICAS) == NOTHING
+
+
+# At the limit
+
+
+class Unread(Table[Any, Any]):
+    """A table that must not be read."""
+
+    def get(self, key: Any) -> Any:
+        raise AssertionError(f"{key} was read")
+
+    def find(self, keys: Any) -> Any:
+        raise AssertionError("rows were read")
+
+
+@pytest.mark.parametrize("stage", [Stage.ACTIVE, Stage.ENDED])
+def test_of_an_assignment_whose_slots_all_wait_no_slot_is_looked_at(stage: Stage) -> None:
+    store = Assigned()
+    store.ask({"one": 5}, exclusive=True, ordinals=(0, 1, 2, 5, 7))
+    store.settle(REPLICAS)
+    more = {"one": 6} if stage is Stage.ACTIVE else {}
+    store.ask(more, exclusive=True, ordinals=(0, 1, 2, 5, 7, 8), stage=stage)
+    expected = store.look(REPLICAS)
+    assert [one.command for one in expected.send] == [opened(8) if stage is Stage.ACTIVE else withdrawn(0, 1, 2, 5, 7)]
+    store.state.slots = Unread()
+    assert store.look(REPLICAS) == expected

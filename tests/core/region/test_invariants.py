@@ -267,7 +267,8 @@ def owe_protected_tenants_nothing(state: RegionState) -> None:
 
 
 def list_ordinals_out_of_order(state: RegionState) -> None:
-    state.ordinals.put(100, tuple(reversed(state.ordinals[100])))
+    (first, after), *rest = state.ordinals[100]
+    state.ordinals.put(100, ((first + 1, after), (first, first + 1), *rest))
 
 
 def open_one_request_too_many(state: RegionState) -> None:

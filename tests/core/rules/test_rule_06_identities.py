@@ -160,7 +160,7 @@ def test_when_a_right_leaves_a_region_the_assignment_there_loses_the_ordinal_in_
     bench.lose("eu")
     bench.later(HOUR)
     bench.accept(FAILOVER, c.GrantRight(db, 0, "us"))
-    assert bench.state.assignments[assignment.uid].ordinals == (1,)
+    assert bench.state.assignments[assignment.uid].ordinals == ((1, 2),)
 
 
 def test_a_region_that_returns_after_its_right_moved_has_no_say_in_it() -> None:

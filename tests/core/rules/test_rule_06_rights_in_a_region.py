@@ -115,7 +115,7 @@ def test_a_leader_whose_clock_was_ahead_leaves_nothing_running_when_its_right_is
     told_at = platform.at
     lease = platform.state.assignments[platform.hold(db, "eu", 0)].right_until - told_at
     platform.lose("eu")
-    given_at = lapsed_at(platform.state, platform.state.rights[db, 0], platform.state.regions["eu"].status.since)
+    given_at = lapsed_at(platform.state, db, "eu", ((0, 1),))
 
     bench, node, work = running()
     work = granted(bench, work, 0, 1, right_until=bench.at + lease)

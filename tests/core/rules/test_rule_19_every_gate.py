@@ -231,7 +231,7 @@ FREE_ON_THE_PLATFORM = {
         "ReportStatus",
     ),
     "judged by how a region stands, and by grants": ("Assign", "Activate", "EndAssignment", "Adopt", "GrantRight"),
-    "what has ended": ("ReleaseFinalizer",),
+    "what has ended": ("ReleaseFinalizer", "ReleaseRetired"),
 }  # fmt: skip
 
 

@@ -17,19 +17,20 @@ from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.resources import NOTHING
 from holdfast.core.model.summary import Counted, Failing, Waiting
 from holdfast.core.platform import commands as p
+from holdfast.core.platform import stages
 from holdfast.core.platform.book import ASSIGNMENT, GRANT, PLATFORM
 from holdfast.core.region import retired
 from holdfast.core.region.failing import SLOW_MS, STEADY_MS
 from holdfast.core.region.seen import at_once
 from holdfast.host.ledger import Role
-from holdfast.host.link import reporting
+from holdfast.host.link import facts, reporting
 from holdfast.host.link.facts import SUMMARY, Name, Told, forgetting
 from holdfast.host.wire import ENVELOPES_MANY
 from holdfast.stores.memory import MemoryStore
 from tests.support.acting import Acting, acting
 from tests.support.host import until
 from tests.support.link import LinkWorld, linked
-from tests.support.platform import HOUR, a_quota, a_template, a_tenant, a_workload, an_exclusive, cpu
+from tests.support.platform import ACME, HOUR, a_quota, a_template, a_tenant, a_workload, an_exclusive, cpu
 from tests.support.region import RegionBench
 
 T = TypeVar("T")
@@ -367,7 +368,7 @@ def test_a_right_is_given_back_when_nothing_of_its_identity_is_left_and_not_befo
         await act.place(uid, node, 0, 1)
         await act.serve(db, 0, 1)
         await act.assign(db, ordinals=(0,))
-        assert act.assignment(uid).returning == (1,)
+        assert act.assignment(uid).returning == ((1, 2),)
         await world.clock.sleep(5_000)
         assert act.platform.state.rights[db, 1].region == "eu"
         assert sent(act, p.ReleaseRights) == []
@@ -387,10 +388,37 @@ def test_all_rights_that_a_list_asks_for_are_given_back_in_one_word(monkeypatch:
             await act.platform.accept(ASSIGNMENT, p.GrantRight(db, ordinal, "eu"))
         await act.assign(db, ordinals=(0, 1, 2, 3, 4))
         await act.assign(db, ordinals=(0,))
-        await act.soon(lambda: act.platform.state.rights_of[db] == (0,), 500)
-        assert [word.ordinals for word in sent(act, p.ReleaseRights)] == [(1, 2, 3), (4,)]
+        await act.soon(lambda: act.platform.state.rights_of[db] == (("eu", ((0, 1),)),), 500)
+        assert [word.ordinals for word in sent(act, p.ReleaseRights)] == [((1, 4),), ((4, 5),)]
 
-    monkeypatch.setattr(p, "RIGHTS_MAX", 3)  # of more, the rest waits for the list that the first ones make
+    monkeypatch.setattr(facts, "RIGHTS_MAX", 3)  # of more, the rest waits for the list that the first ones make
+    linked(story)
+
+
+def test_an_ended_assignment_that_is_too_much_for_one_word_is_given_back_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(world: LinkWorld) -> None:
+        act = await acting(world)
+        await act.grant(5_000)
+        node, db = await act.node("n1"), await act.put(an_exclusive(replicas=5))
+        await act.platform.accept(ASSIGNMENT, p.GrantRight(db, ((0, 5),), "eu"))
+        uid = await act.assign(db, ordinals=(0, 1, 2, 3, 4))
+        await act.open(uid, 0, 1)
+        await act.place(uid, node, 0, 1)
+        await act.serve(db, 0, 1)
+        await act.platform.accept(ACME, p.DeleteWorkload("acme", "db"))
+        await act.soon(lambda: act.platform.state.assignments[uid].ordinals == ((0, 2),), 500)
+        await world.clock.sleep(5_000)
+        assert act.platform.state.rights_of[db] == (("eu", ((0, 2),)),), "what has not ended is not given back"
+        await act.end(db, 0)
+        await act.end(db, 1)
+        await act.soon(lambda: db not in act.platform.state.workloads, 500)
+        assert act.platform.state.rights.is_empty()
+        assert [word.ordinals for word in sent(act, p.ReleaseRights)] == [((2, 4),), ((4, 5),)]
+
+    for module in (facts, stages):
+        monkeypatch.setattr(module, "RIGHTS_MAX", 2)
     linked(story)
 
 
@@ -569,8 +597,8 @@ def test_what_was_told_is_forgotten_when_the_platforms_log_is_another_or_lost_it
 def test_what_was_told_of_workloads_and_assignments_that_are_gone_is_dropped() -> None:
     bench = RegionBench()
     web = bench.a_workload(count=0, ordinals=0)
-    gone = {("seen", 77): 1, ("right", 77, 0): 1, ("removed", 78): 1, ("offer", 78): 1}
-    kept = {("seen", 1): 1, ("right", 1, 0): 1, ("removed", web.uid): 1, ("grant", "quota/acme"): 1, SUMMARY: 1}
+    gone = {("seen", 77): 1, ("rights", 78): 1, ("removed", 78): 1, ("offer", 78): 1}
+    kept = {("seen", 1): 1, ("rights", web.uid): 1, ("removed", web.uid): 1, ("grant", "quota/acme"): 1, SUMMARY: 1}
     told: dict[Name, Any] = {**gone, **kept}
     at_once(forgetting(bench.state, told))
     assert told == kept

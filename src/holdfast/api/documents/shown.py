@@ -36,7 +36,7 @@ class AssignmentSpec(Document, frozen=True):
     priority_class: str
     disruption: int = 0
     exclusive: bool = False
-    ordinals: tuple[int, ...] = ()
+    ordinals: tuple[str, ...] = ()
     right_until: Instant = 0
     jurisdictions: tuple[str, ...] = ()
     batch: bool = False
@@ -49,6 +49,8 @@ class AssignmentStatus(Document, frozen=True):
 
     replicas: int = 0
     phases: tuple[tuple[str, int], ...] = ()
+    #: How many rights to identities the region holds of it, those that it is to give back included.
+    rights: int = 0
 
 
 class Assignment(Document, frozen=True, tag="Assignment"):

@@ -18,6 +18,7 @@ from holdfast.core.model.lifecycle import PENDING, PHASES, RESERVED
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.placement import EMPTY_ROOM, changed_at, standing
 from holdfast.core.model.resources import NOTHING, add, greatest, subtract
+from holdfast.core.model.runs import shown, size
 
 
 def view(kind: Kind, state: LedgerState, key: Any, row: Any) -> dict[str, Any]:
@@ -42,14 +43,15 @@ def _assignment(state: Any, name: str, key: Any, row: Any) -> s.Assignment:
         priority_class=row.priority_class,
         disruption=row.disruption,
         exclusive=row.exclusive,
-        ordinals=row.ordinals,
+        ordinals=tuple(shown(row.ordinals)),
         right_until=row.right_until,
         jurisdictions=row.jurisdictions,
         batch=row.batch,
         deadline=row.deadline,
         fails_late=row.fails_late,
     )
-    status = s.AssignmentStatus(replicas=sum(share.count for share in row.shares), phases=tuple(phases))
+    replicas, rights = sum(share.count for share in row.shares), size(row.ordinals) + size(row.returning)
+    status = s.AssignmentStatus(replicas=replicas, phases=tuple(phases), rights=rights)
     meta = Meta(name=name, uid=row.uid, tenant=row.tenant, revision=row.revision)
     return s.Assignment(meta=meta, spec=spec, status=status)
 

@@ -16,6 +16,7 @@ from holdfast.core.ledger.revision import parse as parse_revision
 from holdfast.core.ledger.revision import show as show_revision
 from holdfast.core.model.control import BUILT_IN_POLICY
 from holdfast.core.model.placement import Slot, standing
+from holdfast.core.model.runs import numbers
 from holdfast.core.model.shapes import SlotKey
 from holdfast.core.region import events as e
 from holdfast.core.region.endpoints import is_listed
@@ -56,7 +57,7 @@ def touched(kind: Kind, book: Book[Any], state: Any, change: Change) -> Iterable
 def _slots(event: Any) -> list[SlotKey]:
     match event:
         case e.SlotsOpened():
-            return [(event.workload, ordinal) for ordinal in event.ordinals]
+            return [(event.workload, ordinal) for ordinal in numbers(event.ordinals)]
         case e.SlotsPlaced():
             return [(event.workload, placement.ordinal) for placement in event.placements]
         case e.SlotsRetargeted() | e.SlotsBound() | e.SlotsAdopted():

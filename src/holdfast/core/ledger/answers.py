@@ -85,10 +85,14 @@ class Refused(Struct, frozen=True):
 
 
 class Accepted(Struct, frozen=True, gc=False):
-    """What becomes true when these events are durable. `answer` is what the sender is told besides the revision."""
+    """What becomes true when these events are durable. `answer` is what the sender is told besides the revision.
+
+    `rows`: how many numbers its ranges stand for. In a batch they weigh as much as if each were named.
+    """
 
     events: tuple[Any, ...]
     answer: bytes = b""
+    rows: int = 0
 
 
 class Repeated(Struct, frozen=True, gc=False):

@@ -32,6 +32,7 @@ from holdfast.core.model.limits import (
     NODE_SLOTS_MAX,
     PATH_MAX,
     REASON_MAX,
+    RIGHTS_MAX,
     TEXT_MAX,
 )
 
@@ -51,6 +52,7 @@ MOST: dict[str, int] = {
     "RecordDenials.denials": DENIALS_MAX,
     "ExecProbe.command[]": ARGUMENT_MAX,
     "Failing.detail": MESSAGE_MAX,
+    "GrantRight.ordinals": RIGHTS_MAX,
     "HttpProbe.path": PATH_MAX,
     "JoinRegion.address": PATH_MAX,
     "JudgeRegion.reason": REASON_MAX,
@@ -65,6 +67,7 @@ MOST: dict[str, int] = {
     "RegionStatus.address": PATH_MAX,
     "RegisterNode.devices": DEVICES_MAX,
     "RegisterNode.labels": MARKS_MAX,
+    "ReleaseRights.ordinals": RIGHTS_MAX,
     "RetireRegion.reason": REASON_MAX,
     "RollBackPolicy.reason": REASON_MAX,
     "StandDown.reason": REASON_MAX,
@@ -148,7 +151,7 @@ class _Checks:
         return None
 
     def _union(self, types: tuple[inspect.Type, ...], name: str) -> Check | None:
-        others = [info for info in types if not isinstance(info, inspect.NoneType)]
+        others = [info for info in types if not isinstance(info, inspect.NoneType | inspect.IntType)]
         if not all(isinstance(info, inspect.StructType) for info in others):
             (only,) = others
             return _present(self.of(only, name))
@@ -211,10 +214,10 @@ def _places(checks: list[Check | None]) -> Check | None:
 
 
 def _present(inner: Check | None) -> Check | None:
-    """Looks at those that are there."""
+    """Looks at those that are there, and are not a mere number."""
     if inner is None:
         return None
-    return lambda values, depth: inner([one for one in values if one is not None], depth)
+    return lambda values, depth: inner([one for one in values if one is not None and type(one) is not int], depth)
 
 
 def _by_type(checks: dict[type, Check]) -> Check | None:

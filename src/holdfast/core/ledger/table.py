@@ -7,11 +7,13 @@ shard it writes. A million rows fork in microseconds, and a write after that cos
 Shards are chosen by `hash`, which is the same in every process for integers and tuples of integers, and for these
 alone: tables with other keys have one shard. No order ever comes from a shard: `items` sorts. Only the chunks of a
 snapshot, and with them the digest of a state, show which rows lie together (see `chunks`).
+
+Size: tables, their layers and how one becomes the other, in one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
@@ -60,6 +62,11 @@ class Table(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """The row, or None."""
         return self._shards[hash(key) % self._count].get(key)
+
+    def find(self, keys: Iterable[K]) -> list[V]:
+        """The rows of many keys, all of which are there."""
+        shards, count = self._shards, self._count
+        return [shards[hash(key) % count][key] for key in keys]
 
     def __getitem__(self, key: K) -> V:
         value = self.get(key)
@@ -196,6 +203,9 @@ class Layer(Table[K, V]):
 
     def drop(self, key: K) -> None:
         self._rows[key] = None
+
+    def find(self, keys: Iterable[K]) -> list[V]:
+        return [self[key] for key in keys]
 
     def is_empty(self) -> bool:
         return next(self.unordered(), None) is None if self._rows else self._base.is_empty()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
+from typing import Any, ClassVar
+
+from msgspec.structs import force_setattr
 
 from holdfast.core.model.meta import Meta, Status
 from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.runs import Ordinals, expanded, runs_of
 from holdfast.core.model.shapes import Document, Instant, Revision, Row
 
 
@@ -47,6 +52,8 @@ class Assignment(Row, frozen=True):
     whose node is cut off ends there.
     """
 
+    LOWERED: ClassVar[dict[str, Callable[[Any], Any]]] = {"ordinals": expanded, "returning": expanded}
+
     uid: Revision
     revision: Revision
     workload: Revision
@@ -61,15 +68,21 @@ class Assignment(Row, frozen=True):
     priority_class: str
     disruption: int = 0
     exclusive: bool = False
-    ordinals: tuple[int, ...] = ()
+    ordinals: Ordinals = ()
     right_until: Instant = 0
     jurisdictions: tuple[str, ...] = ()
     batch: bool = False
-    returning: tuple[int, ...] = ()
+    returning: Ordinals = ()
     right_term: int = 0
     deadline: Instant = 0
     fails_late: bool = False
     stops_cut: bool = False
+
+    def __post_init__(self) -> None:
+        if self.ordinals:
+            force_setattr(self, "ordinals", runs_of(self.ordinals))
+        if self.returning:
+            force_setattr(self, "returning", runs_of(self.returning))
 
 
 class Offer(Row, frozen=True):

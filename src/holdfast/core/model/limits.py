@@ -32,6 +32,8 @@ ARGUMENT_MAX = 32_768
 PATH_MAX = 4_096
 #: Identities of one workload.
 IDENTITIES_MAX = 100_000
+#: Rights to identities that one command gives, or gives back.
+RIGHTS_MAX = 5_000
 #: Templates of a workload that are kept though it names another now: those that it named last.
 TEMPLATES_MAX = 10
 #: Revisions of a policy that are kept though they are valid nowhere: the last ones.

@@ -1,12 +1,55 @@
-"""Sets of numbers as runs: (first, after the last), in order and apart. A thousand in a row are one pair."""
+"""Sets of numbers as runs: (first, after the last), in order and apart. A thousand in a row are one pair.
+
+Ordinals are kept so wherever they are listed. What writes them may name single numbers, too, and older logs do nothing
+else: `runs_of` reads both. A change of a few numbers costs a copy of the pairs, and no step for each of them.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
-from itertools import pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING
 
-Runs = tuple[tuple[int, int], ...]
+Run = tuple[int, int]
+Runs = tuple[Run, ...]
+#: Numbers and runs of them, in any order: how people, older logs and commands may name a set.
+Named = tuple[int | Run, ...]
+
+if TYPE_CHECKING:
+    #: The type of a field that is kept as runs, and read as either: the struct makes it `runs_of` what it was given.
+    Ordinals = Runs
+else:
+    Ordinals = Named
+
+#: So few runs are put in one by one; more are merged.
+_FEW = 8
+
+
+def runs_of(named: Iterable[int | Run]) -> Runs:
+    """The set of all that is named. Runs that are empty or backwards name nothing."""
+    found: list[Run] = []
+    pairs = [(one, one + 1) if isinstance(one, int) else one for one in named]
+    for first, after in pairs if _is_sorted(pairs) else sorted(pairs):
+        if first >= after:
+            continue
+        if found and first <= found[-1][1]:
+            if after > found[-1][1]:
+                found[-1] = found[-1][0], after
+        else:
+            found.append((first, after))
+    return tuple(found)
+
+
+def as_named(named: int | Iterable[int | Run]) -> tuple[int | Run, ...]:
+    """What a command names, which may be one number."""
+    return (named,) if isinstance(named, int) else tuple(named)
+
+
+def is_named_once(named: Iterable[int | Run]) -> bool:
+    """Whether no number is named twice, and no run is empty or backwards."""
+    sizes = [1 if isinstance(one, int) else one[1] - one[0] for one in named]
+    return all(count > 0 for count in sizes) and sum(sizes) == size(runs_of(named))
 
 
 def has(runs: Runs, number: int) -> bool:
@@ -20,15 +63,110 @@ def size(runs: Runs) -> int:
     return sum(after - first for first, after in runs)
 
 
-def joined(runs: Runs, numbers: Iterable[int]) -> Runs:
-    """The set with these numbers in it, too."""
-    found: list[tuple[int, int]] = []
-    for first, after in sorted((*runs, *((number, number + 1) for number in numbers))):
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(after, found[-1][1])
-        else:
-            found.append((first, after))
+def numbers(runs: Runs) -> Iterator[int]:
+    """Every number, the smallest first."""
+    return chain.from_iterable(range(first, after) for first, after in runs)
+
+
+def expanded(runs: Runs) -> tuple[int, ...]:
+    """Every number, as older logs list them."""
+    return tuple(numbers(runs))
+
+
+def joined(runs: Runs, named: Iterable[int | Run]) -> Runs:
+    """The set with these in it, too."""
+    more = runs_of(named)
+    if not runs or not more:
+        return runs or more
+    if len(more) > _FEW:
+        return runs_of((*runs, *more))
+    for first, after in more:
+        low = bisect_left(runs, first, key=_after)
+        high = bisect_right(runs, after, key=_first)
+        if low < high:
+            first, after = min(first, runs[low][0]), max(after, runs[high - 1][1])
+        runs = (*runs[:low], (first, after), *runs[high:])
+    return runs
+
+
+def without(runs: Runs, gone: Runs) -> Runs:
+    """The set without these."""
+    if not runs or not gone:
+        return runs
+    if len(gone) > _FEW:
+        return tuple(_left_of(runs, gone))
+    for first, after in gone:
+        low = bisect_right(runs, first, key=_after)
+        high = bisect_left(runs, after, key=_first)
+        if low < high:
+            ends = ((runs[low][0], first), (after, runs[high - 1][1]))
+            runs = (*runs[:low], *(run for run in ends if run[0] < run[1]), *runs[high:])
+    return runs
+
+
+def _left_of(runs: Runs, gone: Runs) -> Iterator[Run]:
+    """What is left of each run, in one walk along both."""
+    place = 0
+    for first, after in runs:
+        while place < len(gone) and gone[place][1] <= first:
+            place += 1
+        at = place
+        while at < len(gone) and gone[at][0] < after:
+            if first < gone[at][0]:
+                yield first, gone[at][0]
+            first = gone[at][1]
+            at += 1
+        if first < after:
+            yield first, after
+
+
+def common(one: Runs, other: Runs) -> Runs:
+    """What is in both."""
+    return without(one, without(one, other))
+
+
+def is_within(runs: Runs, outer: Runs) -> bool:
+    """Whether all of it is in the other."""
+    return not without(runs, outer)
+
+
+def first_of(runs: Runs, count: int) -> Runs:
+    """The smallest numbers, so many or as many as there are."""
+    found: list[Run] = []
+    for first, after in runs:
+        if count <= 0:
+            break
+        found.append((first, min(after, first + count)))
+        count -= after - first
     return tuple(found)
+
+
+def last_of(runs: Runs, count: int) -> Runs:
+    """The largest numbers, so many or as many as there are."""
+    found: list[Run] = []
+    for first, after in reversed(runs):
+        if count <= 0:
+            break
+        found.append((max(first, after - count), after))
+        count -= after - first
+    return tuple(reversed(found))
+
+
+def in_parts(runs: Runs, most: int) -> Iterator[Runs]:
+    """The set in sets of so many numbers, the smallest first; the last may have fewer."""
+    part: list[Run] = []
+    left = most
+    for first, after in runs:
+        while first < after:
+            end = min(after, first + left)
+            part.append((first, end))
+            left -= end - first
+            first = end
+            if not left:
+                yield tuple(part)
+                part, left = [], most
+    if part:
+        yield tuple(part)
 
 
 def is_well_formed(runs: Runs) -> bool:
@@ -37,5 +175,18 @@ def is_well_formed(runs: Runs) -> bool:
     return all(left < right for left, right in pairwise(edges))
 
 
-def _first(run: tuple[int, int]) -> int:
+def shown(runs: Runs) -> list[str]:
+    """As people read them: `7`, `0-99999`."""
+    return [str(first) if after == first + 1 else f"{first}-{after - 1}" for first, after in runs]
+
+
+def _is_sorted(pairs: list[Run]) -> bool:
+    return all(left[0] <= right[0] for left, right in pairwise(pairs))
+
+
+def _first(run: Run) -> int:
     return run[0]
+
+
+def _after(run: Run) -> int:
+    return run[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import ClassVar
 
 from holdfast.core.model.meta import Condition, Labels, Meta, Status
 from holdfast.core.model.resources import Resources
@@ -30,8 +31,11 @@ class RegionStatus(Document, frozen=True):
 
     `session` is the session that has joined with that log: only in it may the region speak for what it holds. `address`
     is where it then said that its servers are reached; empty: it did not say. `digest` is how that of the batch at
-    `position` begins: a log that has another one there is not the one that was acknowledged.
+    `position` begins: a log that has another one there is not the one that was acknowledged. `unreleased`, of a retired
+    one: how many assignments, rights and grants it still counts as having, until its retirement has come to them.
     """
+
+    ADDED: ClassVar[dict[str, int]] = {"unreleased": 2}
 
     health: RegionHealth = RegionHealth.HEALTHY
     since: Instant = 0
@@ -44,6 +48,7 @@ class RegionStatus(Document, frozen=True):
     conditions: tuple[Condition, ...] = ()
     session: Revision = 0
     address: str = ""
+    unreleased: int = 0
 
 
 class Region(Document, frozen=True, tag="Region"):

@@ -23,7 +23,7 @@ complete on evidence only.
 - `escrow`, `settling` OfferGrant; AcknowledgeGrant: lending to regions, and what they say that they hold
 - `rights`             GrantRight, ReleaseRights, AttestRight: identities move by evidence
 - `regions`            JoinRegion, Acknowledge, JudgeRegion, DeclareLost
-- `retirement`         RetireRegion: everything released in one commit
+- `retirement`         RetireRegion, ReleaseRetired: a tombstone, and everything released after it
 - `policies`           PublishPolicy, ActivatePolicy, RollBackPolicy
 - `reports`            ReportStatus
 - `observing`          Report, OfferBack: what regions say of themselves; `observed` what that changes
@@ -31,6 +31,7 @@ complete on evidence only.
 - `breaches`           promises that somebody's right has broken: open, with an owner and a deadline
 - `repairs`            what waits to be ended or put right: by whom, since when, and what to do
 - `evolve`             what each event does: the only code that changes the platform's state
+- `holders`            what the events of rights and leases do
 - `keys`               what each event touches, for watches
 - `invariants`         what must hold in every state: `invariants_escrow` of grants, `invariants_regions` of what
                        regions hold and say, `invariants_counts` of the derived tables; all over

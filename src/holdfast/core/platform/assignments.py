@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
+from holdfast.core.model.runs import Runs, is_named_once, is_within, runs_of, size, without
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.model.workload import OnDeadline, OnDisconnect, Workload
@@ -22,9 +23,9 @@ from holdfast.core.platform.checks import contradictory, malformed
 from holdfast.core.platform.commands import Assign
 from holdfast.core.platform.deadlines import due_of
 from holdfast.core.platform.events import AssignmentStored
-from holdfast.core.platform.identities import lease_is_half_over, lease_until, refuse_identities, returned
+from holdfast.core.platform.identities import lease_is_half_over, lease_until, refuse_identities
 from holdfast.core.platform.objects import already
-from holdfast.core.platform.state import PlatformState, assignments_of
+from holdfast.core.platform.state import PlatformState, assignments_of, held_in
 from holdfast.core.platform.templates import is_known_to
 
 
@@ -81,8 +82,10 @@ def refuse_ending(workload: Workload) -> Refused | None:
 def _refuse_shape(command: Assign, workload: Workload) -> Refused | None:
     names = [share.template for share in command.shares]
     counts = [share.count for share in command.shares]
-    if min((command.disruption, *counts)) < 0 or sum(counts) > COUNT_MAX or len(command.ordinals) > COUNT_MAX:
+    if min((command.disruption, *counts)) < 0 or sum(counts) > COUNT_MAX or size(runs_of(command.ordinals)) > COUNT_MAX:
         return malformed(f"counts are between 0 and {COUNT_MAX}", counts=counts, disruption=command.disruption)
+    if not is_named_once(command.ordinals):
+        return malformed("ordinals are named once each", ordinals=len(command.ordinals))
     if len(set(names)) != len(names):
         return malformed("each template is named once", templates=sorted(names))
     if command.stage is Stage.ENDED:
@@ -114,7 +117,7 @@ def _proposed(
         priority_class=spec.priority_class,
         disruption=command.disruption,
         exclusive=spec.exclusive,
-        ordinals=tuple(sorted(command.ordinals)),
+        ordinals=runs_of(command.ordinals),
         right_until=old.right_until if old is not None else 0,
         jurisdictions=spec.placement.jurisdictions,
         batch=spec.batch,
@@ -125,13 +128,15 @@ def _proposed(
     )
 
 
-def _returning(state: PlatformState, command: Assign) -> tuple[int, ...]:
+def _returning(state: PlatformState, command: Assign) -> Runs:
     """What no assignment of the region lists is asked for by the one for serving: one list of it is enough."""
     if command.purpose is not Purpose.SERVING:
         return ()
-    others = [a for a in assignments_of(state, command.workload) if a.purpose is not command.purpose]
-    listed = [n for a in others if a.region == command.region for n in a.ordinals]
-    return returned(state, command.workload, command.region, (*command.ordinals, *listed))
+    left = without(held_in(state, command.workload, command.region), runs_of(command.ordinals))
+    for other in assignments_of(state, command.workload):
+        if other.region == command.region and other.purpose is not command.purpose:
+            left = without(left, other.ordinals)
+    return left
 
 
 def _refuse_phase(state: PlatformState, new: Assignment, old: Assignment | None) -> Refused | None:
@@ -183,7 +188,7 @@ def _raises(old: Assignment, new: Assignment) -> bool:
     """Whether any template, identity or standing by becomes more than it was."""
     counts = {share.template: share.count for share in old.shares}
     more = any(share.count > counts.get(share.template, 0) for share in new.shares)
-    return more or new.stage is not old.stage or not set(new.ordinals) <= set(old.ordinals)
+    return more or new.stage is not old.stage or not is_within(new.ordinals, old.ordinals)
 
 
 def _refuse_budget(state: PlatformState, workload: Workload, region: str) -> Refused | None:

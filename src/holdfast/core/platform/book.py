@@ -25,7 +25,7 @@ from holdfast.core.platform.observing import offer_back, report
 from holdfast.core.platform.policies import activate_policy, publish_policy, roll_back_policy
 from holdfast.core.platform.regions import acknowledge, declare_lost, join_region, judge_region
 from holdfast.core.platform.reports import report_status
-from holdfast.core.platform.retirement import retire_region
+from holdfast.core.platform.retirement import release_retired, retire_region
 from holdfast.core.platform.rights import attest_right, grant_right, release_rights
 from holdfast.core.platform.settling import acknowledge_grant
 from holdfast.core.platform.stages import activate, adopt, end_assignment, remove_assignment
@@ -38,6 +38,7 @@ GRANT = "controller/grant"
 STATUS = "controller/status"
 REGION_HEALTH = "controller/region-health"
 REPAIR = "controller/repair"
+RETIREMENT = "controller/retirement"
 
 _PLANNERS = (ASSIGNMENT, ROLLOUT, FAILOVER)
 
@@ -111,6 +112,9 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.RetireRegion, retire_region, ("person",), Lane.OPERATORS,
          "all it held is released, and its log is tombstoned",
          "JoinRegion as a new log, with nothing", Right.BREAK_GLASS, subject=subjects.of_region),
+    Rule(c.ReleaseRetired, release_retired, (RETIREMENT,), Lane.RECONCILERS,
+         "one more part of what a retired region held is free",
+         "nothing to undo: a person has attested that nothing runs there"),
     Rule(c.PublishPolicy, publish_policy, ("person",), Lane.OPERATORS,
          "a draft exists",
          "RollBackPolicy; a draft is valid nowhere", Right.PROMOTE_POLICY, subject=subjects.of_publication),

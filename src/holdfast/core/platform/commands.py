@@ -13,6 +13,7 @@ from holdfast.core.model.allotment import Purpose, RecoveryBudget, Share, Stage
 from holdfast.core.model.control import EVERYWHERE, PolicyDocument, PolicyStage
 from holdfast.core.model.meta import Condition
 from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.runs import Named
 from holdfast.core.model.shapes import Instant, Revision, Row
 from holdfast.core.model.summary import Seen, Summary
 from holdfast.core.model.tenancy import Principal, PriorityClass, Quota, Tenant, Token
@@ -84,7 +85,7 @@ class Assign(Row, frozen=True, tag="assign"):
     purpose: Purpose
     stage: Stage
     shares: tuple[Share, ...]
-    ordinals: tuple[int, ...] = ()
+    ordinals: Named = ()
     disruption: int = 0
 
 
@@ -158,15 +159,11 @@ class AcknowledgeGrant(Row, frozen=True, tag="acknowledge-grant"):
 
 
 class GrantRight(Row, frozen=True, tag="grant-right"):
-    """Give a region the right to one identity, if nobody else can still hold it."""
+    """Give a region the right to one or more identities, if nobody else can still hold any of them."""
 
     workload: Revision
-    ordinal: int
+    ordinals: int | Named
     region: str
-
-
-#: How many rights one command gives back (RULES 11).
-RIGHTS_MAX = 1_000
 
 
 class ReleaseRights(Row, frozen=True, tag="release-rights"):
@@ -176,7 +173,7 @@ class ReleaseRights(Row, frozen=True, tag="release-rights"):
     """
 
     workload: Revision
-    ordinals: tuple[int, ...]
+    ordinals: Named
     seen: Revision
 
 
@@ -248,6 +245,12 @@ class RetireRegion(Row, frozen=True, tag="retire-region"):
     reason: str
 
 
+class ReleaseRetired(Row, frozen=True, tag="release-retired"):
+    """The next part of what a retired region held is released."""
+
+    region: str
+
+
 # Policy
 
 
@@ -283,5 +286,6 @@ PlatformCommand = (
     | OfferGrant | AcknowledgeGrant
     | GrantRight | ReleaseRights | AttestRight
     | JoinRegion | Acknowledge | Report | JudgeRegion | DeclareLost | RetireRegion
+    | ReleaseRetired
     | PublishPolicy | ActivatePolicy | RollBackPolicy
 )  # fmt: skip

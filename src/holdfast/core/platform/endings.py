@@ -17,8 +17,11 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Refused, not_found
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.allotment import Assignment, Purpose, Stage
+from holdfast.core.model.limits import RIGHTS_MAX
 from holdfast.core.model.meta import Finalizer
+from holdfast.core.model.runs import Runs, joined, numbers, size
+from holdfast.core.model.runs import without as outside
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.breaches import close_workload
@@ -29,6 +32,7 @@ from holdfast.core.platform.events import (
     AssignmentStored,
     DeletionBegun,
     FinalizersReleased,
+    RightsFreed,
     RightsReleased,
     WorkloadOf,
     WorkloadsRemoved,
@@ -58,18 +62,53 @@ def delete_workload(state: PlatformState, command: DeleteWorkload, case: Case) -
     if refused is not None:
         return refused
     assignments = assignments_of(state, workload.meta.uid)
-    if not assignments:
+    asked = _asked_back(state, workload, assignments)
+    if not assignments and not asked:
         return Accepted(removal(state, [workload.meta.uid], case))
-    return Accepted(_ending(state, workload, assignments, case))
+    return Accepted(_ending(state, workload, assignments, asked, case))
+
+
+def _asked_back(state: PlatformState, workload: Workload, assignments: Sequence[Assignment]) -> list[Assignment]:
+    """Rights that no assignment lists go with the workload. Where they are too many for one record they are asked
+    back, as all others are: each region that holds some has an ended assignment of them."""
+    uid = workload.meta.uid
+    unlisted: dict[str, Runs] = {}
+    for region, ordinals in state.rights_of.get(uid) or ():
+        for one in assignments:
+            ordinals = outside(ordinals, joined(one.ordinals, one.returning))
+        unlisted |= {region: ordinals} if ordinals else {}
+    if sum(map(size, unlisted.values())) <= RIGHTS_MAX:
+        return []
+    found = []
+    for region, ordinals in sorted(unlisted.items()):
+        mine = next((one for one in assignments if one.region == region), None)
+        if mine is None:
+            mine = _empty(workload, region)
+        found.append(replace(mine, returning=joined(mine.returning, ordinals)))
+    return found
+
+
+def _empty(workload: Workload, region: str) -> Assignment:
+    """An assignment of which nothing is wanted."""
+    spec, meta = workload.spec, workload.meta
+    return Assignment(
+        0, 0, meta.uid, meta.name, meta.tenant, region, Purpose.SERVING, Stage.ENDED, meta.generation, (), (),
+        spec.priority_class, exclusive=spec.exclusive, jurisdictions=spec.placement.jurisdictions,
+    )  # fmt: skip
 
 
 def _ending(
-    state: PlatformState, workload: Workload, assignments: Sequence[Assignment], case: Case
+    state: PlatformState,
+    workload: Workload,
+    assignments: Sequence[Assignment],
+    asked: Sequence[Assignment],
+    case: Case,
 ) -> tuple[object, ...]:
     deadline = case.at + state.facts.settings.finalizer_deadline
-    regions = sorted({assignment.region for assignment in assignments})
-    uid = workload.meta.uid
-    live = [assignment for assignment in assignments if assignment.stage is not Stage.ENDED]
+    regions = sorted({assignment.region for assignment in (*assignments, *asked)})
+    uid, more = workload.meta.uid, {assignment.uid: assignment for assignment in asked if assignment.uid}
+    changed = [more.get(one.uid, one) for one in assignments if one.stage is not Stage.ENDED or one.uid in more]
+    live = [*changed, *(assignment for assignment in asked if not assignment.uid)]
     return (
         DeletionBegun(uid, workload.meta.tenant, tuple(finalizer_of(region, deadline) for region in regions)),
         *(AssignmentStored(ended(assignment)) for assignment in live),
@@ -102,20 +141,27 @@ def release_finalizer(state: PlatformState, last: Assignment, case: Case) -> tup
         return ()
     owner = f"region/{last.region}"
     if all(finalizer.owner == owner for finalizer in workload.meta.finalizers):
-        return removal(state, [last.workload], case, without=last.ordinals + last.returning)
+        return removal(state, [last.workload], case, without=joined(last.ordinals, last.returning))
     return (FinalizersReleased(owner, (WorkloadOf(last.workload, workload.meta.tenant),)),)
 
 
-def removal(
-    state: PlatformState, uids: Sequence[Revision], case: Case, without: tuple[int, ...] = ()
-) -> tuple[object, ...]:
+def removal(state: PlatformState, uids: Sequence[Revision], case: Case, without: Runs = ()) -> tuple[object, ...]:
     """What removes workloads that no region holds any more, their rights included, except ordinals released already."""
-    keys = [(uid, ordinal) for uid in uids for ordinal in state.rights_of.get(uid) or () if ordinal not in without]
-    rights = tuple(state.rights[key] for key in keys)
     gone = tuple(WorkloadOf(uid, state.workloads[uid].meta.tenant) for uid in uids)
+    held = [
+        (uid, region, outside(ordinals, without)) for uid in uids for region, ordinals in state.rights_of.get(uid) or ()
+    ]
     return (
         *((WorkloadsRemoved(gone),) if gone else ()),
-        *((RightsReleased(rights, "the workload is gone"),) if rights else ()),
+        *freed(state, held, "the workload is gone"),
         *forgotten(state, uids),
         *(event for uid in uids for event in close_workload(state, uid, case)),
     )
+
+
+def freed(state: PlatformState, held: Sequence[tuple[Revision, str, Runs]], evidence: str) -> tuple[object, ...]:
+    """These rights, by workload and region, are nobody's. At level 1 each of them is listed."""
+    if state.facts.level >= 2:
+        return tuple(RightsFreed(uid, ordinals, region, evidence) for uid, region, ordinals in held if ordinals)
+    keys = sorted((uid, ordinal) for uid, _, ordinals in held for ordinal in numbers(ordinals))
+    return (RightsReleased(tuple(state.rights[key] for key in keys), evidence),) if keys else ()

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from msgspec.structs import force_setattr
+
 from holdfast.core.ledger.house import HouseEvent
 from holdfast.core.ledger.overrides import OverrideEnded, OverrideOpened
 from holdfast.core.model.allotment import Assignment, Grant, RightHeld
 from holdfast.core.model.control import PolicyDocument, PolicyStage
 from holdfast.core.model.meta import Finalizer
 from holdfast.core.model.placement import Breach
+from holdfast.core.model.runs import Ordinals, runs_of
 from holdfast.core.model.shapes import Instant, Revision, Row
 from holdfast.core.model.summary import Overflow, Seen, Summary
 from holdfast.core.model.topology import RegionHealth
@@ -157,6 +160,33 @@ class RightsReleased(Row, frozen=True, tag="rights-released"):
     evidence: str
 
 
+class RightsGranted(Row, frozen=True, tag="rights-granted"):
+    """The same of any number of identities of one workload."""
+
+    SINCE: ClassVar[int] = 2
+
+    workload: Revision
+    ordinals: Ordinals
+    region: str
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "ordinals", runs_of(self.ordinals))
+
+
+class RightsFreed(Row, frozen=True, tag="rights-freed"):
+    """Rights to identities of one workload that a region held, and on what evidence they are free."""
+
+    SINCE: ClassVar[int] = 2
+
+    workload: Revision
+    ordinals: Ordinals
+    region: str
+    evidence: str
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "ordinals", runs_of(self.ordinals))
+
+
 # Regions
 
 
@@ -202,11 +232,23 @@ class RegionJudged(Row, frozen=True, tag="region-judged"):
 
 
 class RegionRetired(Row, frozen=True, tag="region-retired"):
-    """Its log is tombstoned; an empty log id: it had never joined."""
+    """Its log is tombstoned; an empty log id: it had never joined. `unreleased`: so much of it is released later."""
+
+    ADDED: ClassVar[dict[str, int]] = {"unreleased": 2}
 
     region: str
     log_id: str
     reason: str
+    unreleased: int = 0
+
+
+class RetirementContinued(Row, frozen=True, tag="retirement-continued"):
+    """One more part of what a retired region held is released; so much is left."""
+
+    SINCE: ClassVar[int] = 2
+
+    region: str
+    unreleased: int
 
 
 # Policy
@@ -261,8 +303,9 @@ PlatformEvent = (
     | ObjectStored | ObjectRemoved | WorkloadStored | DeletionBegun | FinalizersReleased | WorkloadsRemoved
     | TemplateStored | TemplatesForgotten | TemplatesDropped | StatusReported
     | AssignmentStored | AssignmentsRemoved | OfferedBack | GrantStored | GrantsRemoved
-    | GrantsForgotten | RightGranted | RightsReleased
+    | GrantsForgotten | RightGranted | RightsReleased | RightsGranted | RightsFreed
     | RegionJoined | RegionRejoined | RegionAcknowledged | RegionReported | RegionJudged | RegionRetired
+    | RetirementContinued
     | PolicyPublished | PoliciesDropped | PolicyStaged | ValidityStored | ValiditiesDropped
     | BreachStored | BreachClosed
 )  # fmt: skip

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from holdfast.core.ledger import house, overrides
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.envelope import Stamp
-from holdfast.core.model.allotment import RightHeld
 from holdfast.core.model.control import PolicyStage, SchedulerPolicy, Validity
 from holdfast.core.model.meta import Deletion, Meta, with_condition
 from holdfast.core.model.resources import NOTHING, subtract
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import events as e
+from holdfast.core.platform.holders import APPLY_RIGHTS, tell_lease
 from holdfast.core.platform.observed import APPLY_OBSERVED, forget_word
 from holdfast.core.platform.state import (
     TABLE_OF,
@@ -113,6 +113,7 @@ def workloads_removed(state: PlatformState, event: e.WorkloadsRemoved, stamp: St
         state.workloads.drop(one.workload)
         state.overflows.drop(one.workload)
         state.done_before.drop(one.workload)
+        state.leases.drop(one.workload)
 
 
 def _unindex_workload(state: PlatformState, uid: Revision) -> None:
@@ -174,12 +175,8 @@ def assignment_stored(state: PlatformState, event: e.AssignmentStored, stamp: St
     index_assignment(state, uid, event.assignment)
     named = [share.template for share in event.assignment.shares]
     _name_templates(state, event.assignment.workload, event.assignment.tenant, named)
-    held_there = (*event.assignment.ordinals, *event.assignment.returning)
-    for ordinal in held_there if event.assignment.right_until else ():
-        held = state.rights[event.assignment.workload, ordinal]
-        if held.told < event.assignment.right_until:
-            told = replace(held, told=event.assignment.right_until)
-            state.rights.put((held.workload, held.ordinal), told)
+    if event.assignment.right_until and (event.assignment.ordinals or event.assignment.returning):
+        tell_lease(state, event.assignment)
 
 
 def assignments_removed(state: PlatformState, event: e.AssignmentsRemoved, stamp: Stamp) -> None:
@@ -231,23 +228,6 @@ def _unindex_grant(state: PlatformState, key: str) -> None:
         index_offer(state, charge_key(old.account, old.region), subtract(NOTHING, old.offered))
 
 
-def right_granted(state: PlatformState, event: e.RightGranted, stamp: Stamp) -> None:
-    held = RightHeld(event.workload, event.ordinal, event.region, stamp.revision)
-    state.rights.put((event.workload, event.ordinal), held)
-    others = state.rights_of.get(event.workload) or ()
-    state.rights_of.put(event.workload, tuple(sorted((*others, event.ordinal))))
-
-
-def rights_released(state: PlatformState, event: e.RightsReleased, stamp: Stamp) -> None:
-    for held in event.rights:
-        state.rights.drop((held.workload, held.ordinal))
-        left = tuple(ordinal for ordinal in state.rights_of[held.workload] if ordinal != held.ordinal)
-        if left:
-            state.rights_of.put(held.workload, left)
-        else:
-            state.rights_of.drop(held.workload)
-
-
 # Regions
 
 
@@ -292,8 +272,12 @@ def region_retired(state: PlatformState, event: e.RegionRetired, stamp: Stamp) -
         tombstones = (*tombstones, event.log_id)
         state.tombstones.put(event.log_id, event.region)
     state.summaries.drop(event.region)
-    silent = {"log_id": "", "session": 0, "address": ""}
+    silent = {"log_id": "", "session": 0, "address": "", "unreleased": event.unreleased}
     _set_region(state, event.region, health=RegionHealth.RETIRED, since=stamp.at, tombstones=tombstones, **silent)
+
+
+def retirement_continued(state: PlatformState, event: e.RetirementContinued, stamp: Stamp) -> None:
+    _set_region(state, event.region, unreleased=event.unreleased)
 
 
 # Policy
@@ -345,6 +329,7 @@ APPLY: dict[type, Any] = {
     **house.APPLY,
     **overrides.APPLY,
     **APPLY_OBSERVED,
+    **APPLY_RIGHTS,
     e.ObjectStored: object_stored,
     e.ObjectRemoved: object_removed,
     e.WorkloadStored: workload_stored,
@@ -360,13 +345,12 @@ APPLY: dict[type, Any] = {
     e.GrantStored: grant_stored,
     e.GrantsRemoved: grants_removed,
     e.GrantsForgotten: grants_forgotten,
-    e.RightGranted: right_granted,
-    e.RightsReleased: rights_released,
     e.RegionJoined: region_joined,
     e.RegionRejoined: region_rejoined,
     e.RegionAcknowledged: region_acknowledged,
     e.RegionJudged: region_judged,
     e.RegionRetired: region_retired,
+    e.RetirementContinued: retirement_continued,
     e.PolicyPublished: policy_published,
     e.PoliciesDropped: policies_dropped,
     e.PolicyStaged: policy_staged,

@@ -192,7 +192,7 @@ INVARIANTS: tuple[Invariant[PlatformState], ...] = (
              _AT_COMMIT, _LEDGER, disruption),
     _promise("platform.residency", "Replicas are assigned only to regions where their workload may be.",
              _AT_COMMIT, _LEDGER, residency),
-    _promise("platform.retired", "A retired region holds nothing, and its log speaks for nobody.",
+    _promise("platform.retired", "A retired region holds nothing once all is released, and its log speaks for nobody.",
              _ALWAYS, _LEDGER, regions.retired),
     _promise("platform.observed",
              "What regions say is kept of regions that exist, and of workloads that they have assignments of.",

@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.core.ledger.invariants import Nearby, miscounts, present
 from holdfast.core.ledger.state import KEY
 from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.runs import is_well_formed, numbers
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.invariants_escrow import named
 from holdfast.core.platform.state import PlatformState, charge_key, name_key
@@ -41,7 +42,7 @@ def miscounted_near(near: Nearby[PlatformState], changed: Counts) -> Iterator[st
         for key, old, new in near.change.rows(table):
             _keep(kept, table, key, old, -1)
             _keep(kept, table, key, new, 1)
-            if new is not None and (not new or (table in _LISTS and list(new) != sorted(new))):
+            if new is not None and (not new or (table in _LISTS and not _is_ordered(table, new))):
                 yield f"{table} {key} is {new}"
     yield from miscounts(kept, changed)
     yield from _keys_out_of_order(near)
@@ -66,8 +67,8 @@ def changed_counts(near: Nearby[PlatformState]) -> Counts:
         for _, grant in present(state, "grants", near.keys("grants")):
             for resource, amount in named(grant.offered).items():
                 found["offered_of", charge_key(grant.account, grant.region), resource] += sign * amount
-        for (workload, ordinal), _ in present(state, "rights", near.keys("rights")):
-            found["rights_of", workload, ordinal] += sign
+        for (workload, ordinal), held in present(state, "rights", near.keys("rights")):
+            found["rights_of", workload, held.region, ordinal] += sign
         for uid, session in present(state, "sessions", near.keys("sessions")):
             found["session_of", session.principal, uid] += sign
     return found
@@ -94,6 +95,13 @@ def _asked(state: PlatformState, assignment: Assignment) -> Iterator[tuple[str, 
             yield from ((resource, amount * asked) for resource, amount in named(template.need).items())
 
 
+def _is_ordered(table: str, row: Any) -> bool:
+    if table != "rights_of":
+        return list(row) == sorted(row)
+    names = [region for region, _ in row]
+    return names == sorted({*names}) and all(ordinals and is_well_formed(ordinals) for _, ordinals in row)
+
+
 def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
     """A derived row, as numbers."""
     if row is None:
@@ -113,6 +121,10 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
             kept[table, key, "replicas"] += sign * row.count
             for resource, amount in named(row.amount).items():
                 kept[table, key, resource] += sign * amount
+        case "rights_of":
+            for region, ordinals in row:
+                for ordinal in numbers(ordinals):
+                    kept[table, key, region, ordinal] += sign
         case _:
             for part in row:
                 kept[table, key, part] += sign

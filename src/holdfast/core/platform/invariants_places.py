@@ -16,6 +16,7 @@ from typing import Any
 
 from holdfast.core.ledger.invariants import Change, present
 from holdfast.core.ledger.invariants import Nearby as Near
+from holdfast.core.model.runs import numbers
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.model.workload import Workload
@@ -97,7 +98,8 @@ class Nearby(Near[PlatformState]):
             self.draw("assignments", self.before.assignments_of.get(uid) or ())
         for uid, _, new in self.change.rows("workloads"):
             if new is None:
-                self.draw("rights", ((uid, ordinal) for ordinal in self.before.rights_of.get(uid) or ()))
+                held = self.before.rights_of.get(uid) or ()
+                self.draw("rights", ((uid, ordinal) for _, ordinals in held for ordinal in numbers(ordinals)))
 
     def _draw_templates(self) -> None:
         for _, old, new in self.change.rows("templates_of"):

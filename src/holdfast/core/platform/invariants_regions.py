@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.core.model.allotment import Stage
+from holdfast.core.model.runs import numbers, size
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform.invariants_places import Places
 from holdfast.core.platform.state import PlatformState
@@ -19,9 +20,9 @@ def identity(at: Places) -> Found:
         if assignment.ordinals and not assignment.exclusive:
             yield f"assignment {uid} is not exclusive and lists ordinals"
         if assignment.exclusive and assignment.stage is Stage.ACTIVE:
-            if sum(share.count for share in assignment.shares) > len(assignment.ordinals):
+            if sum(share.count for share in assignment.shares) > size(assignment.ordinals):
                 yield f"assignment {uid} runs more replicas than it has identities"
-        for ordinal in (*assignment.ordinals, *assignment.returning):
+        for ordinal in (*numbers(assignment.ordinals), *numbers(assignment.returning)):
             listed.setdefault((assignment.workload, ordinal), []).append(assignment.region)
     for key, regions in sorted(listed.items()):
         held = state.rights.get(key)
@@ -39,16 +40,23 @@ def identity(at: Places) -> Found:
 def retired(at: Places) -> Found:
     for table in ("assignments", "grants", "rights"):
         for key, row in at.rows(table):
-            if _is_retired(at.state, row.region):
+            if _is_released(at.state, row.region):
                 yield f"retired region {row.region} has a row of {table}, {key}"
     for uid, workload in at.rows("workloads"):
         for finalizer in workload.meta.finalizers:
-            if _is_retired(at.state, finalizer.owner.removeprefix("region/")):
+            if _is_released(at.state, finalizer.owner.removeprefix("region/")):
                 yield f"workload {uid} waits for retired {finalizer.owner}"
     for name, region in at.rows("regions"):
+        if region.status.unreleased < 0 or (region.status.unreleased and not _is_retired(at.state, name)):
+            yield f"region {name} is {region.status.health} and has {region.status.unreleased} to be released"
         speaks = region.status.log_id or region.status.session or region.status.address
         if region.status.log_id in at.state.tombstones or (_is_retired(at.state, name) and speaks):
             yield f"region {name} speaks with the log {region.status.log_id}, which is tombstoned"
+
+
+def _is_released(state: PlatformState, name: str) -> bool:
+    """Whether a region is retired, and its retirement has come to its end."""
+    return _is_retired(state, name) and not state.regions[name].status.unreleased
 
 
 def _is_retired(state: PlatformState, name: str) -> bool:

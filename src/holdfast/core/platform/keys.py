@@ -150,12 +150,15 @@ KEYS: Mapping[type, KeysOf] = {
     e.RightsReleased: lambda event, _: _once(
         key for right in event.rights for key in ((WORKLOAD, right.workload), (REGION, right.region))
     ),
+    e.RightsGranted: lambda event, _: ((WORKLOAD, event.workload), (REGION, event.region)),
+    e.RightsFreed: lambda event, _: ((WORKLOAD, event.workload), (REGION, event.region)),
     e.RegionJoined: lambda event, _: _standing(event.region),
     e.RegionRejoined: lambda event, _: ((REGION, event.region),),
     e.RegionAcknowledged: lambda event, _: ((REGION, event.region),),
     e.RegionReported: lambda event, _: _reported(event),
     e.RegionJudged: lambda event, _: _standing(event.region),
     e.RegionRetired: lambda event, _: (*_standing(event.region), (SUMMARY, event.region)),
+    e.RetirementContinued: lambda event, _: ((REGION, event.region),),
     e.PolicyPublished: lambda _event, rev: ((POLICY, rev),),
     e.PoliciesDropped: lambda event, _: tuple([(POLICY, revision) for revision in event.revisions]),
     e.PolicyStaged: lambda event, _: ((POLICY, event.revision),),

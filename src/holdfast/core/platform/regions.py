@@ -41,6 +41,9 @@ def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accept
     if refused is not None:
         return refused
     status, session = state.regions[command.region].status, case.envelope.session
+    if status.unreleased:
+        facts = {"region": command.region, "unreleased": status.unreleased}
+        return Refused(Code.IN_USE, f"region {command.region} is retired, and not all it held is released yet", facts)
     if not status.log_id:
         other = next((name for name, one in state.regions.items() if one.status.log_id == command.log_id), "")
         if other:

@@ -6,12 +6,13 @@ next thing to do; a region that never comes back is forgotten by a person's word
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from holdfast.core.model.allotment import Assignment, Grant, RightHeld, Stage
+from holdfast.core.model.allotment import Assignment, Grant, Stage
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.repair import Repair, in_order, of_breach
+from holdfast.core.model.runs import Runs, first_of, numbers, size
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import RegionHealth, RegionStatus
 from holdfast.core.model.workload import Failover, Workload
@@ -87,25 +88,23 @@ def _assignments(state: PlatformState) -> Iterator[Repair]:
 
 def _rights(state: PlatformState, now: Instant) -> Iterator[Repair]:
     """Rights that are to be given back, and rights that a lost region holds, by workload and region."""
-    held: dict[tuple[Revision, str], list[RightHeld]] = {}
-    for _, right in state.rights.unordered():
-        is_ending = state.workloads[right.workload].meta.deletion is not None
-        if not is_ending and state.regions[right.region].status.health is RegionHealth.LOST:
-            held.setdefault((right.workload, right.region), []).append(right)
-    for (uid, _), rights in held.items():
-        yield _lost(state, state.workloads[uid], sorted(rights, key=lambda one: one.ordinal), now)
+    lost: set[tuple[Revision, str]] = set()
+    for uid, held in state.rights_of.unordered():
+        for region, ordinals in held if state.workloads[uid].meta.deletion is None else ():
+            if state.regions[region].status.health is RegionHealth.LOST:
+                lost.add((uid, region))
+                yield _lost(state, state.workloads[uid], region, ordinals, now)
     for _, one in state.assignments.unordered():
-        if one.returning and one.stage is not Stage.ENDED and (one.workload, one.region) not in held:
+        if one.returning and one.stage is not Stage.ENDED and (one.workload, one.region) not in lost:
             yield _returning(state, one)
 
 
-def _lost(state: PlatformState, workload: Workload, rights: Sequence[RightHeld], now: Instant) -> Repair:
-    region, meta = rights[0].region, workload.meta
-    status, ordinals = state.regions[region].status, [right.ordinal for right in rights]
+def _lost(state: PlatformState, workload: Workload, region: str, ordinals: Runs, now: Instant) -> Repair:
+    meta, status = workload.meta, state.regions[region].status
     waits_for, _ = _word_of(state, region, "release them")
     lapsed, todo = 0, _attesting(meta, region, ordinals)
     if workload.spec.failover is Failover.LEASED:
-        lapsed = max(lapsed_at(state, right, status.since) for right in rights)
+        lapsed = lapsed_at(state, meta.uid, region, ordinals)
         if workload.spec.recovery.budget:  # the assignment controller leaves these to recovery
             waits_for = f"failover, once the leases of region {region} have run out"
         else:
@@ -123,9 +122,9 @@ def _lost(state: PlatformState, workload: Workload, rights: Sequence[RightHeld],
     )
 
 
-def _attesting(meta: Meta, region: str, ordinals: Sequence[int]) -> str:
+def _attesting(meta: Meta, region: str, ordinals: Runs) -> str:
     """What a person types who knows that these do not run there, whatever else may."""
-    named = " ".join(str(ordinal) for ordinal in ordinals[:NAMED])
+    named = " ".join(str(ordinal) for ordinal in numbers(first_of(ordinals, NAMED)))
     attest = f"holdfast region attest {region} {meta.tenant}/{meta.name} {named} --stopped --reason TEXT"
     return f"once they do not run there any more: `{attest}`"
 
@@ -187,6 +186,6 @@ def _silent_since(state: PlatformState, region: str) -> Instant:
     return status.since if status.health is not RegionHealth.HEALTHY else 0
 
 
-def _listed(ordinals: Sequence[int]) -> str:
-    named = ",".join(str(ordinal) for ordinal in ordinals[:NAMED])
-    return named if len(ordinals) <= NAMED else f"{named} and {len(ordinals) - NAMED} more"
+def _listed(ordinals: Runs) -> str:
+    named, count = ",".join(str(ordinal) for ordinal in numbers(first_of(ordinals, NAMED))), size(ordinals)
+    return named if count <= NAMED else f"{named} and {count - NAMED} more"

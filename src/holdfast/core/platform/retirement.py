@@ -1,40 +1,62 @@
-"""RetireRegion: a person attests that nothing runs there, and everything the region held is released in one commit.
+"""RetireRegion, ReleaseRetired: a person attests that nothing runs there, and everything the region held is released.
 
-The one idea: all or nothing. Grants, assignments, rights and finalizers go together with the tombstone of the
-region's log. Were they released one by one, the region could speak between two of them and act on what it still seems
-to hold.
+    RetireRegion ──▶ tombstone, and as much as one record takes ──▶ ReleaseRetired, part after part ──▶ holds nothing
+
+The one idea: the tombstone comes first. From that commit on the region's log speaks for nobody, and nothing is given to
+the region; so what it still counts as having can be released in any number of parts, and nobody acts on it meanwhile. A
+new log joins when all of it is released: it begins with nothing. `unreleased` in the region's status says how much is
+left. What one record takes goes with the tombstone, as all of it does in a log of level 1.
 """
 
 from __future__ import annotations
 
-from holdfast.core.ledger.answers import Accepted, Refused
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment, Grant
+from holdfast.core.model.limits import RIGHTS_MAX
 from holdfast.core.model.resources import NOTHING, Resources, add, subtract
+from holdfast.core.model.runs import Runs, first_of, size
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.breaches import recount_workload
 from holdfast.core.platform.checks import refuse_unknown
-from holdfast.core.platform.commands import RetireRegion
-from holdfast.core.platform.endings import Done, removal, removed
+from holdfast.core.platform.commands import ReleaseRetired, RetireRegion
+from holdfast.core.platform.endings import Done, freed, removal, removed
 from holdfast.core.platform.escrow import charged_to
 from holdfast.core.platform.events import (
     FinalizersReleased,
     GrantsRemoved,
     RegionRetired,
-    RightsReleased,
+    RetirementContinued,
     WorkloadOf,
 )
 from holdfast.core.platform.names import refuse_reason
 from holdfast.core.platform.objects import already
+from holdfast.core.platform.rights import freeing
 from holdfast.core.platform.senders import outside_whole_region
 from holdfast.core.platform.settling import recount_lent
-from holdfast.core.platform.state import PlatformState, assignments_of, grant_key
+from holdfast.core.platform.state import PlatformState, assignments_of, grant_key, held_in
+
+#: One part releases so many workloads or grants at most.
+OBJECTS_MAX = 500
+
+
+class Part(Struct):
+    """What one record releases of a region: workloads with all it has of them, or some rights to one, or grants."""
+
+    workloads: list[Revision]
+    some: tuple[Revision, Runs] | None
+    grants: list[Grant]
+    #: How many rows of assignments, rights and grants it releases, and how many are left.
+    rows: int
+    left: int
 
 
 def retire_region(state: PlatformState, command: RetireRegion, case: Case) -> Accepted | Refused:
-    """What it held is free; its log never speaks for it again."""
+    """Its log never speaks for it again, and what it held is free, or will be."""
     name = command.region
     refused = (
         refuse_unknown("Region", (name,), state.regions)
@@ -46,27 +68,75 @@ def retire_region(state: PlatformState, command: RetireRegion, case: Case) -> Ac
     status = state.regions[name].status
     if status.health is RegionHealth.RETIRED:
         return already(f"Region/{name}", state.regions[name].meta.revision)
-    assignments = [assignment for assignment in state.assignments.values() if assignment.region == name]
-    workloads = _finalised_by(state, name)
-    return Accepted(
-        (
-            RegionRetired(name, status.log_id, command.reason),
-            *_release_assignments(state, assignments, workloads, case),
-            *_release_rights(state, command, workloads),
-            *_release_finalizers(state, name, workloads, case),
-            *_release_grants(state, name, case),
-        )
+    part = _next_part(state, name)
+    retired = RegionRetired(name, status.log_id, command.reason, part.left)
+    return Accepted((retired, *_released(state, name, part, f"retired: {command.reason}", case)), rows=part.rows)
+
+
+def release_retired(state: PlatformState, command: ReleaseRetired, case: Case) -> Accepted | Refused:
+    """The next part of what a retired region held, until nothing is left."""
+    name = command.region
+    refused = refuse_unknown("Region", (name,), state.regions)
+    if refused is not None:
+        return refused
+    status = state.regions[name].status
+    if status.health is not RegionHealth.RETIRED:
+        facts = {"region": name, "health": status.health.value}
+        return Refused(Code.WRONG_PHASE, f"region {name} is {status.health}, not retired", facts)
+    if not status.unreleased:
+        return already(f"Region/{name}", state.regions[name].meta.revision)
+    part = _next_part(state, name)
+    released = _released(state, name, part, "its region is retired", case)
+    return Accepted((RetirementContinued(name, part.left), *released), rows=part.rows)
+
+
+def _next_part(state: PlatformState, region: str) -> Part:
+    """As much as fits: workloads first, the oldest first, and grants when none is left. At level 1 all of it."""
+    held: dict[Revision, int] = {}
+    for _, assignment in state.assignments.unordered():
+        if assignment.region == region:
+            held[assignment.workload] = held.get(assignment.workload, 0) + 1
+    rights: dict[Revision, int] = {}
+    for uid, by_region in state.rights_of.unordered():
+        for name, ordinals in by_region:
+            if name == region:
+                rights[uid] = size(ordinals)
+    grants = [grant for grant in state.grants.values() if grant.region == region]
+    every = sum(held.values()) + sum(rights.values()) + len(grants)
+    if state.facts.level < 2:
+        return Part(sorted({*held, *rights}), None, grants, every, 0)
+    chosen: list[Revision] = []
+    rows = 0
+    for uid in sorted({*held, *rights}):
+        more = held.get(uid, 0) + rights.get(uid, 0)
+        if len(chosen) >= OBJECTS_MAX or (chosen and rows + more > RIGHTS_MAX):
+            return Part(chosen, None, [], rows, every - rows)
+        if rights.get(uid, 0) > RIGHTS_MAX:
+            some = first_of(held_in(state, uid, region), RIGHTS_MAX)
+            return Part([], (uid, some), [], size(some), every - size(some))
+        chosen.append(uid)
+        rows += more
+    paid = grants[: OBJECTS_MAX - len(chosen)]
+    return Part(chosen, None, paid, rows + len(paid), every - rows - len(paid))
+
+
+def _released(state: PlatformState, region: str, part: Part, evidence: str, case: Case) -> tuple[object, ...]:
+    if part.some is not None:
+        uid, ordinals = part.some
+        return freeing(state, uid, [(region, ordinals)], evidence, case)
+    mine = [a for uid in part.workloads for a in assignments_of(state, uid) if a.region == region]
+    assignments = sorted(mine, key=lambda assignment: assignment.uid)
+    workloads = [state.workloads[uid] for uid in part.workloads if _is_finalised_by(state.workloads[uid], region)]
+    return (
+        *_release_assignments(state, assignments, workloads, case),
+        *_release_rights(state, region, part.workloads, workloads, evidence),
+        *_release_finalizers(state, region, workloads, case),
+        *_release_grants(state, region, part.grants, case),
     )
 
 
-def _finalised_by(state: PlatformState, region: str) -> list[Workload]:
-    owner = f"region/{region}"
-    found = (
-        uid
-        for uid, workload in state.workloads.unordered()
-        if any(finalizer.owner == owner for finalizer in workload.meta.finalizers)
-    )
-    return [state.workloads[uid] for uid in sorted(found)]
+def _is_finalised_by(workload: Workload, region: str) -> bool:
+    return any(finalizer.owner == f"region/{region}" for finalizer in workload.meta.finalizers)
 
 
 def _ready_to_go(workloads: list[Workload]) -> list[Workload]:
@@ -100,15 +170,13 @@ def _done_by(state: PlatformState, assignments: list[Assignment]) -> dict[Revisi
     return found
 
 
-def _release_rights(state: PlatformState, command: RetireRegion, workloads: list[Workload]) -> tuple[object, ...]:
+def _release_rights(
+    state: PlatformState, region: str, uids: list[Revision], workloads: list[Workload], evidence: str
+) -> tuple[object, ...]:
     """Rights of workloads that go with the region are released by their removal."""
     going: set[Revision] = {workload.meta.uid for workload in _ready_to_go(workloads)}
-    held = sorted(
-        key for key, right in state.rights.unordered() if right.region == command.region and key[0] not in going
-    )
-    if not held:
-        return ()
-    return (RightsReleased(tuple(state.rights[key] for key in held), f"retired: {command.reason}"),)
+    held = [(uid, region, held_in(state, uid, region)) for uid in uids if uid not in going]
+    return freed(state, held, evidence)
 
 
 def _release_finalizers(state: PlatformState, region: str, workloads: list[Workload], case: Case) -> tuple[object, ...]:
@@ -125,8 +193,7 @@ def _release_finalizers(state: PlatformState, region: str, workloads: list[Workl
     )
 
 
-def _release_grants(state: PlatformState, region: str, case: Case) -> tuple[object, ...]:
-    grants: list[Grant] = [grant for grant in state.grants.values() if grant.region == region]
+def _release_grants(state: PlatformState, region: str, grants: list[Grant], case: Case) -> tuple[object, ...]:
     if not grants:
         return ()
     freed: dict[str, Resources] = {}

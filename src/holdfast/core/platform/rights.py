@@ -15,7 +15,22 @@ from collections.abc import Sequence
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, stale, too_large
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.allotment import RightHeld
+from holdfast.core.model.allotment import Stage
+from holdfast.core.model.limits import RIGHTS_MAX
+from holdfast.core.model.runs import (
+    Named,
+    Runs,
+    as_named,
+    common,
+    is_named_once,
+    is_within,
+    joined,
+    numbers,
+    runs_of,
+    shown,
+    size,
+    without,
+)
 from holdfast.core.model.settings import drifted
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import RegionHealth
@@ -23,40 +38,57 @@ from holdfast.core.model.workload import Failover, Workload
 from holdfast.core.platform.assignments import refuse_ending, replacing, too_far
 from holdfast.core.platform.breaches import is_near, may_hold
 from holdfast.core.platform.checks import contradictory, malformed
-from holdfast.core.platform.commands import RIGHTS_MAX, AttestRight, GrantRight, ReleaseRights
-from holdfast.core.platform.events import RightGranted, RightsReleased
+from holdfast.core.platform.commands import AttestRight, GrantRight, ReleaseRights
+from holdfast.core.platform.endings import freed
+from holdfast.core.platform.events import RightGranted, RightsGranted
 from holdfast.core.platform.identities import without_ordinals
 from holdfast.core.platform.names import refuse_reason
 from holdfast.core.platform.objects import already
 from holdfast.core.platform.senders import outside_region, outside_tenant, refuse_unjoined, region_of
-from holdfast.core.platform.state import PlatformState, assignments_of
+from holdfast.core.platform.state import PlatformState, assignments_of, held_in, lease_told
 
 
 def grant_right(state: PlatformState, command: GrantRight, case: Case) -> Accepted | Refused:
-    """The region holds the right from now on, and no other region can still act on it."""
+    """The region holds these rights from now on, all or none, and no other region can still act on any of them."""
     workload = state.workloads.get(command.workload)
     if workload is None:
         return not_found("Workload", command.workload)
-    refused = refuse_ending(workload) or _refuse_identity(workload, command) or _refuse_region(state, workload, command)
+    named = as_named(command.ordinals)
+    refused = (
+        refuse_ending(workload)
+        or _refuse_identities(workload, named)
+        or _refuse_named(named)
+        or _refuse_region(state, workload, command)
+    )
     if refused is not None:
         return refused
-    granted = RightGranted(command.workload, command.ordinal, command.region)
-    held = state.rights.get((command.workload, command.ordinal))
-    if held is None:
-        return Accepted((granted,))
-    if held.region == command.region:
-        return already(f"right/{command.workload}/{command.ordinal}", held.since)
-    refused = _refuse_while_held(state, workload, held, case)
-    if refused is not None:
-        return refused
-    return Accepted((*freeing(state, [held], "its lease has run out", case), granted))
+    ordinals = runs_of(named)
+    wanted = without(ordinals, held_in(state, command.workload, command.region))
+    if not wanted:
+        held = state.rights[command.workload, ordinals[0][0]]
+        return already(f"right/{_named(command.workload, held.ordinal)}", held.since)
+    lapsed: list[tuple[str, Runs]] = []
+    for region, theirs in state.rights_of.get(command.workload) or ():
+        taken = common(wanted, theirs) if region != command.region else ()
+        refused = _refuse_while_held(state, workload, region, taken, case) if taken else None
+        if refused is not None:
+            return refused
+        lapsed += [(region, taken)] if taken else []
+    freed = freeing(state, command.workload, lapsed, "its lease has run out", case) if lapsed else ()
+    return Accepted((*freed, *_granted(state, command.workload, wanted, command.region)), rows=size(wanted))
 
 
-def _refuse_identity(workload: Workload, command: GrantRight) -> Refused | None:
+def _granted(state: PlatformState, workload: Revision, ordinals: Runs, region: str) -> tuple[object, ...]:
+    if state.facts.level >= 2:
+        return (RightsGranted(workload, ordinals, region),)
+    return tuple(RightGranted(workload, ordinal, region) for ordinal in numbers(ordinals))
+
+
+def _refuse_identities(workload: Workload, named: Named) -> Refused | None:
     if not workload.spec.exclusive:
-        return contradictory(f"workload {workload.meta.name} is not exclusive", workload=command.workload)
-    if not 0 <= command.ordinal < workload.spec.replicas:
-        return malformed(f"ordinals go from 0 to below {workload.spec.replicas}", ordinal=command.ordinal)
+        return contradictory(f"workload {workload.meta.name} is not exclusive", workload=workload.meta.uid)
+    if not is_within(runs_of(named), ((0, workload.spec.replicas),)):
+        return malformed(f"ordinals go from 0 to below {workload.spec.replicas}", ordinals=shown(runs_of(named))[:1])
     return None
 
 
@@ -74,21 +106,24 @@ def _refuse_region(state: PlatformState, workload: Workload, command: GrantRight
     return None if is_near(workload.spec, region) else too_far(workload, command.region)
 
 
-def _refuse_while_held(state: PlatformState, workload: Workload, held: RightHeld, case: Case) -> Refused | None:
-    facts = {"holder": held.region, "since": held.since}
-    status = state.regions[held.region].status
+def _refuse_while_held(
+    state: PlatformState, workload: Workload, region: str, ordinals: Runs, case: Case
+) -> Refused | None:
+    first = state.rights[workload.meta.uid, ordinals[0][0]]
+    facts = {"holder": region, "since": first.since}
+    status = state.regions[region].status
     if workload.spec.failover is not Failover.LEASED or status.health is not RegionHealth.LOST:
-        message = f"region {held.region} holds the right; it must release it, or a person attest that nothing runs"
+        message = f"region {region} holds the right; it must release it, or a person attest that nothing runs"
         return Refused(Code.RIGHT_HELD, message, facts)
-    until = lapsed_at(state, held, status.since)
+    until = lapsed_at(state, workload.meta.uid, region, ordinals)
     if case.at < until:
-        message = f"region {held.region} may act on its lease until {until}"
+        message = f"region {region} may act on its lease until {until}"
         return Refused(Code.TOO_EARLY, message, {**facts, "until": until})
     return None
 
 
-def lapsed_at(state: PlatformState, held: RightHeld, lost_since: Instant) -> Instant:
-    """From when on nothing can run on the lease of a lost region, by the slowest clock within the drift bound.
+def lapsed_at(state: PlatformState, workload: Revision, region: str, ordinals: Runs) -> Instant:
+    """From when on nothing can run on these leases of a lost region, by the slowest clock within the drift bound.
 
         its end   the region stops it then, if one leader is there all the time. If the leader goes just before that:
         + 1 session lease   a next one comes before the last guard ends its process, and keeps it alive,
@@ -101,10 +136,12 @@ def lapsed_at(state: PlatformState, held: RightHeld, lost_since: Instant) -> Ins
     what this term has seen pass counts.
     """
     settings, term_at = state.facts.settings, state.facts.term_at
+    lost_since = state.regions[region].status.since
     # Settings may have been lowered since: the latest end that the region was told counts, too.
+    told = max((state.rights[workload, ordinal].told for ordinal in numbers(ordinals)), default=0)
     lease = max(lost_since, term_at) + drifted(settings.right_lease, settings)
     rest = drifted(2 * settings.session_lease + settings.fence_time, settings)
-    return max(lease, held.told) + rest + settings.right_margin
+    return max(lease, told, lease_told(state, workload, region)) + rest + settings.right_margin
 
 
 def release_rights(state: PlatformState, command: ReleaseRights, case: Case) -> Accepted | Refused:
@@ -114,48 +151,51 @@ def release_rights(state: PlatformState, command: ReleaseRights, case: Case) -> 
     while the right is given to another one. So the region names the revision of the list that it judged by. All of them
     are judged by that one list: giving them back changes it, and the next could not be given back before it arrived.
     """
-    region, ordinals = region_of(case), sorted(command.ordinals)
-    refused = refuse_unjoined(state, region, case) or _refuse_named(ordinals)
+    region, ordinals = region_of(case), runs_of(command.ordinals)
+    refused = (
+        refuse_unjoined(state, region, case)
+        or _refuse_named(command.ordinals)
+        or _refuse_not_held(state, command.workload, ordinals, region)
+        or _refuse_wanted(state, command, ordinals, region)
+    )
     if refused is not None:
         return refused
-    for ordinal in ordinals:
-        refused = _refuse_not_held(state, command.workload, ordinal, region)
-        if refused is not None:
-            return refused
-    refused = _refuse_wanted(state, command, region)
-    if refused is not None:
-        return refused
-    held = [state.rights[command.workload, ordinal] for ordinal in ordinals]
-    return Accepted(freeing(state, held, "released by its region", case))
+    events = freeing(state, command.workload, [(region, ordinals)], "released by its region", case)
+    return Accepted(events, rows=size(ordinals))
 
 
-def _refuse_named(ordinals: Sequence[int]) -> Refused | None:
-    count = len(ordinals)
+def _refuse_named(named: Named) -> Refused | None:
+    count = size(runs_of(named))
     if not 0 < count <= RIGHTS_MAX:
-        return too_large("rights in a command, which gives back at least one", count, RIGHTS_MAX)
-    return None if len({*ordinals}) == count else malformed("each right is named once", count=count)
+        return too_large("rights in a command, which names at least one", count, RIGHTS_MAX)
+    return None if is_named_once(named) else malformed("each right is named once", count=count)
 
 
-def _refuse_not_held(state: PlatformState, workload: Revision, ordinal: int, region: str) -> Refused | None:
+def _refuse_not_held(state: PlatformState, workload: Revision, ordinals: Runs, region: str) -> Refused | None:
+    others = without(ordinals, held_in(state, workload, region))
+    if not others:
+        return None
+    ordinal = others[0][0]
     held = state.rights.get((workload, ordinal))
     if held is None:
         return not_found("right", _named(workload, ordinal))
-    if held.region == region:
-        return None
     facts = {"owner": f"region/{held.region}", "ordinal": ordinal}
     return Refused(Code.NOT_OWNER, f"region {held.region} holds the right to ordinal {ordinal}", facts)
 
 
-def _refuse_wanted(state: PlatformState, command: ReleaseRights, region: str) -> Refused | None:
-    """A right is not to be given back, or no longer."""
+def _refuse_wanted(state: PlatformState, command: ReleaseRights, ordinals: Runs, region: str) -> Refused | None:
+    """A right is not to be given back, or no longer. What an ended assignment lists is never listed again: of that the
+    region may speak by any list of it, and gives back one part after the other."""
     mine = [a for a in assignments_of(state, command.workload) if a.region == region]
     asked = next((a.returning for a in mine if a.revision == command.seen), ())
-    kept = next((ordinal for ordinal in sorted(command.ordinals) if ordinal not in asked), None)
-    if kept is None:
+    for ended in (a for a in mine if a.stage is Stage.ENDED):
+        asked = joined(asked, joined(ended.ordinals, ended.returning))
+    kept = without(ordinals, asked)
+    if not kept:
         return None
     newest = max((a.revision for a in mine), default=0)
     why = f"region {region} is not asked to give it back by that assignment"
-    return stale(f"right/{_named(command.workload, kept)}", command.seen, newest, why)
+    return stale(f"right/{_named(command.workload, kept[0][0])}", command.seen, newest, why)
 
 
 def attest_right(state: PlatformState, command: AttestRight, case: Case) -> Accepted | Refused:
@@ -176,15 +216,18 @@ def attest_right(state: PlatformState, command: AttestRight, case: Case) -> Acce
     if held.region != command.region:
         message = f"region {held.region} holds that right, not {command.region}"
         return Refused(Code.RIGHT_HELD, message, {"holder": held.region})
-    return Accepted(freeing(state, [held], f"attested: {command.reason}", case))
+    gone = [(held.region, runs_of((held.ordinal,)))]
+    return Accepted(freeing(state, command.workload, gone, f"attested: {command.reason}", case))
 
 
-def freeing(state: PlatformState, held: Sequence[RightHeld], evidence: str, case: Case) -> tuple[object, ...]:
-    """These rights to one workload are nobody's, and the assignment that listed their ordinals lists them no more."""
-    events: list[object] = [RightsReleased(tuple(held), evidence)]
-    workload, gone = state.workloads[held[0].workload], frozenset(one.ordinal for one in held)
-    for assignment in assignments_of(state, workload.meta.uid):
-        if not gone.isdisjoint((*assignment.ordinals, *assignment.returning)):
+def freeing(
+    state: PlatformState, uid: Revision, held: Sequence[tuple[str, Runs]], evidence: str, case: Case
+) -> tuple[object, ...]:
+    """These rights to one workload are nobody's, and the assignments that listed their ordinals list them no more."""
+    events = list(freed(state, [(uid, region, ordinals) for region, ordinals in held], evidence))
+    workload, gone = state.workloads[uid], runs_of(run for _, ordinals in held for run in ordinals)
+    for assignment in assignments_of(state, uid):
+        if common(gone, joined(assignment.ordinals, assignment.returning)):
             smaller = without_ordinals(assignment, gone)
             events.extend(replacing(state, workload, assignment, smaller, case))
     return tuple(events)

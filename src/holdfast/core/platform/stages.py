@@ -14,14 +14,15 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
+from holdfast.core.model.limits import RIGHTS_MAX
+from holdfast.core.model.runs import joined, size
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform.accounts import paying
 from holdfast.core.platform.assignments import assignment_in, refuse_ending, refuse_without_loss, replacing
 from holdfast.core.platform.breaches import disruption_shared
 from holdfast.core.platform.checks import malformed
 from holdfast.core.platform.commands import Activate, Adopt, EndAssignment, RemoveAssignment
-from holdfast.core.platform.endings import ended, release_finalizer, removed
-from holdfast.core.platform.events import RightsReleased
+from holdfast.core.platform.endings import ended, freed, release_finalizer, removed
 from holdfast.core.platform.identities import lease_until, refuse_uncovered
 from holdfast.core.platform.objects import already
 from holdfast.core.platform.observing import COUNTS_MAX
@@ -74,11 +75,14 @@ def remove_assignment(state: PlatformState, command: RemoveAssignment, case: Cas
     refused = refused or _refuse_done(command)
     if refused is not None:
         return refused
-    held = sorted((*assignment.ordinals, *assignment.returning))
-    rights = tuple(state.rights[(assignment.workload, ordinal)] for ordinal in held)
-    released = (RightsReleased(rights, "released by its region"),) if rights else ()
+    held = joined(assignment.ordinals, assignment.returning)
+    if size(held) > RIGHTS_MAX:
+        facts = {"assignment": assignment.uid, "rights": size(held), "most": RIGHTS_MAX}
+        message = f"it has {size(held)} rights: they are given back first, {RIGHTS_MAX} at a time"
+        return Refused(Code.IN_USE, message, facts)
+    released = freed(state, [(assignment.workload, assignment.region, held)], "released by its region")
     gone = removed([assignment], {assignment.uid: of_kept(state, assignment.workload, command.done)})
-    return Accepted((gone, *released, *release_finalizer(state, assignment, case)))
+    return Accepted((gone, *released, *release_finalizer(state, assignment, case)), rows=size(held))
 
 
 def _refuse_done(command: RemoveAssignment) -> Refused | None:

@@ -16,7 +16,8 @@ from holdfast.core.model.allotment import Assignment, Demand, Grant, RecoveryBud
 from holdfast.core.model.control import SchedulerPolicy, Validity
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.resources import NOTHING, Resources, add, times
-from holdfast.core.model.shapes import Revision, SlotKey
+from holdfast.core.model.runs import Runs, joined, runs_of, without
+from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.model.summary import Observation, Overflow, Rebalance, Summarised, still_asked
 from holdfast.core.model.tenancy import PriorityClass, Quota, Tenant, Token
 from holdfast.core.model.topology import NodePool, Region
@@ -36,6 +37,9 @@ TABLE_OF = {
 
 #: How accounts begin that have a limit in each region.
 REGIONAL = ("recovery/", "reclaimable/")
+
+#: A region and the ordinals of one workload whose right it holds.
+HeldIn = tuple[str, Runs]
 
 #: How many workloads of each tenant name a template, by tenant.
 Uses = tuple[tuple[str, int], ...]
@@ -60,6 +64,7 @@ class PlatformState(LedgerState):
         TableSpec("assignments", int, Assignment, MANY),
         TableSpec("grants", str, Grant),
         TableSpec("rights", tuple[int, int], RightHeld, MANY),
+        TableSpec("leases", int, tuple[tuple[str, int], ...], since=2),
         TableSpec("observed", int, tuple[Observation, ...], MANY),
         TableSpec("done_before", int, tuple[tuple[str, int], ...]),
         TableSpec("summaries", str, Summarised),
@@ -74,7 +79,7 @@ class PlatformState(LedgerState):
         TableSpec("pending_of", str, int, derived=True),
         TableSpec("template_uses", str, Uses, derived=True),
         TableSpec("assignments_of", int, tuple[int, ...], MANY, derived=True),
-        TableSpec("rights_of", int, tuple[int, ...], MANY, derived=True),
+        TableSpec("rights_of", int, tuple[HeldIn, ...], MANY, derived=True),
         TableSpec("offered_of", str, Resources, derived=True),
         TableSpec("demand_of", str, Demand, derived=True),
     )
@@ -99,6 +104,8 @@ class PlatformState(LedgerState):
     grants: Table[str, Grant]
     #: By identity. No row: nobody holds the right.
     rights: Table[SlotKey, RightHeld]
+    #: By workload: by region, the latest end of its leased rights that it was ever told.
+    leases: Table[Revision, tuple[tuple[str, Instant], ...]]
     #: By workload: what each region said of it last, by region. Only of regions that have an assignment of it.
     observed: Table[Revision, tuple[Observation, ...]]
     #: By workload: how many of each template were done by assignments that are gone.
@@ -125,8 +132,8 @@ class PlatformState(LedgerState):
     template_uses: Table[str, Uses]
     #: By workload: its assignments, oldest first.
     assignments_of: Table[Revision, tuple[Revision, ...]]
-    #: By workload: the ordinals whose right somebody holds, sorted.
-    rights_of: Table[Revision, tuple[int, ...]]
+    #: By workload: by region, the ordinals whose right it holds.
+    rights_of: Table[Revision, tuple[HeldIn, ...]]
     #: By charge key: the sum of what is offered.
     offered_of: Table[str, Resources]
     #: By `region|account`: what active assignments there ask of the account that is the first to pay for them. What is
@@ -147,11 +154,32 @@ class PlatformState(LedgerState):
             index_assignment(self, uid, assignment)
         for grant in self.grants.values():
             index_offer(self, charge_key(grant.account, grant.region), grant.offered)
-        ordinals: dict[Revision, list[int]] = {}
-        for (uid, ordinal), _ in self.rights.unordered():
-            ordinals.setdefault(uid, []).append(ordinal)
+        ordinals: dict[Revision, dict[str, list[int]]] = {}
+        for (uid, ordinal), held in self.rights.unordered():
+            ordinals.setdefault(uid, {}).setdefault(held.region, []).append(ordinal)
         for uid, found in ordinals.items():
-            self.rights_of.put(uid, tuple(sorted(found)))
+            self.rights_of.put(uid, tuple((region, runs_of(sorted(found[region]))) for region in sorted(found)))
+
+
+def held_in(state: PlatformState, workload: Revision, region: str) -> Runs:
+    """The ordinals of a workload whose right a region holds."""
+    return next((ordinals for name, ordinals in state.rights_of.get(workload) or () if name == region), ())
+
+
+def lease_told(state: PlatformState, workload: Revision, region: str) -> Instant:
+    """The latest end of a leased right to this workload that the region was told since level 2; 0: none."""
+    return next((until for name, until in state.leases.get(workload) or () if name == region), 0)
+
+
+def index_rights(state: PlatformState, workload: Revision, region: str, come: Runs = (), gone: Runs = ()) -> None:
+    """List rights that a region holds from now on, or no more; none leave no row."""
+    held = dict(state.rights_of.get(workload) or ())
+    held[region] = without(joined(held.get(region, ()), come), gone)
+    left = tuple((name, held[name]) for name in sorted(held) if held[name])
+    if left:
+        state.rights_of.put(workload, left)
+    else:
+        state.rights_of.drop(workload)
 
 
 def index_workload(state: PlatformState, uid: Revision, workload: Workload) -> None:

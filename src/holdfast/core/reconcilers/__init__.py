@@ -10,11 +10,13 @@ Of the platform:
 - `grants`          every account is lent to regions as they need it; `lending`, `slices`, `shields` say how much
 - `region_health`   a region that is silent is suspect, then lost; heard again, it is healthy
 - `finalizers`      a deletion that waits for a lost region goes on without it, at its deadline
+- `retirement`      what a retired region held is released, part after part
 - `status`          what regions together say of a workload: `status_sums` how many, `status_conditions` why not all
 
 Of a region, each looking at one assignment at a time (`assigned` is what they have in common):
 
 - `wanted`          which ordinals an assignment wants, under which template: no controller, but what two of them ask
+- `kinds`           what slots have in common: those that are alike are looked at together
 - `replicas`        its slots are what it asks for: opened, retargeted, withdrawn, stopped
 - `rollout`         what runs an old template makes way for the new one, within the disruption share
 - `rights`          what runs by a leased right ends with it

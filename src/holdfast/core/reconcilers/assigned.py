@@ -8,6 +8,7 @@ from typing import TypeVar
 from holdfast.core.ledger.reconciler import Key, WatchKey
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.placement import Slot
+from holdfast.core.model.runs import numbers
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region.assigned import runs_until
 from holdfast.core.region.commands import NAMED_MAX
@@ -33,7 +34,8 @@ class OfAssignments:
 
 def slots_of(state: RegionState, assignment: Assignment) -> list[Slot]:
     """The slots of an assignment, by ordinal."""
-    return [state.slots[(assignment.workload, ordinal)] for ordinal in state.ordinals.get(assignment.uid) or ()]
+    ordinals = numbers(state.ordinals.get(assignment.uid) or ())
+    return state.slots.find((assignment.workload, ordinal) for ordinal in ordinals)
 
 
 def has_lapsed(state: RegionState, assignment: Assignment, now: Instant) -> bool:

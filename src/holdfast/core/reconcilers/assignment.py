@@ -19,6 +19,7 @@ from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.overrides import emergency
 from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
 from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
+from holdfast.core.model.runs import Runs, size
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform.accounts import paying
@@ -28,7 +29,7 @@ from holdfast.core.platform.deadlines import is_given_up
 from holdfast.core.platform.identities import lease_is_half_over
 from holdfast.core.platform.state import PlatformState, assignments_of
 from holdfast.core.reconcilers.disruption import ACKNOWLEDGED_MS, Shares, holder, shared
-from holdfast.core.reconcilers.exclusive import identities, recovered, rights_of
+from holdfast.core.reconcilers.exclusive import identities, recovered
 from holdfast.core.reconcilers.sites import Site, Sites, aimed, sites_of, unpaid
 from holdfast.core.reconcilers.splitting import stepped
 
@@ -38,7 +39,7 @@ class Wish(Struct):
 
     site: Site
     count: int
-    ordinals: tuple[int, ...] = ()
+    ordinals: Runs = ()
     stays: bool = False
 
 
@@ -118,15 +119,15 @@ def _exclusive(
     state: PlatformState, workload: Workload, mine: Sequence[Assignment], now: Instant
 ) -> tuple[Sites, list[Wish], list[Any]]:
     """Which identities of each region."""
-    rights = rights_of(state, workload.meta.uid)
-    sites = sites_of(state, workload, mine, [right.region for right in rights], now)
+    rights = state.rights_of.get(workload.meta.uid) or ()
+    sites = sites_of(state, workload, mine, [region for region, _ in rights], now)
     apart = recovered(state, workload, mine, rights)
     found = identities(state, workload, sites, rights, apart, now)
     wishes = []
     for site in sites.all:
         if not site.is_ended:
             ordinals = found.listed[site.name]
-            wishes.append(Wish(site, len(ordinals), ordinals, found.involved[site.name]))
+            wishes.append(Wish(site, size(ordinals), ordinals, found.involved[site.name]))
     return sites, wishes, found.grants
 
 

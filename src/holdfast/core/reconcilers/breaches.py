@@ -17,6 +17,7 @@ from holdfast.core.model.allotment import Stage
 from holdfast.core.model.lifecycle import STOPPABLE, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Breach, DeviceRoom, Slot
 from holdfast.core.model.resources import amount_of
+from holdfast.core.model.runs import has
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import Node
 from holdfast.core.reconcilers.assigned import in_chunks, slots_of
@@ -110,7 +111,7 @@ def _excluded(state: RegionState, breach: Breach) -> Iterator[tuple[Slot, Instan
     if kind == "assignment":
         assignment = state.assignments[int(uid)]
         for slot in slots_of(state, assignment):
-            is_without = breach.invariant == RIGHT and slot.ordinal in assignment.ordinals
+            is_without = breach.invariant == RIGHT and has(assignment.ordinals, slot.ordinal)
             if slot.phase in STOPPABLE and not is_without:
                 yield slot, breach.deadline
         return

@@ -13,6 +13,7 @@ from holdfast.core.reconcilers.overrides import Overrides
 from holdfast.core.reconcilers.region_health import Regions
 from holdfast.core.reconcilers.repair import Repair
 from holdfast.core.reconcilers.replicas import Replicas
+from holdfast.core.reconcilers.retirement import Retirement
 from holdfast.core.reconcilers.rights import Rights
 from holdfast.core.reconcilers.rollout import Rollout
 from holdfast.core.reconcilers.status import Statuses
@@ -21,7 +22,7 @@ from holdfast.core.region.state import RegionState
 
 def of_platform() -> list[Reconciler[PlatformState]]:
     """The controllers of the platform's ledger."""
-    return [Assignments(), Grants(), Statuses(), Regions(), Finalizers(), Overrides()]
+    return [Assignments(), Grants(), Statuses(), Regions(), Finalizers(), Retirement(), Overrides()]
 
 
 def of_region() -> list[Reconciler[RegionState]]:

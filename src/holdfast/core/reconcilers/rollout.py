@@ -15,9 +15,10 @@ from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
+from holdfast.core.model.runs import first_of, numbers, runs_of, size
 from holdfast.core.model.shapes import Instant
 from holdfast.core.reconcilers.assigned import OfAssignments, in_chunks
-from holdfast.core.reconcilers.wanted import Plan, asked, plan
+from holdfast.core.reconcilers.wanted import Plan, Staying, asked, plan
 from holdfast.core.region.commands import Stop
 from holdfast.core.region.state import RegionState
 
@@ -39,31 +40,29 @@ class Rollout(OfAssignments):
         if assignment is None:
             return NOTHING
         found = plan(state, assignment, now)
-        old = [slot for slot in found.old if slot.next_template == found.templates[slot.ordinal]]
-        free = [slot for slot in old if _costs_nothing(slot, now)]
-        serving = [slot for slot in old if slot.phase is Phase.SERVING]
-        stopped = [*free, *serving[: _may_stop(state, assignment, found)]]
-        stops = [Stop(chunk, "rollout") for chunk in in_chunks([(s.workload, s.ordinal) for s in stopped])]
-        settled = [slot.since + SETTLES_MS for slot in old if slot.phase in _SETTLING]
-        again = min((at for at in settled if at > now), default=None)
+        old = [one for one in found.old if one.kind.next_template == one.template]
+        settling = [slot for one in old if one.kind.phase in _SETTLING for slot in _slots(state, assignment, one)]
+        free = [one.ordinals for one in old if one.kind.phase in _NEVER_SERVED]
+        free.append(runs_of(slot.ordinal for slot in settling if slot.since + SETTLES_MS <= now))
+        serving = runs_of(run for one in old if one.kind.phase is Phase.SERVING for run in one.ordinals)
+        stopped = first_of(serving, _may_stop(state, assignment, found) if serving else 0)
+        ordinals = (*numbers(runs_of(run for runs in free for run in runs)), *numbers(stopped))
+        stops = [Stop(chunk, "rollout") for chunk in in_chunks([(assignment.workload, n) for n in ordinals])]
+        again = min((slot.since + SETTLES_MS for slot in settling if slot.since + SETTLES_MS > now), default=None)
         return Outcome(tuple(Wanted(stop, assignment.revision) for stop in stops), again)
 
 
-def _costs_nothing(slot: Slot, now: Instant) -> bool:
-    return slot.phase in _NEVER_SERVED or (slot.phase in _SETTLING and slot.since + SETTLES_MS <= now)
+def _slots(state: RegionState, assignment: Assignment, some: Staying) -> list[Slot]:
+    return state.slots.find((assignment.workload, ordinal) for ordinal in numbers(some.ordinals))
 
 
 def _may_stop(state: RegionState, assignment: Assignment, found: Plan) -> int:
     """How many that serve may go now."""
-    serving = sum(_serves(state.slots.get((assignment.workload, ordinal))) for ordinal in found.templates)
+    serving = sum(size(one.ordinals) for one in found.staying if one.kind.phase is Phase.SERVING)
     beyond = serving - asked(assignment)
     if assignment.exclusive or _waits_for_room(state, assignment):
         beyond += assignment.disruption
     return max(0, beyond)
-
-
-def _serves(slot: Slot | None) -> bool:
-    return slot is not None and slot.phase is Phase.SERVING
 
 
 def _waits_for_room(state: RegionState, assignment: Assignment) -> bool:

@@ -10,24 +10,28 @@
 
 Of batch work, ordinals that are done or have failed for good count as there, and are not opened again.
 
+Slots are not looked at one by one: those of one kind (phase, template, what it becomes) are alike, and are runs of
+ordinals. Where all of an assignment's slots wait, no slot is looked at at all.
+
 So scaling touches only what comes or goes: whatever stays keeps its ordinal, its template and its process. To keep the
 lowest ordinals instead, whatever they do, would stop one that serves for one that waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from holdfast.core.model.allotment import ACTIVE, RECOVERY, Assignment
-from holdfast.core.model.lifecycle import PENDING, STOPPABLE, Phase
-from holdfast.core.model.placement import Finished, Slot
-from holdfast.core.model.runs import size
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import Finished
+from holdfast.core.model.runs import Run, Runs, common, first_of, joined, numbers, runs_of, size, without
 from holdfast.core.model.shapes import Instant
-from holdfast.core.reconcilers.assigned import has_lapsed, slots_of
-from holdfast.core.region.releasing import is_finished
+from holdfast.core.reconcilers.assigned import has_lapsed
+from holdfast.core.reconcilers.kinds import Kind, kinds_of
+from holdfast.core.region.slots import ORDINAL_MAX
 from holdfast.core.region.state import RegionState
 
 #: Ordinals of recovery are apart from those of serving, which another assignment of the same workload may hold here.
@@ -40,31 +44,49 @@ _CHEAPEST_FIRST = (
     Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING, Phase.SUCCEEDED,
 )  # fmt: skip
 _COST = {phase: cost for cost, phase in enumerate(_CHEAPEST_FIRST)}
-#: Phases in which a slot does not run its template: not yet, or not for much longer.
-_RUNS_NOTHING = (PENDING, Phase.TERMINATING, Phase.SUCCEEDED)
+
+
+class Staying(NamedTuple):
+    """Slots of one kind that stay, and the template that they are to be of."""
+
+    kind: Kind
+    template: str
+    ordinals: Runs
 
 
 class Plan(Struct, frozen=True):
-    """What is wanted: the template of each ordinal. Of its slots, those that run another one yet, and those that go."""
+    """What is wanted: the slots that stay, those that go, and by template the ordinals to open besides."""
 
-    templates: dict[int, str] = {}
-    old: tuple[Slot, ...] = ()
-    surplus: tuple[Slot, ...] = ()
+    staying: tuple[Staying, ...] = ()
+    surplus: tuple[tuple[Kind, Runs], ...] = ()
+    new: dict[str, Runs] = {}
+
+    @property
+    def old(self) -> tuple[Staying, ...]:
+        """Of those that stay, those that run another template yet."""
+        return tuple(one for one in self.staying if one.kind.runs_another(one.template))
+
+    def templates(self) -> dict[int, str]:
+        """By ordinal that is wanted: its template."""
+        named = [(one.template, one.ordinals) for one in self.staying]
+        found = {n: template for template, ordinals in (*named, *self.new.items()) for n in numbers(ordinals)}
+        return dict(sorted(found.items()))
 
 
 def plan(state: RegionState, assignment: Assignment, now: Instant) -> Plan:
     """What this assignment wants now. Nothing, if it does not run here or its right has lapsed."""
-    slots = slots_of(state, assignment)
+    kinds = kinds_of(state, assignment)
     if assignment.stage is not ACTIVE or has_lapsed(state, assignment, now):
-        return Plan(surplus=tuple(slots))
-    choice = _Choice(assignment, slots, state.finished.get(assignment.uid) or ())
+        return Plan(surplus=tuple(kinds.items()))
+    choice = _Choice(assignment, kinds, state.finished.get(assignment.uid) or ())
     choice.keep()
     choice.keep_surge()
     choice.even_out()
-    choice.open_new(_free_ordinals(state, assignment))
-    chosen = choice.templates
-    old = tuple(slot for slot in slots if slot.ordinal in chosen and _runs_another(slot, chosen[slot.ordinal]))
-    return Plan(chosen, old, tuple(slot for slot in slots if slot.ordinal not in chosen))
+    new = choice.open_new(_free_ordinals(state, assignment, kinds))
+    staying = tuple(Staying(kind, template, runs_of(runs)) for (kind, template), runs in choice.chosen.items())
+    wanted = runs_of(run for ordinals in (*(one.ordinals for one in staying), *new.values()) for run in ordinals)
+    left = ((kind, without(ordinals, wanted)) for kind, ordinals in kinds.items())
+    return Plan(staying, tuple((kind, ordinals) for kind, ordinals in left if ordinals), new)
 
 
 def asked(assignment: Assignment) -> int:
@@ -72,29 +94,11 @@ def asked(assignment: Assignment) -> int:
     return sum(share.count for share in assignment.shares)
 
 
-def future(slot: Slot) -> str:
-    """The template that a slot is, or is to be, of."""
-    return slot.template if slot.phase is Phase.SUCCEEDED else slot.next_template or slot.template
-
-
-def _runs_another(slot: Slot, template: str) -> bool:
-    return slot.template != template and slot.phase not in _RUNS_NOTHING
-
-
-def _may_stay(slot: Slot) -> bool:
-    """All but those that end for good. One that was given up and still runs can be taken back at no cost."""
-    return bool(slot.next_template) or slot.phase in STOPPABLE or slot.phase is Phase.SUCCEEDED
-
-
 class _Choice:
-    """Slots being chosen, one step after the other."""
+    """Slots being chosen, one step after the other: runs of one kind each, in the order of what they cost to lose."""
 
-    def __init__(self, assignment: Assignment, slots: list[Slot], finished: Sequence[Finished]) -> None:
-        mine = [slot for slot in slots if _may_stay(slot)]
-        if assignment.exclusive:
-            listed = {*assignment.ordinals}
-            mine = [slot for slot in mine if slot.ordinal in listed]
-        self.templates: dict[int, str] = {}
+    def __init__(self, assignment: Assignment, kinds: dict[Kind, Runs], finished: Sequence[Finished]) -> None:
+        self.chosen: dict[tuple[Kind, str], list[Run]] = {}
         #: By template: how many slots it lacks, and how many that stay run something else and have no surge yet.
         over = {row.template: size(row.done) + size(row.failed) for row in finished}
         shares = [share for share in assignment.shares if share.count]
@@ -102,94 +106,118 @@ class _Choice:
         self._old = dict.fromkeys(self._lacks, 0)
         # Also where nothing may be disrupted: what is opened beside the others disrupts none of them.
         self._surge = 0 if assignment.exclusive else max(1, assignment.disruption)
-        self._rest = sorted(mine, key=self._worth)
+        mine = [(kind, ordinals) for kind, ordinals in kinds.items() if kind.may_stay]
+        if assignment.exclusive:
+            mine = [(kind, common(ordinals, assignment.ordinals)) for kind, ordinals in mine]
+        worth = {kind: self._worth(kind) for kind, _ in mine}
+        self._rest = [(run, kind) for kind, ordinals in mine for run in ordinals]
+        self._rest.sort(key=lambda one: (worth[one[1]], one[0]))
         #: By template: how many that are to be of it are not looked at yet.
         self._own = dict.fromkeys(self._lacks, 0)
-        for slot in self._rest:
-            if future(slot) in self._own:
-                self._own[future(slot)] += 1
+        for (first, after), kind in self._rest:
+            if kind.future in self._own:
+                self._own[kind.future] += after - first
 
-    def _worth(self, slot: Slot) -> tuple[int, int, int]:
+    def _worth(self, kind: Kind) -> tuple[int, int]:
         """What costs most to lose first; among equals what is as it should be, then what knows what it is to become,
-        then what runs already what it could become again; and the lowest ordinals."""
-        if future(slot) in self._lacks:
-            changes = 1 if _runs_another(slot, future(slot)) else 0
+        then what runs already what it could become again. After that the lowest ordinals."""
+        if kind.future in self._lacks:
+            changes = 1 if kind.runs_another(kind.future) else 0
         else:
-            changes = 2 if slot.template in self._lacks else 3
-        return -_COST[slot.phase], changes, slot.ordinal
+            changes = 2 if kind.template in self._lacks else 3
+        return -_COST[kind.phase], changes
 
     def keep(self) -> None:
-        for slot in self._rest:
-            template = future(slot)
+        """Each stays with its template, up to its count; one whose template nobody asks for takes up another."""
+        rest, self._rest = self._rest, []
+        for (first, after), kind in rest:
+            template = kind.future
             if template in self._lacks:
-                self._own[template] -= 1
+                self._own[template] -= after - first
+                first = self._choose(kind, template, first, min(after, first + self._lacks[template]))
             else:
-                template = self._template_for(slot)
-            if self._lacks.get(template):
-                self._choose(slot, template)
-        self._drop_chosen()
-
-    def _template_for(self, slot: Slot) -> str:
-        """What one that nobody asks for is to become: what it runs, else what would lack most."""
-        if self._lacks.get(slot.template):
-            return slot.template
-        lacking = [template for template, lacks in self._lacks.items() if lacks]
-        return max(lacking, key=lambda template: self._lacks[template] - self._own[template], default="")
+                first = self._take_up(kind, first, after)
+            self._leave(kind, first, after)
 
     def keep_surge(self) -> None:
-        for slot in self._rest:
-            template = future(slot)
+        """An old one that is too much stays for the rollout to stop, which counts what serves."""
+        rest, self._rest = self._rest, []
+        for (first, after), kind in rest:
+            template = kind.future
             if template in self._old and self._surge > 0:
-                # An old one that is too much stays for the rollout to stop, which counts what serves.
-                self._old[template] += _runs_another(slot, template)
-                if self._old[template] > 0:
-                    self.templates[slot.ordinal] = template
-                    self._count_surge(template)
-        self._drop_chosen()
+                beside = after - first if kind.runs_another(template) else self._old[template]
+                count = max(0, min(beside, self._surge, after - first))
+                self._old[template] -= 0 if kind.runs_another(template) else count
+                self._surge -= count
+                self._stay(kind, template, first, first + count)
+                first += count
+            self._leave(kind, first, after)
 
     def even_out(self) -> None:
-        for slot in self._rest:
-            template = self._template_for(slot)
-            if template:
-                self._choose(slot, template)
-        self._drop_chosen()
+        """What is too much of one template takes up another that lacks slots."""
+        rest, self._rest = self._rest, []
+        for (first, after), kind in rest:
+            self._leave(kind, self._take_up(kind, first, after), after)
 
-    def open_new(self, free: Iterator[int]) -> None:
-        for template, lacking in self._lacks.items():
-            for _ in range(lacking):
-                ordinal = next(free, None)
-                if ordinal is not None:
-                    self.templates[ordinal] = template
-        for template in self._old:
-            while self._surge > 0 and self._old[template] > 0:
-                self.templates[next(free)] = template
-                self._count_surge(template)
+    def open_new(self, free: Iterable[Runs]) -> dict[str, Runs]:
+        """The ordinals to open for what still lacks, and beside what is old."""
+        wanted = [(template, lacking) for template, lacking in self._lacks.items() if lacking]
+        for template, old in self._old.items():
+            count = max(0, min(old, self._surge))
+            self._surge -= count
+            wanted += [(template, count)] if count else []
+        new: dict[str, Runs] = {}
+        for ordinals in free:
+            for place, (template, lacking) in enumerate(wanted):
+                taken = first_of(ordinals, lacking)
+                ordinals = without(ordinals, taken)
+                wanted[place] = template, lacking - size(taken)
+                new |= {template: joined(new.get(template, ()), taken)} if taken else {}
+        return new
 
-    def _choose(self, slot: Slot, template: str) -> None:
-        self.templates[slot.ordinal] = template
-        self._lacks[template] -= 1
-        self._old[template] += _runs_another(slot, template)
+    def _take_up(self, kind: Kind, first: int, after: int) -> int:
+        """Slots of a kind become what they run, else what would lack most; from where on nothing lacks any more."""
+        while first < after:
+            lacking = [template for template, lacks in self._lacks.items() if lacks]
+            if kind.template in lacking:
+                template = kind.template
+            elif lacking:
+                template = max(lacking, key=lambda template: self._lacks[template] - self._own[template])
+            else:
+                break
+            most = self._lacks[template] if template == kind.template or len(lacking) == 1 else 1
+            first = self._choose(kind, template, first, min(after, first + most))
+        return first
 
-    def _count_surge(self, template: str) -> None:
-        self._surge -= 1
-        self._old[template] -= 1
+    def _choose(self, kind: Kind, template: str, first: int, after: int) -> int:
+        self._stay(kind, template, first, after)
+        self._lacks[template] -= after - first
+        self._old[template] += after - first if kind.runs_another(template) else 0
+        return after
 
-    def _drop_chosen(self) -> None:
-        self._rest = [slot for slot in self._rest if slot.ordinal not in self.templates]
+    def _stay(self, kind: Kind, template: str, first: int, after: int) -> None:
+        if first < after:
+            self.chosen.setdefault((kind, template), []).append((first, after))
+
+    def _leave(self, kind: Kind, first: int, after: int) -> None:
+        if first < after:
+            self._rest.append(((first, after), kind))
 
 
-def _free_ordinals(state: RegionState, assignment: Assignment) -> Iterator[int]:
+def _free_ordinals(state: RegionState, assignment: Assignment, kinds: dict[Kind, Runs]) -> Iterator[Runs]:
     """Ordinals to open, in the order in which they are taken.
 
     Of an exclusive one those it has the right to, and at last those that are ending here: no other will do. Else the
     smallest without a slot, also of another assignment, that are not over for good.
     """
-    workload, uid = assignment.workload, assignment.uid
-    if not assignment.exclusive:
-        first = RECOVERY_ORDINALS if assignment.purpose is RECOVERY else 0
-        free = (ordinal for ordinal in count(first) if (workload, ordinal) not in state.slots)
-        yield from (ordinal for ordinal in free if not is_finished(state, uid, ordinal))
+    taken: Runs = ()
+    for uid in state.assignments_of.get(assignment.workload) or (assignment.uid,):
+        taken = joined(taken, state.ordinals.get(uid) or ())
+    if assignment.exclusive:
+        yield without(assignment.ordinals, taken)
+        ending = runs_of(run for kind, ordinals in kinds.items() if not kind.may_stay for run in ordinals)
+        yield common(ending, assignment.ordinals)
         return
-    known = [(ordinal, state.slots.get((workload, ordinal))) for ordinal in assignment.ordinals]
-    yield from (ordinal for ordinal, slot in known if slot is None)
-    yield from (n for n, slot in known if slot is not None and slot.assignment == uid and not _may_stay(slot))
+    for row in state.finished.get(assignment.uid) or ():
+        taken = joined(joined(taken, row.done), row.failed)
+    yield without(((RECOVERY_ORDINALS if assignment.purpose is RECOVERY else 0, ORDINAL_MAX),), taken)

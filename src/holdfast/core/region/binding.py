@@ -7,6 +7,7 @@ from holdfast.core.ledger.overrides import InForce, in_force
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
+from holdfast.core.model.runs import has
 from holdfast.core.model.shapes import Instant, SlotKey
 from holdfast.core.region.commands import Bind, Expire, Unreserve
 from holdfast.core.region.events import HoldEnded, Released, SlotsBound, SlotsReleased, Standing
@@ -51,7 +52,7 @@ def _refuse_binding(state: RegionState, overrides: InForce, slot: Slot | None, c
     node, assignment = state.nodes[slot.node], state.assignments[slot.assignment]
     misfit = refuse_node(overrides, node, state.templates[slot.template], assignment.tenant)
     misfit = misfit or refuse_group(state, overrides, assignment, slot.template, case)
-    if misfit is None and assignment.exclusive and slot.ordinal not in assignment.ordinals:
+    if misfit is None and assignment.exclusive and not has(assignment.ordinals, slot.ordinal):
         return Misfit(Code.NOT_ASSIGNED, "this region has no right to it any more")
     return misfit
 

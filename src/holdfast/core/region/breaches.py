@@ -12,14 +12,16 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment
-from holdfast.core.model.lifecycle import ON_NODE
+from holdfast.core.model.lifecycle import ON_NODE, PHASES
 from holdfast.core.model.placement import EMPTY_ROOM, Breach, Room, Slot, standing
 from holdfast.core.model.resources import amount_of
+from holdfast.core.model.runs import numbers, without
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Effect, Node
 from holdfast.core.model.workload import tolerates
 from holdfast.core.region.commands import CloseBreach
 from holdfast.core.region.events import BreachClosed, BreachOpened
+from holdfast.core.region.index import in_phase
 from holdfast.core.region.state import RegionState
 
 Overshoots = dict[tuple[str, str], int]
@@ -76,17 +78,14 @@ def node_overshoots(state: RegionState, node: Node) -> Overshoots:
 def assignment_overshoots(state: RegionState, assignment: Assignment, jurisdiction: str) -> Overshoots:
     """How many slots of an assignment stand here against its residency or without a right."""
     found: Overshoots = {}
-    here = [
-        ordinal
-        for ordinal in state.ordinals.get(assignment.uid) or ()
-        if state.slots[assignment.workload, ordinal].phase in ON_NODE
-    ]
+    here = sum(in_phase(state, assignment.uid, phase) for phase in PHASES if phase in ON_NODE)
     if assignment.jurisdictions and jurisdiction not in assignment.jurisdictions and here:
-        found[RESIDENCY, f"assignment/{assignment.uid}"] = len(here)
-    if assignment.exclusive:
-        without = [ordinal for ordinal in here if ordinal not in assignment.ordinals]
-        if without:
-            found[RIGHT, f"assignment/{assignment.uid}"] = len(without)
+        found[RESIDENCY, f"assignment/{assignment.uid}"] = here
+    if assignment.exclusive and here:
+        bare = numbers(without(state.ordinals.get(assignment.uid) or (), assignment.ordinals))
+        count = sum(state.slots[assignment.workload, ordinal].phase in ON_NODE for ordinal in bare)
+        if count:
+            found[RIGHT, f"assignment/{assignment.uid}"] = count
     return found
 
 

@@ -5,12 +5,18 @@ Size: one list of everything that can become true, in one place.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from msgspec.structs import force_setattr
+
 from holdfast.core.ledger.house import HouseEvent
 from holdfast.core.ledger.overrides import OverrideEnded, OverrideOpened
 from holdfast.core.model.allotment import Allowance, Assignment
 from holdfast.core.model.control import Override, SchedulerPolicy, Validity
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Breach, PendingReason, Reservation
+from holdfast.core.model.runs import Ordinals, expanded, runs_of
 from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
 from holdfast.core.model.tenancy import Principal, PriorityClass, Token
 from holdfast.core.model.topology import Node
@@ -42,10 +48,15 @@ class NodeRemoved(Row, frozen=True, tag="node-removed"):
 class SlotsOpened(Row, frozen=True, tag="slots-opened"):
     """New ordinals wait under this template."""
 
+    LOWERED: ClassVar[dict[str, Callable[[Any], Any]]] = {"ordinals": expanded}
+
     assignment: Revision
     workload: Revision
     template: str
-    ordinals: tuple[int, ...]
+    ordinals: Ordinals
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "ordinals", runs_of(self.ordinals))
 
 
 class Standing(Row, frozen=True):

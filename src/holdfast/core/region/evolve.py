@@ -13,7 +13,7 @@ from holdfast.core.ledger import house, overrides
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.model.lifecycle import BOUND, PENDING, Phase
 from holdfast.core.model.placement import Failure, Finished, Slot
-from holdfast.core.model.runs import joined
+from holdfast.core.model.runs import joined, numbers, size
 from holdfast.core.model.topology import NodeReport
 from holdfast.core.region import events as e
 from holdfast.core.region.index import (
@@ -53,15 +53,16 @@ def node_removed(state: RegionState, event: e.NodeRemoved, stamp: Stamp) -> None
 
 def slots_opened(state: RegionState, event: e.SlotsOpened, stamp: Stamp) -> None:
     workload, template, assignment = event.workload, event.template, event.assignment
-    for ordinal in event.ordinals:
+    for ordinal in numbers(event.ordinals):
         slot = Slot(
             workload, ordinal, assignment, template, template, PENDING, stamp.revision, stamp.at, stamp.actor, "opened"
         )  # fmt: skip
         state.slots.put((workload, ordinal), slot)
-    count_phases(state, assignment, {PENDING: len(event.ordinals)})
-    count_open(state, assignment, template, len(event.ordinals), stamp.revision, stamp.at)
-    state.ordinals.put(assignment, tuple(sorted((*(state.ordinals.get(assignment) or ()), *event.ordinals))))
-    count_template(state, template, 2 * len(event.ordinals))
+    count = size(event.ordinals)
+    count_phases(state, assignment, {PENDING: count})
+    count_open(state, assignment, template, count, stamp.revision, stamp.at)
+    state.ordinals.put(assignment, joined(state.ordinals.get(assignment) or (), event.ordinals))
+    count_template(state, template, 2 * count)
 
 
 def slots_retargeted(state: RegionState, event: e.SlotsRetargeted, stamp: Stamp) -> None:

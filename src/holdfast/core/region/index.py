@@ -1,17 +1,18 @@
 """The derived tables, kept in step by evolve: tallies, requests' open counts, rooms, uses, sums, members.
 
 One function replaces a slot and settles everything that is counted over slots; nothing else may.
+
+Size: everything that is counted, in one place.
 """
 
 from __future__ import annotations
-
-from bisect import insort
 
 from msgspec.structs import replace
 
 from holdfast.core.model.lifecycle import ON_NODE, PENDING, PHASES, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Room, SchedulingRequest, Slot, Sums, Use
 from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, exceeded, subtract
+from holdfast.core.model.runs import joined, without
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import Node, usable
 from holdfast.core.model.workload import is_counted
@@ -210,15 +211,18 @@ def count_templates(state: RegionState, old: Slot | None, new: Slot | None) -> N
 
 
 def _count_ordinal(state: RegionState, assignment: Revision, ordinal: int, *, present: bool) -> None:
-    ordinals = list(state.ordinals.get(assignment) or ())
-    if present:
-        insort(ordinals, ordinal)
-    else:
-        ordinals.remove(ordinal)
+    ordinals, one = state.ordinals.get(assignment) or (), ((ordinal, ordinal + 1),)
+    ordinals = joined(ordinals, one) if present else without(ordinals, one)
     if ordinals:
-        state.ordinals.put(assignment, tuple(ordinals))
+        state.ordinals.put(assignment, ordinals)
     else:
         state.ordinals.drop(assignment)
+
+
+def count_hold(state: RegionState, assignment: Revision, change: int) -> None:
+    """Count who holds room for an assignment; none leave no row."""
+    left = (state.holds_of.get(assignment) or 0) + change
+    state.holds_of.put(assignment, left) if left else state.holds_of.drop(assignment)
 
 
 def _arrive(state: RegionState, slot: Slot, revision: Revision) -> None:

@@ -16,7 +16,7 @@ from holdfast.core.model.allotment import Stage
 from holdfast.core.model.lifecycle import ON_NODE, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Slot, Use, standing
 from holdfast.core.model.resources import NOTHING, exceeded
-from holdfast.core.model.runs import is_well_formed
+from holdfast.core.model.runs import has, is_well_formed
 from holdfast.core.model.topology import Effect
 from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY, RIGHT, capacity_overshoots
 from holdfast.core.region.invariants_places import Everywhere, Nearby, Places, amounts
@@ -183,7 +183,7 @@ def rights_held(at: Places) -> Iterator[str]:
     for _, slot in at.identities():
         assignment = at.state.assignments[slot.assignment]
         found[slot.assignment] += (
-            slot.phase in ON_NODE and assignment.exclusive and slot.ordinal not in assignment.ordinals
+            slot.phase in ON_NODE and assignment.exclusive and not has(assignment.ordinals, slot.ordinal)
         )
     for uid, count in found.items():
         yield from _beyond(at.state, (RIGHT, f"assignment/{uid}"), count)

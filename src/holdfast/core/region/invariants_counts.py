@@ -14,6 +14,7 @@ from holdfast.core.ledger.invariants import Nearby, miscounts, present
 from holdfast.core.model.lifecycle import ON_NODE, PHASES, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot, Sums, Use
 from holdfast.core.model.resources import Resources, above_zero, add, subtract
+from holdfast.core.model.runs import Runs, is_well_formed, numbers, without
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import Node, domain, usable
 from holdfast.core.model.workload import is_counted
@@ -27,10 +28,10 @@ Counts = Counter[tuple[object, ...]]
 _EMPTY = {"uses": Use()}
 #: Tables that are counts or indexes; requests are stored, and count their open slots.
 _COUNTS = (
-    "node_names", "assignments_of", "ordinals", "tallies", "uses", "template_uses", "domains", "members", "requests",
+    "node_names", "assignments_of", "ordinals", "holds_of", "tallies", "uses", "template_uses", "domains", "members", "requests",
 )  # fmt: skip
 #: Of these, which list numbers in order.
-_LISTS = ("assignments_of", "ordinals")
+_LISTS = ("assignments_of",)
 
 
 def miscounted_anywhere(state: RegionState) -> Iterator[str]:
@@ -58,7 +59,9 @@ def miscounted_near(near: Nearby[RegionState], changed: Counts) -> Iterator[str]
     kept: Counts = Counter()
     for table in _COUNTS:
         for key, old, new in near.change.rows(table):
-            if table in _LISTS:
+            if table == "ordinals":
+                _keep_runs(kept, key, old or (), new or ())
+            elif table in _LISTS:
                 _keep_listed(kept, table, key, old or (), new or ())
             else:
                 _keep(kept, table, key, old, -1)
@@ -77,6 +80,7 @@ def changed_counts(near: Nearby[RegionState]) -> Counts:
             _count_slot(found, state, slot, sign)
         for _, hold in present(state, "holds", near.keys("holds")):
             _count_amounts(found, ("charged", hold.account), hold.need, sign)
+            found["holds_of", hold.assignment] += sign
         for uid, assignment in present(state, "assignments", near.keys("assignments")):
             found["assignments_of", assignment.workload, uid] += sign
             for share in assignment.shares:
@@ -141,7 +145,7 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
             _keep_each(kept, ((table, request.assignment, request.template, request.open) for request in row), sign)
         case "node_names":
             kept[table, key, row] += sign
-        case "template_uses":
+        case "template_uses" | "holds_of":
             kept[table, key] += sign * row
         case _:
             kept[(table, *key)] += sign * row
@@ -154,6 +158,13 @@ def _keep_listed(kept: Counts, table: str, key: Any, old: tuple[Any, ...], new: 
     kept.update({(table, key, number): 1 for number in sorted(now - was)})
     if list(new) != sorted(now):
         kept[table, key, "out of order"] += 1
+
+
+def _keep_runs(kept: Counts, key: Any, old: Runs, new: Runs) -> None:
+    kept.update({("ordinals", key, number): -1 for number in numbers(without(old, new))})
+    kept.update({("ordinals", key, number): 1 for number in numbers(without(new, old))})
+    if not is_well_formed(new):
+        kept["ordinals", key, "out of order"] += 1
 
 
 def _keep_each(kept: Counts, parts: Iterable[tuple[str, Any, Any, int]], sign: int) -> None:

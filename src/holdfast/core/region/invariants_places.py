@@ -20,6 +20,7 @@ from holdfast.core.ledger.invariants import Nearby as Near
 from holdfast.core.model.lifecycle import ON_NODE, PHASES
 from holdfast.core.model.placement import EMPTY_ROOM, Finished, Reservation, Room, Slot, Use, standing
 from holdfast.core.model.resources import NOTHING, Resources, add, times
+from holdfast.core.model.runs import has, numbers
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.model.topology import Node, NodeReport
 from holdfast.core.region.breaches import RIGHT
@@ -147,7 +148,7 @@ class Nearby(Near[RegionState]):
         written = [
             key for key, _, slot in self.change.rows("slots") if slot is not None and slot.assignment == assignment
         ]
-        return [*((known.workload, ordinal) for ordinal in ordinals if known is not None), *written]
+        return [*((known.workload, ordinal) for ordinal in numbers(ordinals) if known is not None), *written]
 
     def _draw_nodes(self) -> None:
         uids = dict.fromkeys((*self.keys("rooms"), *self.keys("nodes"), *self._breached("node")))
@@ -184,7 +185,12 @@ class Nearby(Near[RegionState]):
         doubtful = dict.fromkeys((*self.keys("assignments"), *self._breached("assignment", RIGHT)))
         for _, slot in self.slots():
             known = self.state.assignments.get(slot.assignment)
-            if known is not None and known.exclusive and slot.ordinal not in known.ordinals and slot.phase in ON_NODE:
+            if (
+                known is not None
+                and known.exclusive
+                and not has(known.ordinals, slot.ordinal)
+                and slot.phase in ON_NODE
+            ):
                 doubtful[slot.assignment] = None
         exclusive = [uid for uid, known in present(self.state, "assignments", doubtful) if known.exclusive]
         keys = dict.fromkeys(key for uid in exclusive for key in self._slots_of(uid))

@@ -16,6 +16,7 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.lifecycle import PENDING
 from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot
+from holdfast.core.model.runs import has
 from holdfast.core.region.commands import NAMED_MAX, Group, Placement, Propose
 from holdfast.core.region.events import HoldEnded, SlotsPlaced, SlotsStopping
 from holdfast.core.region.feasible import Misfit, fits
@@ -107,7 +108,7 @@ def place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:  # 
         return Misfit(Code.WRONG_PHASE, f"slot {key} is {slot.phase}")
     if slot.assignment != terms.assignment.uid:
         return Misfit(Code.NOT_ASSIGNED, f"slot {key} belongs to another assignment")
-    if terms.ordinals is not None and placement.ordinal not in terms.ordinals:
+    if terms.ordinals is not None and not has(terms.ordinals, placement.ordinal):
         return Misfit(Code.NOT_ASSIGNED, f"this region has no right to {key}")
     node = trial.node_of(placement.node)
     if node is None:

@@ -11,11 +11,13 @@ from holdfast.core.model.lifecycle import ON_NODE, Phase
 from holdfast.core.model.ordered import Ordered
 from holdfast.core.model.placement import Sums
 from holdfast.core.model.resources import NOTHING, times
+from holdfast.core.model.runs import runs_of
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import domain
 from holdfast.core.model.workload import is_counted
 from holdfast.core.region.index import (
     change_use,
+    count_hold,
     count_phases,
     count_template,
     put_node,
@@ -64,7 +66,7 @@ def _rebuild_counts(state: RegionState) -> None:
         for slot in shard.values():
             ordinals[slot.assignment].append(slot.ordinal)
     for assignment, found in ordinals.items():
-        state.ordinals.put(assignment, tuple(sorted(found)))
+        state.ordinals.put(assignment, runs_of(sorted(found)))
     scattered = {digest for digest, template in state.templates.unordered() if is_counted(template)}
     if not scattered.isdisjoint(templates):
         _rebuild_members(state, scattered)
@@ -98,6 +100,7 @@ def _settle(state: RegionState, charges: dict[tuple[str, str, bool], int], templ
         charged = times(state.templates[template].need, count)
         change_use(state, account, charged, charged if stands else NOTHING)
     for _, hold in state.holds.unordered():
+        count_hold(state, hold.assignment, 1)
         change_use(state, hold.account, hold.need, NOTHING)
     for _, asked in state.assignments.unordered():
         for share in asked.shares:

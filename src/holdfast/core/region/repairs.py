@@ -11,6 +11,7 @@ from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Breach, Slot
 from holdfast.core.model.repair import Repair, in_order, of_breach
+from holdfast.core.model.runs import numbers, size
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region.fence import falls_at
 from holdfast.core.region.index import in_phase
@@ -43,7 +44,7 @@ def _about(state: RegionState, breach: Breach) -> tuple[str, str]:
 def _assignments(state: RegionState) -> Iterator[Repair]:
     for one in state.assignments.values():
         if one.stage is Stage.ENDED:
-            left = len(state.ordinals.get(one.uid) or ())
+            left = size(state.ordinals.get(one.uid) or ())
             yield Repair(
                 what="assignment",
                 key=f"assignment/{one.tenant}/{one.workload_name}/{one.region}/{one.purpose}",
@@ -58,7 +59,7 @@ def _replicas(state: RegionState, now: Instant) -> Iterator[Repair]:
     for uid, one in state.assignments.items():
         if not any(in_phase(state, uid, phase) for phase in _STUCK):
             continue
-        for ordinal in state.ordinals.get(uid) or ():
+        for ordinal in numbers(state.ordinals.get(uid) or ()):
             slot = state.slots[one.workload, ordinal]
             if slot.phase in _STUCK:
                 yield _replica(state, one, slot, now)

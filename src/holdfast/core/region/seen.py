@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import SchedulingRequest
-from holdfast.core.model.runs import size
+from holdfast.core.model.runs import numbers, size
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.summary import Counted, Seen, Waiting
 from holdfast.core.region.failing import Failures
@@ -71,7 +71,7 @@ def counting(state: RegionState, workload: Revision, now: Instant) -> Generator[
             count[3] += size(row.done)
             count[4] += size(row.failed)
             whys[row.template] = row.why or whys.get(row.template, "")
-        for ordinal in state.ordinals.get(assignment.uid) or ():
+        for ordinal in numbers(state.ordinals.get(assignment.uid) or ()):
             number += 1
             if number % BIT == 0:
                 yield

@@ -172,8 +172,7 @@ def _gone(state: RegionState, one: c.Gone, case: Case) -> list[Any]:
         return [e.AllowanceStored(Allowance(key, known.version, NOTHING, left, min(known.ends, case.at)))]
     if one.kind == "assignment":
         assignment = state.assignments[key]
-        held = any(hold.assignment == key for _, hold in state.holds.unordered())
-        if held or state.ordinals.get(key):
+        if state.holds_of.get(key) or state.ordinals.get(key):
             return [e.AssignmentStored(replace(assignment, stage=Stage.ENDED, shares=(), ordinals=()))]
         return [e.AssignmentForgotten(assignment.uid, assignment.workload)]
     return [e.ShippedGone(one)]

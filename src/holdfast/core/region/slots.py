@@ -8,6 +8,7 @@ from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.resources import NOTHING, add
+from holdfast.core.model.runs import is_within, runs_of, size
 from holdfast.core.region.charging import affordable
 from holdfast.core.region.commands import AdoptSlots, ForgetAssignment, OpenSlots, ReportPending, WithdrawSlots
 from holdfast.core.region.events import (
@@ -40,7 +41,7 @@ def open_slots(state: RegionState, command: OpenSlots, case: Case) -> Accepted |
     }:
         facts = {"assignment": assignment.uid, "stage": assignment.stage.value, "template": command.template}
         return Refused(Code.NOT_ASSIGNED, "the assignment does not ask for this template now", facts)
-    if assignment.exclusive and not set(command.ordinals) <= set(assignment.ordinals):
+    if assignment.exclusive and not is_within(runs_of(command.ordinals), assignment.ordinals):
         return Refused(Code.NOT_ASSIGNED, "this region has no right to all of these ordinals", {})
     over = [ordinal for ordinal in command.ordinals if is_finished(state, assignment.uid, ordinal)]
     if over:
@@ -60,9 +61,9 @@ def open_slots(state: RegionState, command: OpenSlots, case: Case) -> Accepted |
             again.append(Standing(key, slot.node))
     if not new and not again:
         return Refused(Code.ALREADY, "all of these are wanted already", {})
-    opened = (SlotsOpened(assignment.uid, assignment.workload, command.template, tuple(new)),) if new else ()
+    opened = (SlotsOpened(assignment.uid, assignment.workload, command.template, runs_of(new)),) if new else ()
     retargeted = (SlotsRetargeted(tuple(again), command.template),) if again else ()
-    return Accepted((*opened, *retargeted))
+    return Accepted((*opened, *retargeted), rows=len(new) + len(again))
 
 
 def _refuse_ordinals(assignment: Assignment | None, uid: int, ordinals: tuple[int, ...]) -> Refused | None:
@@ -94,7 +95,7 @@ def withdraw_slots(state: RegionState, command: WithdrawSlots, case: Case) -> Ac
         return Refused(Code.ALREADY, "none of these is wanted", {})
     gone = (SlotsReleased(tuple(releases)),) if releases else ()
     last = (SlotsRetargeted(tuple(unwanted), ""),) if unwanted else ()
-    return Accepted((*gone, *last))
+    return Accepted((*gone, *last), rows=len(releases) + len(unwanted))
 
 
 def forget_assignment(state: RegionState, command: ForgetAssignment, case: Case) -> Accepted | Refused:
@@ -104,8 +105,8 @@ def forget_assignment(state: RegionState, command: ForgetAssignment, case: Case)
         return not_found("assignment", command.assignment)
     if assignment.stage is not Stage.ENDED:
         return Refused(Code.WRONG_PHASE, f"it is {assignment.stage}", {"stage": assignment.stage.value})
-    left = len(state.ordinals.get(assignment.uid) or ())
-    if left or any(hold.assignment == assignment.uid for _, hold in state.holds.unordered()):
+    left = size(state.ordinals.get(assignment.uid) or ())
+    if left or state.holds_of.get(assignment.uid):
         return Refused(Code.IN_USE, f"it has {left} slots, or holds, left", {"slots": left})
     return Accepted((AssignmentForgotten(assignment.uid, assignment.workload),))
 

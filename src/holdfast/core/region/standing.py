@@ -16,7 +16,7 @@ from holdfast.core.model.shapes import Revision
 from holdfast.core.model.workload import Template, is_counted
 from holdfast.core.region.commands import Placement
 from holdfast.core.region.events import SlotsPlaced
-from holdfast.core.region.index import change_use, count_open, put_room, shift_phase
+from holdfast.core.region.index import change_use, count_hold, count_open, put_room, shift_phase
 from holdfast.core.region.members import count_member
 from holdfast.core.region.rooms import recount, with_hold, with_plain_slot, with_slot, without_hold
 from holdfast.core.region.state import RegionState
@@ -110,6 +110,7 @@ def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
     known = state.holds.get(hold.uid)
     state.holds.put(hold.uid, hold)
     if known is None:
+        count_hold(state, hold.assignment, 1)
         room = state.rooms.get(hold.node) or EMPTY_ROOM
         put_room(state, hold.node, with_hold(room, hold, revision))
         change_use(state, hold.account, hold.need, NOTHING)
@@ -119,4 +120,5 @@ def drop_hold(state: RegionState, hold: Reservation, revision: Revision) -> None
     """End a reservation standing alone and return its charge."""
     put_room(state, hold.node, without_hold(state.rooms[hold.node], hold, revision))
     change_use(state, hold.account, subtract(NOTHING, hold.need), NOTHING)
+    count_hold(state, hold.assignment, -1)
     state.holds.drop(hold.uid)

@@ -12,6 +12,7 @@ from holdfast.core.model.allotment import Allowance, Assignment
 from holdfast.core.model.control import Override, SchedulerPolicy
 from holdfast.core.model.ordered import Ordered
 from holdfast.core.model.placement import Breach, Finished, Reservation, Room, SchedulingRequest, Slot, Sums, Use
+from holdfast.core.model.runs import Runs
 from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
 from holdfast.core.model.tenancy import PriorityClass, Token
 from holdfast.core.model.topology import Node, NodeReport
@@ -74,7 +75,8 @@ class RegionState(LedgerState):
         TableSpec("listed", int, tuple[Name, ...]),
         TableSpec("node_names", str, int, derived=True),
         TableSpec("assignments_of", int, tuple[int, ...], SOME, derived=True),
-        TableSpec("ordinals", int, tuple[int, ...], SOME, derived=True),
+        TableSpec("ordinals", int, Runs, SOME, derived=True),
+        TableSpec("holds_of", int, int, derived=True),
         TableSpec("tallies", int, tuple[int, ...], SOME, derived=True),
         TableSpec("uses", str, Use, derived=True),
         TableSpec("template_uses", str, int, derived=True),
@@ -120,8 +122,10 @@ class RegionState(LedgerState):
     assignments_of: Table[Revision, tuple[Revision, ...]]
     #: What stands on each node. Stored, though it is a sum, for its revision: by it a stale proposal is told apart.
     rooms: Table[Revision, Room]
-    #: By assignment: the ordinals that have a slot, sorted.
-    ordinals: Table[Revision, tuple[int, ...]]
+    #: By assignment: the ordinals that have a slot.
+    ordinals: Table[Revision, Runs]
+    #: By assignment: how many reservations stand alone for it.
+    holds_of: Table[Revision, int]
     #: By assignment: how many slots are in each phase, in the order of `PHASES`.
     tallies: Table[Revision, tuple[int, ...]]
     uses: Table[str, Use]

@@ -6,6 +6,7 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.model.allotment import RECOVERY, Assignment
 from holdfast.core.model.placement import Room
 from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times
+from holdfast.core.model.runs import Runs
 from holdfast.core.model.tenancy import PriorityClass
 from holdfast.core.model.workload import Template, is_counted
 from holdfast.core.region.charging import ENDED, PLENTY, affordable, leaves_protected
@@ -20,7 +21,7 @@ class Terms:
 
     plain = 0
     spare = PLENTY
-    ordinals: frozenset[int] | None = None
+    ordinals: Runs | None = None
     _account = ""
     _left = 0
     _paid = 0
@@ -40,7 +41,7 @@ class Terms:
         self.reservation_life = trial.state.facts.settings.reservation_life
         self.scattered = is_counted(template)
         if assignment.exclusive:
-            self.ordinals = frozenset(assignment.ordinals)
+            self.ordinals = assignment.ordinals
         if self.firm:
             self.spare = self.leaves(trial, template.need)
 

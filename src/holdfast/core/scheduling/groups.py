@@ -7,6 +7,7 @@ from collections import OrderedDict
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import PENDING
 from holdfast.core.model.placement import SchedulingRequest
+from holdfast.core.model.runs import numbers, without
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask, Kind
@@ -61,9 +62,9 @@ class Entry:
             return []  # it has left a state that is newer than what was heard
         uid, template = self.key
         workload, slots, ordinals = assignment.workload, state.slots, state.ordinals.get(uid) or ()
-        barred = {*ordinals} - {*assignment.ordinals} if assignment.exclusive else set()
+        barred = {*numbers(without(ordinals, assignment.ordinals))} if assignment.exclusive else set()
         found: list[int] = []
-        for ordinal in ordinals:
+        for ordinal in numbers(ordinals):
             slot = slots[(workload, ordinal)]
             if slot.phase is PENDING and slot.template == template and ordinal not in barred:
                 found.append(ordinal)

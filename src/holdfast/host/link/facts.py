@@ -17,9 +17,10 @@ from holdfast.core.ledger.answers import NO_ROOM
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import INDEX_MAX, Token, revision
 from holdfast.core.model.allotment import ACTIVE, RECOVERY, Assignment, Stage
+from holdfast.core.model.limits import RIGHTS_MAX
 from holdfast.core.model.placement import SchedulingRequest
 from holdfast.core.model.resources import greatest
-from holdfast.core.model.runs import size
+from holdfast.core.model.runs import Runs, first_of, joined, size, without
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.summary import Seen
 from holdfast.core.platform import commands as p
@@ -28,7 +29,7 @@ from holdfast.core.region.charging import charged
 from holdfast.core.region.seen import assignments_here, why
 from holdfast.core.region.state import RegionState
 
-#: What something that was told is found under: `("grant", account)`, `("right", workload, ordinal)`, ...
+#: What something that was told is found under: `("grant", account)`, `("rights", assignment)`, ...
 Name = tuple[Any, ...]
 SUMMARY: Name = ("summary",)
 PLACE: Name = ("place",)
@@ -90,16 +91,28 @@ def is_above_target(state: RegionState, account: str) -> bool:
 def released(state: RegionState, workload: Revision, told: dict[Name, Any]) -> Iterator[Word]:
     """Identities that the platform wants back, and ended assignments, of which nothing is left here."""
     for assignment in assignments_here(state, workload):
-        ended = [ordinal for ordinal in assignment.returning if (workload, ordinal) not in state.slots]
-        news = [ordinal for ordinal in ended if told.get(("right", workload, ordinal)) != assignment.revision]
+        name: Name = ("rights", assignment.uid)
+        revision, before = told.get(name, (0, ()))
+        news = without(_to_give_back(state, assignment), before if revision == assignment.revision else ())
         if news:
             # The rest is judged by the list that this one makes: it would come too late for the present one.
-            some = tuple(news[: p.RIGHTS_MAX])
-            rights = tuple((("right", workload, ordinal), assignment.revision) for ordinal in some)
-            yield Word(p.ReleaseRights(workload, some, assignment.revision), rights)
-        name: Name = ("removed", assignment.uid)
+            some = first_of(news, RIGHTS_MAX)
+            rights = (assignment.revision, joined(some, before if revision == assignment.revision else ()))
+            yield Word(p.ReleaseRights(workload, some, assignment.revision), ((name, rights),))
+        name = ("removed", assignment.uid)
         if is_released(state, assignment) and told.get(name) != assignment.revision:
             yield Word(p.RemoveAssignment(assignment.uid, _done(state, assignment)), ((name, assignment.revision),))
+
+
+def _to_give_back(state: RegionState, assignment: Assignment) -> Runs:
+    """The identities that it wants back and that have ended here. An ended assignment goes as a whole when it is small
+    enough for one record, and until then part by part."""
+    wanted, held = assignment.returning, joined(assignment.ordinals, assignment.returning)
+    if assignment.stage is Stage.ENDED and size(held) > RIGHTS_MAX:
+        wanted = held
+    for one in assignments_here(state, assignment.workload) if wanted else ():
+        wanted = without(wanted, state.ordinals.get(one.uid) or ())
+    return wanted
 
 
 def _done(state: RegionState, assignment: Assignment) -> tuple[tuple[str, int], ...]:
@@ -109,10 +122,10 @@ def _done(state: RegionState, assignment: Assignment) -> tuple[tuple[str, int], 
 
 
 def is_released(state: RegionState, assignment: Assignment) -> bool:
-    """Whether an assignment has ended, and neither slots nor holds of it are left."""
+    """Whether an assignment has ended, neither slots nor holds of it are left, and its rights go with it at once."""
     if assignment.stage is not Stage.ENDED or state.ordinals.get(assignment.uid):
         return False
-    return not any(hold.assignment == assignment.uid for _, hold in state.holds.unordered())
+    return not state.holds_of.get(assignment.uid) and size(assignment.ordinals + assignment.returning) <= RIGHTS_MAX
 
 
 def waiting_for_room(state: RegionState, assignment: Assignment) -> list[SchedulingRequest]:
@@ -199,7 +212,7 @@ def forgetting(state: RegionState, told: dict[Name, Any]) -> Generator[None, Non
         if number % BIT == 0:
             yield
         match name:
-            case ("removed" | "offer", uid) if uid not in state.assignments:
+            case ("removed" | "offer" | "rights", uid) if uid not in state.assignments:
                 told.pop(name, None)
-            case ("right", workload, _) | ("seen", workload) if workload not in state.assignments_of:
+            case ("seen", workload) if workload not in state.assignments_of:
                 told.pop(name, None)

@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.model.runs import runs_of, shown, size
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform import commands as p
 from holdfast.core.region.commands import ForgetAssignment
@@ -82,8 +83,10 @@ class Saying:
                 self._meters.count("link_settled")
                 self._journal.info("grant-settled", account=account, version=version, settled=settled)
             case p.ReleaseRights(workload, ordinals):
-                self._meters.count("link_released", len(ordinals))
-                self._journal.info("rights-released", workload=workload, ordinals=ordinals)
+                self._meters.count("link_released", size(runs_of(ordinals)))
+                self._journal.info(
+                    "rights-released", workload=workload, ordinals=",".join(shown(runs_of(ordinals))[:8])
+                )
             case p.RemoveAssignment(assignment):
                 self._meters.count("link_removed")
                 self._journal.info("assignment-removed", assignment=assignment)

@@ -1,0 +1,213 @@
+"""Exclusive work at the limit: what admission takes comes in, is moved about, and leaves, in records that each fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.draft import Draft
+from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.limits import IDENTITIES_MAX, RIGHTS_MAX
+from holdfast.core.model.runs import first_of, in_parts, joined, size
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.platform import commands as c
+from holdfast.core.platform.book import ASSIGNMENT, PLATFORM, RETIREMENT
+from holdfast.core.reconcilers.assignment import Assignments
+from holdfast.core.reconcilers.retirement import Retirement
+from tests.support.platform import ACME, ROOT, PlatformBench, a_workload, a_world, an_exclusive, cpu
+
+ALL = ((0, IDENTITIES_MAX),)
+LARGEST: dict[str, Any] = {"replicas": IDENTITIES_MAX, "regions": ("eu",)}
+
+
+def a_large_world(level: int = 2) -> PlatformBench:
+    """A world that is looked at as a whole when a test says so: a look at everything takes a while here."""
+    bench = a_world(level)
+    bench.checked = False
+    tenant = bench.state.tenants["acme"]
+    bench.put(replace(tenant, spec=replace(tenant.spec, pending_max=10 * IDENTITIES_MAX)))
+    return bench
+
+
+def settle(bench: PlatformBench, workload: int) -> None:
+    """Do what the assignment controller wants, until it wants nothing."""
+    while wanted := Assignments().reconcile(bench.state, workload, bench.at).send:
+        for one in wanted:
+            bench.accept(ASSIGNMENT, one.command)
+
+
+def in_region(bench: PlatformBench, workload: int, region: str = "eu") -> Assignment:
+    (found,) = [a for a in bench.assignments(workload) if a.region == region]
+    return found
+
+
+def give_back(bench: PlatformBench, workload: int, region: str = "eu") -> list[int]:
+    """Give back what an ended assignment lists, part by part, then the rest; how much was left after each."""
+    left = []
+    while size(held := joined((a := in_region(bench, workload, region)).ordinals, a.returning)) > RIGHTS_MAX:
+        assert bench.refuse(Code.IN_USE, f"region/{region}", c.RemoveAssignment(a.uid)).facts["rights"] == size(held)
+        bench.accept(f"region/{region}", c.ReleaseRights(workload, first_of(held, RIGHTS_MAX), a.revision))
+        left.append(size(held) - RIGHTS_MAX)
+    bench.accept(f"region/{region}", c.RemoveAssignment(in_region(bench, workload, region).uid))
+    return left
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_the_largest_exclusive_workload_comes_and_leaves_in_records_that_each_fit(level: int) -> None:
+    bench = a_large_world(level)
+    db = bench.put(an_exclusive(**LARGEST))
+    settle(bench, db)
+    assert (in_region(bench, db).ordinals, bench.state.rights_of[db]) == (ALL, (("eu", ALL),))
+    bench.accept(ACME, c.DeleteWorkload("acme", "db"))
+    parts = give_back(bench, db)
+    assert parts == list(range(IDENTITIES_MAX - RIGHTS_MAX, 0, -RIGHTS_MAX)), "what is left is on the assignment"
+    assert (db in bench.state.workloads, len(bench.state.rights), len(bench.state.assignments)) == (False, 0, 0)
+    bench.verify()
+
+
+def test_a_part_is_given_back_by_any_list_of_an_ended_assignment() -> None:
+    bench = a_world()
+    db = bench.put(an_exclusive(replicas=4))
+    uid = bench.hold(db, "eu", 0, 1, 2, 3)
+    seen = bench.state.assignments[uid].revision
+    bench.refuse(Code.STALE, "region/eu", c.ReleaseRights(db, (0,), seen))
+    bench.accept(ASSIGNMENT, c.EndAssignment(uid))
+    for ordinal in (2, 0):
+        bench.accept("region/eu", c.ReleaseRights(db, (ordinal,), seen))
+    assert bench.state.assignments[uid].ordinals == ((1, 2), (3, 4))
+
+
+def test_rights_that_no_assignment_lists_are_asked_back_where_they_are_too_many_for_one_record() -> None:
+    bench = a_large_world()
+    db = bench.put(an_exclusive(**{**LARGEST, "regions": ("eu", "us")}))
+    for number, part in enumerate(in_parts(ALL, RIGHTS_MAX)):
+        bench.accept(ASSIGNMENT, c.GrantRight(db, part, "eu" if number % 2 else "us"))
+    bench.accept(ACME, c.DeleteWorkload("acme", "db"))
+    for region in ("eu", "us"):
+        asked = in_region(bench, db, region)
+        assert (asked.stage, size(asked.returning), asked.ordinals) == (Stage.ENDED, IDENTITIES_MAX // 2, ())
+        give_back(bench, db, region)
+    assert (len(bench.state.workloads), len(bench.state.rights)) == (0, 0)
+    bench.verify()
+
+
+def test_few_rights_that_no_assignment_lists_go_with_their_workload_at_once() -> None:
+    bench = a_world()
+    db = bench.put(an_exclusive())
+    bench.accept(ASSIGNMENT, c.GrantRight(db, ((0, 3),), "eu"))
+    bench.accept(ACME, c.DeleteWorkload("acme", "db"))
+    assert (len(bench.state.workloads), len(bench.state.rights)) == (0, 0)
+
+
+def test_the_largest_exclusive_workload_is_scaled_down_and_up_again() -> None:
+    bench = a_large_world()
+    db = bench.put(an_exclusive(**LARGEST))
+    settle(bench, db)
+    bench.put(an_exclusive(**{**LARGEST, "replicas": 2}))
+    settle(bench, db)
+    assert in_region(bench, db).returning == ((2, IDENTITIES_MAX),)
+    while asked := in_region(bench, db).returning:
+        part = first_of(asked, RIGHTS_MAX)
+        bench.accept("region/eu", c.ReleaseRights(db, part, in_region(bench, db).revision))
+    assert bench.state.rights_of[db] == (("eu", ((0, 2),)),)
+    bench.put(an_exclusive(**LARGEST))
+    settle(bench, db)
+    assert in_region(bench, db).ordinals == ALL
+    bench.verify()
+
+
+def test_a_region_with_the_largest_exclusive_workload_is_retired_in_parts_and_the_tombstone_comes_first() -> None:
+    bench = a_large_world()
+    db = bench.put(an_exclusive(**{**LARGEST, "regions": ("eu", "us")}))
+    settle(bench, db)
+    web = bench.put(a_workload("web"))
+    bench.assign(web, "eu", 1)
+    bench.settle("eu", bench.offer("eu", cpu(10_000)), cpu(10_000))
+    bench.retire("eu")
+    status = bench.state.regions["eu"].status
+    assert (status.health, status.log_id, "log-eu" in bench.state.tombstones) == (RegionHealth.RETIRED, "", True)
+    bench.open_session("eu")
+    bench.refuse(Code.TOMBSTONED, "region/eu", c.JoinRegion("eu", "log-eu"))
+    left = [status.unreleased]
+    while wanted := Retirement().reconcile(bench.state, "eu", bench.at).send:
+        bench.refuse(Code.IN_USE, "region/eu", c.JoinRegion("eu", "log-eu-2"))
+        for one in wanted:
+            bench.accept(RETIREMENT, one.command)
+        left.append(bench.state.regions["eu"].status.unreleased)
+    assert left == sorted({*left}, reverse=True)
+    assert left[-1] == 0
+    assert [region for region, _ in bench.state.rights_of[db]] == ["us"]
+    assert all(a.region == "us" for a in bench.state.assignments.values())
+    assert not any(grant.region == "eu" for grant in bench.state.grants.values())
+    bench.accept("region/eu", c.JoinRegion("eu", "log-eu-2"))
+    settle(bench, db)
+    bench.verify()
+
+
+def test_what_fits_one_record_is_retired_at_once() -> None:
+    bench = a_world()
+    db = bench.put(an_exclusive())
+    bench.hold(db, "eu", 0)
+    bench.retire("eu")
+    assert (bench.state.regions["eu"].status.unreleased, len(bench.state.rights)) == (0, 0)
+    bench.refuse(Code.ALREADY, RETIREMENT, c.ReleaseRetired("eu"))
+    bench.refuse(Code.WRONG_PHASE, RETIREMENT, c.ReleaseRetired("us"))
+    bench.refuse(Code.NOT_FOUND, RETIREMENT, c.ReleaseRetired("ap"))
+    bench.refuse(Code.NO_RIGHT, ROOT, c.ReleaseRetired("eu"))
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_rights_are_granted_all_or_none(level: int) -> None:
+    bench = a_world(level)
+    db = bench.put(an_exclusive(replicas=6))
+    bench.accept(ASSIGNMENT, c.GrantRight(db, (1, (3, 5)), "eu"))
+    assert bench.state.rights_of[db] == (("eu", ((1, 2), (3, 5))),)
+    bench.refuse(Code.ALREADY, ASSIGNMENT, c.GrantRight(db, (3, 1), "eu"))
+    bench.refuse(Code.RIGHT_HELD, ASSIGNMENT, c.GrantRight(db, ((0, 2),), "us"))
+    assert (db, 0) not in bench.state.rights
+    bench.accept(ASSIGNMENT, c.GrantRight(db, ((0, 6),), "eu"))
+    assert bench.state.rights_of[db] == (("eu", ((0, 6),)),)
+
+
+@pytest.mark.parametrize(
+    ("ordinals", "code"),
+    [
+        ((), Code.TOO_LARGE),
+        (((0, RIGHTS_MAX + 1),), Code.TOO_LARGE),
+        ((1, 1), Code.MALFORMED),
+        ((1, (0, 3)), Code.MALFORMED),
+        (((3, 3), 1), Code.MALFORMED),
+        (((5, 2), 1), Code.MALFORMED),
+        ((-1,), Code.MALFORMED),
+        (((0, 10**12),), Code.MALFORMED),
+    ],
+)
+def test_rights_are_named_once_each_and_not_too_many(ordinals: Any, code: Code) -> None:
+    bench = a_large_world()
+    db = bench.put(an_exclusive(**LARGEST))
+    bench.refuse(code, ASSIGNMENT, c.GrantRight(db, ordinals, "eu"))
+
+
+def test_the_end_of_a_lease_is_told_once_for_all_rights_of_a_region() -> None:
+    bench = a_large_world()
+    db = bench.put(an_exclusive(leased=True, **LARGEST))
+    settle(bench, db)
+    told = bench.state.leases[db]
+    bench.later(bench.state.facts.settings.right_lease // 2 + 1)
+    (renewal,) = Assignments().reconcile(bench.state, db, bench.at).send
+    draft = Draft(PLATFORM, bench.state)
+    draft.consider(bench.envelope(ASSIGNMENT, renewal.command), bench.at)
+    written = draft.state.written()
+    assert {"assignments", "leases"} <= set(written)
+    assert "rights" not in written
+    assert draft.state.leases[db] > told
+
+
+def test_neighbours_are_granted_to_one_region_and_the_lacking_are_levelled() -> None:
+    bench = a_large_world()
+    db = bench.put(an_exclusive(**{**LARGEST, "regions": ("eu", "us")}))
+    settle(bench, db)
+    assert [(size(runs), len(runs)) for _, runs in bench.state.rights_of[db]] == [(IDENTITIES_MAX // 2, 1)] * 2
