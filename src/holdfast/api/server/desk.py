@@ -12,6 +12,7 @@ from holdfast.api.problems import Problem
 from holdfast.api.server.call import Call
 from holdfast.api.server.identity import Callers
 from holdfast.api.server.limits import Limits, Paces, Places
+from holdfast.api.server.streams import Streams
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Region
 from holdfast.host.decisions import Decisions
@@ -24,7 +25,7 @@ from holdfast.host.transport import Pairs, Transport
 
 #: How many of the headers a brief answer has.
 BRIEF = 3
-#: A machine needs one stream. It may begin another before this server has seen that the last one broke.
+#: A machine needs one stream. It may begin others before this server has seen that the last one broke.
 STREAMS_EACH = 4
 
 
@@ -63,7 +64,7 @@ class Desk:
         self.paces = Paces(ledger.clock, limits)
         self.lists = Places(limits.lists_at_a_time, "lists")
         self.watches = Places(limits.watches, "watches")
-        self.streams = Places(limits.watches, "streams", STREAMS_EACH)
+        self.streams = Streams(limits.watches, STREAMS_EACH)
         #: Whoever hears of nothing is told now and then that the stream lives, and where to resume from.
         self.watchers = Rounds()
         self._at: tuple[Any, ...] = ()

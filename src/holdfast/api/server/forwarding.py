@@ -17,7 +17,7 @@ from holdfast.api.problems import Problem, of_refusal, problem
 from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.lines import broken
-from holdfast.api.server.streams import in_place
+from holdfast.api.server.streams import of_person
 from holdfast.core.ledger.answers import not_found
 from holdfast.core.model.topology import Region
 from holdfast.host.transport import Declined, Flow, NoAnswer, Reply, Request, TransportError, Unreachable, named
@@ -59,7 +59,7 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
     desk.meters.count("api_to_region")
     try:
         if named(onward.query, "watch") in ("true", "1"):
-            return await in_place(desk.watches, call, _flow(desk, call, region, onward))
+            return await of_person(desk.watches, call, _flow(desk, call, region, onward))
         return await desk.transport.ask(region.status.address, onward, _part(call.timeout_ms))
     except Declined as error:
         return error.reply

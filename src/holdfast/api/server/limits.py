@@ -70,12 +70,17 @@ class Paces:
                        retry_after_ms=wait_ms, lane=Lane.OPERATORS.name.lower())  # fmt: skip
 
 
+def overloaded(what: str) -> Problem:
+    """So many are under way that no more are taken."""
+    return problem("overloaded", f"{what} are under way already", lane=Lane.READS.name.lower())
+
+
 class Places:
     """So many at a time, of one principal at most a part, and no queue: who comes too many is told to come again."""
 
-    def __init__(self, most: int, what: str, each: int = 0) -> None:
+    def __init__(self, most: int, what: str) -> None:
         self._most = most
-        self._each = each or max(1, most // PARTS)
+        self._each = max(1, most // PARTS)
         self._what = what
         self._of: dict[str, int] = {}
         self.taken = 0
@@ -85,7 +90,7 @@ class Places:
         own = self._of.get(actor, 0)
         if self.taken >= self._most or own >= self._each:
             said = f"{own} {self._what} of {actor}" if own >= self._each else f"{self.taken} {self._what}"
-            return problem("overloaded", f"{said} are under way already", lane=Lane.READS.name.lower())
+            return overloaded(said)
         self.taken += 1
         self._of[actor] = own + 1
         return None

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.api.problems import of_refusal, problem
 from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk
-from holdfast.api.server.streams import in_place
+from holdfast.api.server.streams import of_machine
 from holdfast.api.server.writing import must_pace
 from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.codec import encode
@@ -130,7 +130,7 @@ async def shipped(desk: Desk, call: Call) -> Reply | Flow:
         refused = of_refusal(Refused(Code.NO_RIGHT, f"{call.caller.actor} is sent no shipments", {}))
         raise Trouble(desk.deny(call, refused))
     serving = serve_shipments(desk.ledger, call.request, name, desk.limits.shipped_objects)
-    return await in_place(desk.streams, call, serving)
+    return await of_machine(desk.streams, call, serving)
 
 
 async def log(desk: Desk, call: Call) -> Flow:
@@ -139,7 +139,7 @@ async def log(desk: Desk, call: Call) -> Flow:
         refused = of_refusal(Refused(Code.NO_RIGHT, f"{call.caller.actor} is not told the log", {}))
         raise Trouble(desk.deny(call, refused))
     serving = serve_log(desk.ledger, call.since(), lambda: desk.no_longer(call) is None)
-    return await in_place(desk.streams, call, serving)
+    return await of_machine(desk.streams, call, serving)
 
 
 async def bindings(desk: Desk, call: Call) -> Flow:
@@ -151,7 +151,7 @@ async def bindings(desk: Desk, call: Call) -> Flow:
     if session is None:
         raise Trouble(problem("unreadable", "say in which session: ?session=41.3"))
     name = call.caller.actor.partition("/")[2]
-    return await in_place(desk.streams, call, _bound(desk, call, name, session))
+    return await of_machine(desk.streams, call, _bound(desk, call, name, session))
 
 
 async def _bound(desk: Desk, call: Call, name: str, session: Revision) -> Flow:

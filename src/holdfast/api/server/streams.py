@@ -1,51 +1,116 @@
 """Streams that take a place for as long as they last: how many one server serves at a time, and of one principal.
 
-People's watches and machines' streams have places of their own: however many watch, an agent is told what to run. What
-a stream took it gives back however it ends, also if nobody reads a word of it, as after a HEAD.
+    a watch of a person    its part of all watches is taken: told to come again
+    a stream of a machine  all places are taken: told to come again; its own are: its oldest stream ends
+
+People's watches and machines' streams have places of their own: however many watch, an agent is told what to run. A
+machine that comes again may have lost its last connection without this server having seen that: the new one counts.
+What a stream took it gives back however it ends, also if nobody reads a word of it, as after a HEAD.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
+from holdfast.api.problems import Problem
 from holdfast.api.server.call import Call, Trouble
-from holdfast.api.server.limits import Places
+from holdfast.api.server.limits import Places, overloaded
 from holdfast.host.streams import close
 from holdfast.host.transport import Flow, Reply
 
 F = TypeVar("F", bound=Reply | Flow)
 
 
-async def in_place(places: Places, call: Call, answering: Awaitable[F]) -> F:
-    """The answer. If it is a stream it has a place until it ends; the problem when there is none."""
+class Stream:
+    """The place of one stream. Over: another one has it, and this one ends with its next word."""
+
+    def __init__(self, actor: str) -> None:
+        self.actor = actor
+        self.is_over = False
+
+
+class Streams:
+    """The streams of machines that one server serves."""
+
+    def __init__(self, most: int, each: int) -> None:
+        self._most = most
+        self._each = each
+        #: By principal, oldest first.
+        self._of: dict[str, list[Stream]] = {}
+        self.taken = 0
+
+    def open(self, actor: str) -> Stream | Problem:
+        """A place for one more stream; the problem when there is none. Its oldest ends when a machine has too many."""
+        own = self._of.get(actor, [])
+        if len(own) >= self._each:
+            self.leave(own[0])
+        if self.taken >= self._most:
+            return overloaded(f"{self.taken} streams")
+        stream = Stream(actor)
+        self._of.setdefault(actor, []).append(stream)
+        self.taken += 1
+        return stream
+
+    def leave(self, stream: Stream) -> None:
+        """Give its place back, if it still has one."""
+        if not stream.is_over:
+            stream.is_over = True
+            self.taken -= 1
+            self._of[stream.actor].remove(stream)
+            if not self._of[stream.actor]:
+                del self._of[stream.actor]
+
+
+async def of_machine(streams: Streams, call: Call, answering: Awaitable[F]) -> F:
+    """The answer to a machine. If it is a stream it has a place until it ends, or until a later one of it has that."""
+    stream = streams.open(call.caller.actor)
+    if isinstance(stream, Problem):
+        raise _never_begun(answering, stream)
+    return await _in_place(answering, lambda: stream.is_over, lambda: streams.leave(stream))
+
+
+async def of_person(watches: Places, call: Call, answering: Awaitable[F]) -> F:
+    """The answer to a person. If it is a stream it has a place until it ends; the problem when there is none."""
     actor = call.caller.actor
-    full = places.take(actor)
+    full = watches.take(actor)
     if full is not None:
-        if hasattr(answering, "close"):
-            answering.close()  # never begun
-        raise Trouble(full)
+        raise _never_begun(answering, full)
+    return await _in_place(answering, lambda: False, lambda: watches.leave(actor))
+
+
+def _never_begun(answering: Awaitable[F], full: Problem) -> Trouble:
+    if hasattr(answering, "close"):
+        answering.close()
+    return Trouble(full)
+
+
+async def _in_place(answering: Awaitable[F], is_over: Callable[[], bool], leave: Callable[[], None]) -> F:
     try:
         found = await answering
     except BaseException:
-        places.leave(actor)
+        leave()
         raise
     if isinstance(found, Reply):
-        places.leave(actor)
+        leave()
         return found
-    messages = _held(places, actor, found.messages)
+    messages = _held(found.messages, is_over, leave)
     await anext(messages)  # begun: whoever closes it unread gives its place back, too
     return Flow(messages, found.framing, found.headers)  # type: ignore[return-value]
 
 
-async def _held(places: Places, actor: str, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+async def _held(
+    messages: AsyncIterator[bytes], is_over: Callable[[], bool], leave: Callable[[], None]
+) -> AsyncGenerator[bytes, None]:
     """What is sent, after a first word that is not: it is taken by whoever makes the stream."""
     try:
         yield b""
         async for message in messages:
+            if is_over():
+                return
             yield message
     finally:
         try:
             await close(messages)
         finally:
-            places.leave(actor)
+            leave()
