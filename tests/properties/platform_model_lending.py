@@ -306,6 +306,8 @@ def release_finalizer(world: World, command: c.ReleaseFinalizer, case: Case) -> 
     need(case.at >= held[0].deadline, Code.TOO_EARLY)
     need(not workload.spec.exclusive, Code.RIGHT_HELD)
     need(world.standing[command.region].health is H.LOST, Code.NOT_OWNER)
+    pauses = [o for o in world.overrides.values() if o.action is Action.PAUSE_REPAIR and o.ends > case.at]
+    need(not any(o.region in ("", command.region) for o in pauses), Code.PAUSED)
     for one in world.assigned(command.workload):
         if one.region == command.region:
             drop_assignment(world, one.uid)

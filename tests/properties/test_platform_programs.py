@@ -27,7 +27,7 @@ from tests.properties.platform_program import Program, Tally
 
 STEPS = 200
 #: The programs that the last test looks at, whatever profile is in force: the same in every run.
-SEEDS = range(60)
+SEEDS = range(80)
 
 REGION_ONLY = {
     Code.NOT_ASSIGNED, Code.NODE_UNAVAILABLE, Code.LABELS, Code.TAINT, Code.TENANCY, Code.CAPACITY, Code.DEVICE,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.ledger.reconciler import NOTHING, Outcome
+from holdfast.core.model.control import Action
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.repairs import repairs
 from holdfast.core.reconcilers.finalizers import Finalizers
-from tests.support.platform import ACME, PlatformBench, a_workload, a_world, an_exclusive
+from tests.support.platform import ACME, ROOT, PlatformBench, a_workload, a_world, an_exclusive
 
 REPAIR = "controller/repair"
 FINALIZERS = Finalizers()
@@ -36,6 +38,17 @@ def sent(bench: PlatformBench, uid: int) -> list[object]:
     for command in found:
         bench.accept(REPAIR, command)
     return found
+
+
+def test_while_repair_is_paused_a_lost_region_is_waited_for() -> None:
+    bench, uid = deleted("eu")
+    bench.later(DEFAULTS.finalizer_deadline)
+    ends = bench.at + 1_000
+    opened = bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "it comes back", ends))
+    assert FINALIZERS.reconcile(bench.state, uid, bench.at) == Outcome((), ends)
+    assert uid in FINALIZERS.wake(bench.state, ("override", opened))
+    bench.later(1_000)
+    assert sent(bench, uid) == [c.ReleaseFinalizer(uid, "eu")]
 
 
 def test_until_its_deadline_a_lost_region_is_waited_for() -> None:

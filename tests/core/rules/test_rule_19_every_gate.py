@@ -28,7 +28,7 @@ from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.book import RULES as REGION_RULES
 from holdfast.core.region.unmet import Unmet
-from tests.support.platform import DIGEST, PlatformBench, a_world, cpu
+from tests.support.platform import DIGEST, PlatformBench, a_workload, a_world, cpu
 from tests.support.region import ROOT, SCHEDULER, RegionBench
 
 LIFE = 600_000
@@ -209,6 +209,15 @@ def worse(bench: PlatformBench) -> Sent:
     return REGION_HEALTH, p.JudgeRegion("eu", RegionHealth.SUSPECT, "it is silent")
 
 
+def left_behind(bench: PlatformBench) -> Sent:
+    web = bench.put(a_workload())
+    bench.assign(web, "eu", 1)
+    bench.accept("tenant/acme", p.DeleteWorkload("acme", "web"))
+    bench.lose("eu")
+    bench.later(bench.state.facts.settings.finalizer_deadline)
+    return REPAIR, p.ReleaseFinalizer(web, "eu")
+
+
 def lent(bench: PlatformBench) -> Sent:
     return GRANT, p.OfferGrant("quota/acme", "eu", cpu(1_000), bench.at + LIFE)
 
@@ -217,6 +226,7 @@ ON_THE_PLATFORM: dict[str, tuple[Callable[[PlatformBench], Sent], dict[Kind, Cod
     "healthy again, of a lost region": (lost, {LOST: Code.PAUSED}),
     "healthy again, of a suspect region": (suspect, {LOST: Code.PAUSED}),
     "suspect": (worse, {}),
+    "go on without a lost region": (left_behind, {NO_REPAIR: Code.PAUSED}),
     "lend of a quota": (lent, {}),
 }
 
@@ -231,7 +241,7 @@ FREE_ON_THE_PLATFORM = {
         "ReportStatus",
     ),
     "judged by how a region stands, and by grants": ("Assign", "Activate", "EndAssignment", "Adopt", "GrantRight"),
-    "what has ended": ("ReleaseFinalizer", "ReleaseRetired"),
+    "what has ended": ("ReleaseRetired",),
 }  # fmt: skip
 
 

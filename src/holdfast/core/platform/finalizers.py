@@ -3,12 +3,13 @@
 A region releases its own finalizer, however long that takes, while it is heard: what it still has of a workload runs.
 One that is lost may never answer, and nothing stands on its answer where several replicas may run: should it come back,
 the list of what it is to have does not name the workload, and it ends what is left. Identities are different: their
-rights move by evidence alone (RULES 6), so a person forgets the region, or attests for them.
+rights move by evidence alone (RULES 6), so a person forgets the region, or attests for them. An override can pause it.
 """
 
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.overrides import in_force, paused
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.meta import Finalizer
 from holdfast.core.model.topology import RegionHealth
@@ -25,7 +26,11 @@ def release_finalizer(state: PlatformState, command: ReleaseFinalizer, case: Cas
     held = [one for one in workload.meta.finalizers if one.owner == owner] if workload is not None else []
     if workload is None or not held:
         return not_found("finalizer", f"{owner} of workload {command.workload}")
-    refused = _refuse_early(held[0], case) or _refuse_owned(state, workload, command.region)
+    refused = (
+        _refuse_early(held[0], case)
+        or _refuse_owned(state, workload, command.region)
+        or paused(in_force(state, case.at, command.region).repair, "repair is paused")
+    )
     if refused is not None:
         return refused
     uid, tenant = workload.meta.uid, workload.meta.tenant

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from holdfast.core.ledger.keys import OVERRIDE
+from holdfast.core.ledger.overrides import in_force
 from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
 from holdfast.core.model.shapes import Instant
 from holdfast.core.platform.commands import ReleaseFinalizer
@@ -16,10 +18,11 @@ from holdfast.core.platform.state import PlatformState
 
 
 class Finalizers:
-    """Looks at one workload that is being deleted at a time, by uid; at all of them when a region fares otherwise."""
+    """Looks at one workload that is being deleted at a time, by uid; at all of them when a region fares otherwise or an
+    override comes or goes."""
 
     name = "repair"
-    watches: tuple[str, ...] = (WORKLOAD, STANDING)
+    watches: tuple[str, ...] = (WORKLOAD, STANDING, OVERRIDE)
 
     def keys(self, state: PlatformState) -> Iterable[Key]:
         return sorted(uid for uid, workload in state.workloads.unordered() if workload.meta.finalizers)
@@ -32,10 +35,16 @@ class Finalizers:
         if workload is None or not workload.meta.finalizers:
             return NOTHING
         stale = [
-            (one.deadline, region)
+            (max(one.deadline, _paused_until(state, region, now)), region)
             for one in workload.meta.finalizers
             if not is_left_to_its_region(state, workload, region := one.owner.removeprefix("region/"))
         ]
         due = [ReleaseFinalizer(workload.meta.uid, region) for deadline, region in stale if deadline <= now]
         again = min((deadline for deadline, _ in stale if deadline > now), default=None)
         return Outcome(tuple(Wanted(one, workload.meta.revision) for one in due), again)
+
+
+def _paused_until(state: PlatformState, region: str, now: Instant) -> Instant:
+    """When people let repair go on there; 0: they have not paused it."""
+    pause = in_force(state, now, region).repair
+    return pause.ends if pause is not None else 0
