@@ -37,6 +37,7 @@ from holdfast.core.model.shapes import SlotKey
 from holdfast.core.model.topology import PRESENT_MAX, PRESENT_NAME_MAX, Device, Taint
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
+from holdfast.core.region.holds import HOLDS_MAX
 from holdfast.core.region.nodes import NAME_MAX, PORT_MAX
 from holdfast.core.region.shipping import STEPS_MAX
 from holdfast.core.region.slots import REASONS_MAX
@@ -179,7 +180,7 @@ def no_node(state: RegionState) -> Story:
 def holds(state: RegionState) -> Story:
     uid, ends = state.node_names["n1"], state.facts.at + HOUR
     one = c.Hold(HoldPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1), tenant="acme")
-    yield from in_steps([(SCHEDULER, one) for _ in range(NAMED_MAX)])
+    yield from in_steps([(SCHEDULER, one) for _ in range(HOLDS_MAX)])
 
 
 def no_holds(state: RegionState) -> Story:
@@ -188,7 +189,9 @@ def no_holds(state: RegionState) -> Story:
 
 def expired(state: RegionState) -> Story:
     yield Later(HOUR)
-    yield [("ledger", c.Expire(holds=tuple(uid for uid, _ in state.holds.items())))]
+    uids = [uid for uid, _ in state.holds.items()]
+    for first in range(0, len(uids), NAMED_MAX):
+        yield [("ledger", c.Expire(holds=tuple(uids[first : first + NAMED_MAX])))]
 
 
 def reasons(state: RegionState) -> Story:
@@ -226,7 +229,7 @@ CASES = (
     Case("node", "region", (
         "limits.DEVICES_MAX", "limits.MARKS_MAX", "nodes.NAME_MAX", "nodes.ADDRESS_MAX", "topology.PRESENT_MAX",
         "topology.PRESENT_NAME_MAX", "limits.TEXT_MAX", "limits.REASON_MAX"), node, no_node),
-    Case("holds", "region", ("limits.ENTRIES_MAX",), holds, no_holds),
+    Case("holds", "region", ("limits.ENTRIES_MAX", "holds.HOLDS_MAX"), holds, no_holds),
     Case("expiry", "region", ("limits.ENTRIES_MAX",), holds, expired, is_timed=False),
     Case("reasons", "region", ("slots.REASONS_MAX", "limits.DEPTH_MAX"), reasons, ended),
     Case("step", "region", ("shipping.STEPS_MAX",), pools, no_pools),
