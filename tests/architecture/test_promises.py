@@ -45,9 +45,11 @@ from tests.architecture.promises import (
 BOOKS: tuple[Book[Any], ...] = (PLATFORM, REGION)
 #: Ledgers refuse, and an API does for them; everybody else reads what was refused.
 CODES = Senders(("holdfast.core.ledger", "holdfast.core.platform", "holdfast.core.region", "holdfast.api.server"))
-#: The platform and hosts name them; regions, schedulers and agents say the word, which the platform then calls so.
+#: The platform and hosts name them, and a region those of its nodes; regions, schedulers and agents say the word, which
+#: the platform then calls so.
 REASON_SENDERS = Senders(
-    ("holdfast.core.platform", "holdfast.core.reconcilers", "holdfast.core.scheduling", "holdfast.host"),
+    ("holdfast.core.platform", "holdfast.core.reconcilers", "holdfast.core.scheduling", "holdfast.host",
+     "holdfast.core.region.node_conditions"),
     ("holdfast.core.region.failing", "holdfast.core.scheduling", "holdfast.host.scheduling", "holdfast.core.agent",
      "holdfast.agent"),
 )  # fmt: skip

@@ -126,7 +126,8 @@ def come_back(p: Program, where: str | None = None) -> None:
         log = pick(p, (*p.world.tombstones, "log-other" if can("one-log") else f"log-{name}-other"), "")
     if one_in(p, 12):
         speak(p, name, c.JoinRegion(name, log, pick(p, ("https://\n", "a" * 513), "")))
-    speak(p, name, c.JoinRegion(name, log, pick(p, ("", f"https://{name}.example"), "")))
+    times = pick(p, ((0, 0, 0), (10_000, 10_000, 25_000), (10_000, 12_000, 90_000), (3_000, 2_000, 6_100)), (0, 0, 0))
+    speak(p, name, c.JoinRegion(name, log, pick(p, ("", f"https://{name}.example"), ""), *times))
     if one_in(p, 6):
         speak(p, name, c.JoinRegion(name, log, pick(p, ("", "http://elsewhere"), "")))
 

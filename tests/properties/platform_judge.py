@@ -199,6 +199,7 @@ def standing_of(status: RegionStatus) -> model.Standing:
     return model.Standing(
         status.since, status.health, status.log_id, status.position, status.cursor, status.heard_at, status.session,
         list(status.tombstones), status.address, status.digest, status.unreleased,
+        (status.session_lease, status.grace, status.fence_time),
     )  # fmt: skip
 
 

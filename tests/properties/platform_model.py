@@ -79,6 +79,7 @@ class Standing:
     address: str = ""
     digest: str = ""
     unreleased: int = 0
+    times: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass
@@ -373,6 +374,8 @@ def end_session(world: World, command: house.EndSession, case: Case) -> None:
 
 
 def configure(world: World, command: house.Configure, case: Case) -> None:
+    joined = [one for one in world.standing.values() if one.times[2] and one.health is not RegionHealth.RETIRED]
+    need(all(one.times[1] >= command.settings.grace for one in joined), Code.CONTRADICTORY)
     need(not unsafe(command.settings), Code.CONTRADICTORY)
     need(command.settings != world.settings, Code.ALREADY)
     world.forgotten = max(world.forgotten, case.at - world.settings.retry_window)

@@ -55,7 +55,8 @@ def need_lapsed(world: World, workload: Workload, keys: list[tuple[int, int]], c
     need(workload.spec.failover is Failover.LEASED and standing.health is H.LOST, Code.RIGHT_HELD)
     waited = max(standing.since, world.term_at) + drifted(settings.right_lease, settings)
     lapses = max(waited, world.told.get((keys[0][0], world.rights[keys[0]]), 0))
-    rest = drifted(settings.session_lease * 2 + settings.fence_time, settings) + settings.right_margin
+    lease, fence = max(settings.session_lease, standing.times[0]), max(settings.fence_time, standing.times[2])
+    rest = drifted(lease * 2 + fence, settings) + settings.right_margin
     need(case.at >= lapses + rest, Code.TOO_EARLY)
 
 
@@ -118,12 +119,15 @@ def join_region(world: World, command: c.JoinRegion, case: Case) -> None:
     need_log(world, command.log_id)
     need_region(world, command.region, case)
     need(len(command.address) <= 512 and command.address.isprintable(), Code.MALFORMED)
+    times = command.session_lease, command.grace, command.fence_time
+    need(not command.fence_time or command.grace >= world.settings.grace, Code.CONTRADICTORY)
     standing = world.standing[command.region]
     others = [other.log for name, other in world.standing.items() if name != command.region]
     need(not standing.unreleased, Code.IN_USE)
     if standing.log:
         need(standing.log == command.log_id, Code.DIVERGED)
-        need(standing.session != case.session or standing.address != command.address, Code.ALREADY)
+        told = (standing.session, standing.address, standing.times)
+        need(told != (case.session, command.address, times), Code.ALREADY)
     else:
         need(command.log_id not in others, Code.EXISTS)
         standing.log, standing.position, standing.cursor, standing.digest = command.log_id, 0, 0, ""
@@ -131,6 +135,7 @@ def join_region(world: World, command: c.JoinRegion, case: Case) -> None:
             standing.health = H.LOST if is_declared_lost(world, command.region, case.at) else H.HEALTHY
             standing.since = case.at
     standing.session, standing.heard, standing.address = case.session, case.at, command.address
+    standing.times = times
 
 
 def acknowledge(world: World, command: c.Acknowledge, case: Case) -> None:

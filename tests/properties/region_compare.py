@@ -72,8 +72,11 @@ def differences(model: Model, state: RegionState) -> list[str]:
         "over": (model.over, set(_ledger_over(state))),
         "breaches": (model.breaches, {key: (b.overshoot, b.opened) for key, b in state.breaches.items()}),
         "nodes": (
-            {uid: (*_said(n.said), n.session, n.ended, n.health, n.usable) for uid, n in model.nodes.items()},
-            {uid: (*_said(n), n.session, n.session_ended, n.health, _usable(n)) for uid, n in state.nodes.items()},
+            {uid: (*_said(n.said), n.session, n.ended, n.fence, n.health, n.usable) for uid, n in model.nodes.items()},
+            {
+                uid: (*_said(n), n.session, n.session_ended, n.fence, n.health, _usable(n))
+                for uid, n in state.nodes.items()
+            },
         ),
         "reports": (
             {n.uid: (n.fares[0].cpu, n.fares[0].memory, n.fares[0].present, n.fares[1])

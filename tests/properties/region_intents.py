@@ -23,7 +23,7 @@ from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.runs import expanded
 from holdfast.core.model.settings import DEFAULTS
-from holdfast.core.model.topology import Effect, NodeHealth, Taint
+from holdfast.core.model.topology import NO_MACHINE, Effect, Machine, NodeHealth, Taint
 from holdfast.core.region import commands as c
 from tests.properties.region_model_holds import is_in_vain
 from tests.properties.region_model_things import Node, Slot
@@ -31,6 +31,17 @@ from tests.properties.region_program import Program
 from tests.properties.region_world import KINDS, NODES, OPERATORS, SCHEDULERS, SECOND
 
 Intent = Callable[[Program], Envelope[Any] | None]
+
+
+#: What agents run on: machines that take a node's name from each other, and are started anew.
+MACHINES = (NO_MACHINE, Machine("a", "host", "1"), Machine("a", "host", "2"), Machine("b", "host", "1"))
+#: Sets of times that are safe: the defaults, shorter ones that not every agent keeps, and longer ones.
+TIMES: tuple[dict[str, Any], ...] = (
+    {"session_lease": 10_000, "grace": 10_000, "fence_time": 25_000},
+    {"session_lease": 10_000, "grace": 10_000, "fence_time": 25_000},
+    {"session_lease": 3_000, "grace": 2_000, "fence_time": 6_100},
+    {"session_lease": 10_000, "grace": 10_000, "fence_time": 40_000},
+)
 
 
 def node_named(p: Program, name: str) -> Node | None:
@@ -79,7 +90,10 @@ def register_node(p: Program) -> Envelope[Any] | None:
     if not behind and not p.chance.one_in(3):
         return None
     name = p.chance.pick(behind or names)
-    command = NODES[name]
+    known = node_named(p, name)
+    is_kept = known is not None and not p.chance.one_in(4)
+    machine = known.said.machine if known is not None and is_kept else p.chance.pick(MACHINES)
+    command = replace(NODES[name], machine=machine, overrun=p.chance.pick((11_000, 11_000, 11_000, 3_000)))
     if not behind or p.chance.one_in(5):
         capacity, factor = command.capacity, p.chance.pick((25, 50, 75, 150))
         devices = command.devices[: p.chance.below(len(command.devices) + 1)]
@@ -294,6 +308,7 @@ def keep_house(p: Program) -> Envelope[Any]:
         keys_per_actor=DEFAULTS.keys_per_actor,
         reservation_life=chance.pick((30_000, 5_000)),
         breach_deadline=chance.pick((600_000, 1)),
+        **chance.pick(TIMES),
     )
     actor, command = chance.pick(
         (

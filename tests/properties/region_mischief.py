@@ -18,7 +18,7 @@ from holdfast.core.model.lifecycle import STOP_CAUSES, Phase
 from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import DEFAULTS
-from holdfast.core.model.topology import NodeHealth
+from holdfast.core.model.topology import Machine, NodeHealth
 from holdfast.core.region import commands as c
 from tests.properties import region_intents as intents
 from tests.properties import region_intents_slots as slots
@@ -162,6 +162,9 @@ def badly_put(p: Program) -> Envelope[Any]:
         replace(node, capacity=replace(node.capacity, cpu=-1)),
         replace(node, capacity=replace(node.capacity, gpu=1)),
         replace(node, name="n9"),
+        replace(node, machine=Machine("m" * 65)),
+        replace(node, machine=Machine("m", "a\nb")),
+        replace(node, overrun=-1),
         replace(node, address="http://n1/"),
         replace(node, capacity=replace(node.capacity, extended=(("b", 1), ("a", 1)))),
     )

@@ -107,7 +107,8 @@ class Model:
                 rows = {key: copy.copy(row) if hasattr(row, "__dict__") else row for key, row in value.items()}
                 setattr(other, name, rows)
         other.sessions = {
-            uid: Session(s.principal, s.opened, s.since, s.high, dict(s.answered)) for uid, s in self.sessions.items()
+            uid: Session(s.principal, s.opened, s.since, s.high, s.fence, dict(s.answered))
+            for uid, s in self.sessions.items()
         }
         other.leaving = set(self.leaving)
         other.over = set(self.over)

@@ -10,7 +10,7 @@ from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.runs import numbers
-from holdfast.core.model.topology import NodeHealth
+from holdfast.core.model.topology import Machine, NodeHealth
 from holdfast.core.region import commands as c
 from tests.properties.region_model import Model
 from tests.properties.region_model_senders import Sender
@@ -48,6 +48,7 @@ def register_node(model: Model, command: c.RegisterNode, sender: Sender) -> Code
     session = sender.envelope.session
     if known is None:
         node = Node(model.uid, command, model.here, c.AdministerNode(model.uid), session=session)
+        node.machine_since = model.here
         model.nodes[node.uid] = node
         return None
     if (known.said, known.session, known.health) == (command, session, NodeHealth.READY):
@@ -56,6 +57,8 @@ def register_node(model: Model, command: c.RegisterNode, sender: Sender) -> Code
     if moved and model.on(known.uid):
         return Code.IN_USE
     before = overshoots_of_node(model, known)
+    if known.said.machine != command.machine:
+        known.machine_since = model.here
     known.said, known.session, known.health, known.changed = command, session, NodeHealth.READY, model.here
     open_breaches(model, before, overshoots_of_node(model, known), sender.at)
     return None
@@ -74,8 +77,14 @@ def _badly_registered(command: c.RegisterNode) -> bool:
         or len(command.labels) > LABELS_MAX
         or len(command.address) > ADDRESS_MAX
         or not all(letter.isascii() and (letter.isalnum() or letter in ".:%_-") for letter in command.address)
+        or command.overrun < 0
+        or not all(len(name) <= 64 and name.isprintable() for name in _names_of(command.machine))
         or badly_put(command.capacity)
     )
+
+
+def _names_of(machine: Machine) -> tuple[str, str, str]:
+    return machine.id, machine.host, machine.boot
 
 
 def report_node(model: Model, command: c.ReportNode, sender: Sender) -> Code | None:

@@ -130,7 +130,16 @@ def refuse_node(model: Model, node: Node, template: Template, assignment: Assign
         return Code.TENANCY
     if any(node.label(key) != value for key, value in template.require):
         return Code.LABELS
-    return Code.NODE_UNAVAILABLE if node.said.zone in in_force(model, Action.AVOID_ZONE, at) else None
+    if node.said.zone in in_force(model, Action.AVOID_ZONE, at):
+        return Code.NODE_UNAVAILABLE
+    return Code.NODE_UNAVAILABLE if assignment.exclusive and not keeps_times(model, node) else None
+
+
+def keeps_times(model: Model, node: Node) -> bool:
+    """Whether what is exclusive has ended there when a fence falls, which is counted from the end of a lease."""
+    s = model.settings
+    lease = -(-s.session_lease * (1_000_000 + s.drift_per_million) // 1_000_000)
+    return lease + node.said.overrun <= s.fence_time
 
 
 def _refuse_crowd(model: Model, node: Node, template: Template, assignment: Assignment) -> Code | None:

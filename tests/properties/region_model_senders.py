@@ -24,7 +24,7 @@ from holdfast.core.model.settings import Settings
 from holdfast.core.model.tenancy import Principal, Right
 from holdfast.core.region import commands as c
 from tests.properties.region_model import Model
-from tests.properties.region_model_things import Session
+from tests.properties.region_model_things import Node, Session
 
 CONTROLLERS = (
     "replica", "rollout", "drain", "rebalance", "evacuation", "failback", "repair", "rights", "grant", "provisional",
@@ -198,7 +198,8 @@ def open_session(model: Model, command: OpenSession, sender: Sender) -> Code | N
     older = [uid for uid, session in model.sessions.items() if session.principal == sender.actor]
     for uid in older:
         end(model, uid, sender.at)
-    model.sessions[model.uid + len(older)] = Session(sender.actor, model.here, sender.at)
+    fence = model.settings.fence_time
+    model.sessions[model.uid + len(older)] = Session(sender.actor, model.here, sender.at, fence=fence)
     return None
 
 
@@ -218,7 +219,14 @@ def end(model: Model, session: int, at: int) -> None:
     for node in model.nodes.values():
         if life.principal == f"agent/{node.said.name}":
             node.session = 0 if node.session == session else node.session
+            is_past = at >= fence_of(model, node)
+            node.fence = life.fence if is_past else max(life.fence, node.fence)
             node.ended, node.changed = at, model.here
+
+
+def fence_of(model: Model, node: Node) -> int:
+    """Of what lies before this term nobody knows how long it lasted."""
+    return max(node.ended, model.term_at) + (node.fence or model.settings.fence_time)
 
 
 def configure(model: Model, command: Configure, sender: Sender) -> Code | None:
@@ -226,6 +234,8 @@ def configure(model: Model, command: Configure, sender: Sender) -> Code | None:
         return Code.CONTRADICTORY
     if command.settings == model.settings:
         return Code.ALREADY
+    for life in model.sessions.values():
+        life.fence = max(life.fence, command.settings.fence_time)
     model.settings = command.settings
     return None
 

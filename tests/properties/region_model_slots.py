@@ -17,13 +17,14 @@ from tests.properties.region_model import Model
 from tests.properties.region_model_placing import (
     Parts,
     has_right,
+    keeps_times,
     refuse_assigned,
     refuse_node,
     terminate,
     valid_policy,
     wrong_count,
 )
-from tests.properties.region_model_senders import Sender, in_force, is_paused
+from tests.properties.region_model_senders import Sender, fence_of, in_force, is_paused
 from tests.properties.region_model_things import Node, Slot
 
 # Reservations
@@ -181,7 +182,10 @@ def _refuse_agent(model: Model, slot: Slot, node: Node, one: c.MoveSlot, sender:
         return Code.TOO_EARLY
     assignment = model.assignments[slot.assignment]
     late = sender.at >= fence_of(model, node)
-    if one.cause == "found-again" and assignment.exclusive and late:
+    if one.cause == "found-again" and assignment.exclusive and (late or not keeps_times(model, node)):
+        return Code.FENCE
+    is_theirs = slot.reported > node.machine_since
+    if one.cause not in ("found-again", "collected") and assignment.exclusive and not late and not is_theirs:
         return Code.FENCE
     if one.cause == "restarted" and not has_right(model, assignment, sender.at):
         return Code.NOT_ASSIGNED
@@ -189,11 +193,6 @@ def _refuse_agent(model: Model, slot: Slot, node: Node, one: c.MoveSlot, sender:
     if one.cause == "restarted" and (template.restart == "never" or slot.restarts >= template.restarts_max):
         return Code.CONTRADICTORY
     return Code.CONTRADICTORY if one.cause == "completed" and not assignment.batch else None
-
-
-def fence_of(model: Model, node: Node) -> int:
-    """Of what lies before this term nobody knows how long it lasted."""
-    return max(node.ended, model.term_at) + model.settings.fence_time
 
 
 # Stop

@@ -97,6 +97,9 @@ class Node:
     health: NodeHealth = NodeHealth.READY
     session: int = 0
     ended: int = 0
+    #: Since when its agent runs on the machine that it named last, and the fence time by which its last session ended.
+    machine_since: int = 0
+    fence: int = 0
     room_changed: int = 0
     fares: tuple[ReportNode, int] | None = None
 
@@ -151,6 +154,7 @@ class Session:
     opened: int
     since: int
     high: int = 0
+    fence: int = 0
     answered: dict[int, tuple[int, bytes]] = field(default_factory=dict)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from holdfast.agent.simulated import SimulatedDriver
 from holdfast.core.ledger import judge
 from holdfast.core.ledger.house import OpenSession
 from holdfast.core.ledger.registry import Case
@@ -142,6 +143,16 @@ def unknown_append_taken_for_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupCommit, "_conclude", go_on)
 
 
+def gone_believed(patch: pytest.MonkeyPatch) -> None:
+    """RULES 23: whoever speaks for a node is believed that nothing of a process is there, wherever that was."""
+    patch.setattr(moving, "is_of_this_machine", lambda _node, _slot: True)
+
+
+def defaults_instead_of_the_regions_numbers(patch: pytest.MonkeyPatch) -> None:
+    """RULES 24: an agent is told the region's times, says that it keeps them, and its guards keep to the defaults."""
+    patch.setattr(SimulatedDriver, "keep", lambda _self, times: times.grace + times.kill_margin)
+
+
 class Planted(NamedTuple):
     """A bug, the scenario whose trouble it needs, promises of which it breaks one, and the seeds to try first."""
 
@@ -171,6 +182,10 @@ PLANTED = {
     ),
     "unknown append taken for lost": planted(
         unknown_append_taken_for_lost, "timeout-after-commit", "acknowledged-is-durable", seeds=range(4, 5)
+    ),
+    "gone believed": planted(gone_believed, "machine-replaced", "one-live-process", seeds=range(1, 2)),
+    "defaults instead of the region's numbers": planted(
+        defaults_instead_of_the_regions_numbers, "machine-replaced", "one-live-process", seeds=range(2, 3)
     ),
 }
 

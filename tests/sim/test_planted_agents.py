@@ -34,7 +34,7 @@ SECOND = 1_000
 
 def guard_is_late(patch: pytest.MonkeyPatch) -> None:
     """RULES 4: a guard ends what it holds a minute after its deadline."""
-    patch.setattr(habits, "FENCE_MS", 60 * SECOND)
+    patch.setattr(habits, "LATE_MS", 60 * SECOND)
 
 
 def lease_extended_unheard(patch: pytest.MonkeyPatch) -> None:

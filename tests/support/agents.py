@@ -9,10 +9,12 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.faring import Fares
 from holdfast.agent.simulated import Habit, SimulatedDriver, SimulatedMachine
 from holdfast.agent.terms import Terms
+from holdfast.agent.times import KeptTimes
 from holdfast.core.agent.bound import Bound
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.process import Probe
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.topology import NO_MACHINE
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
 from holdfast.host.meters import Meters
@@ -60,6 +62,9 @@ class Node:
         #: How the node fares; None: nobody is told.
         self.fares: Fares | None = None
         self.newest = ("", 0)
+        #: What its agent says of it, and the numbers that it keeps.
+        self.identity = NO_MACHINE
+        self.times = KeptTimes()
         #: That of the agent's last life.
         self.session = 0
         self.line = Line(world.network.join(name))
@@ -75,10 +80,11 @@ class Node:
         """A new life of its agent."""
         clock = self.world.clock
         voice = Voice(self.line, clock, Sender(f"agent/{self.name}", (self.region.name,), self._proof), clock.boot)
-        node = c.RegisterNode(self.name, self.pool, "a", Resources(10**5, 10**6, 10**6, 0), ports=(30_000, 30_100))
+        capacity = Resources(10**5, 10**6, 10**6, 0)
+        node = c.RegisterNode(self.name, self.pool, "a", capacity, ports=(30_000, 30_100), machine=self.identity)
         terms, driver = Terms(self.newest, self._keep), SimulatedDriver(self.machine)
         faring = self if self.fares is not None else None
-        agent = Agent(node, voice, self.line, driver, self.answers, terms, clock, self.meters, faring)
+        agent = Agent(node, voice, self.line, driver, self.answers, terms, clock, self.meters, faring, self.times)
         self.task = asyncio.create_task(agent.run())
         return self
 

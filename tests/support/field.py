@@ -95,9 +95,9 @@ class Field:
         with self.client() as client:
             return list(client.region(PLACE).list("replicas", tenant="*").items)
 
-    def open(self, *flags: str) -> None:
+    def open(self, *flags: str, platform: tuple[str, ...] = ()) -> None:
         """Start platform and region, let machines speak, and make a tenant with much quota."""
-        self.server("platform", "--role", "platform")
+        self.server("platform", "--role", "platform", *platform)
         token_in(f"region-{PLACE}", self.folder / "region.token")
         now = datetime.now(UTC)
         with self.client() as client:

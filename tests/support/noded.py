@@ -11,7 +11,7 @@ from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.runs import expanded
-from holdfast.core.model.topology import Node
+from holdfast.core.model.topology import NO_MACHINE, Machine, Node
 from holdfast.core.reconcilers.node_health import NodesHealth
 from holdfast.core.reconcilers.repair import Repair
 from holdfast.core.region import commands as c
@@ -25,11 +25,11 @@ HEALTH, REPAIR = NodesHealth(), Repair()
 class Noded:
     """So many nodes `n0`, `n1`..., each with one replica of workload 1 in a phase: ordinal n stands on node n."""
 
-    def __init__(self, count: int, phase: Phase = Phase.SERVING, **fields: Any) -> None:
+    def __init__(self, count: int, phase: Phase = Phase.SERVING, machine: Machine = NO_MACHINE, **fields: Any) -> None:
         self.bench = RegionBench(checked=count <= 10)
         self.bench.a_scheduler()
         self.bench.a_grant()
-        self.uids = [self.bench.a_node(f"n{number}") for number in range(count)]
+        self.uids = [self.bench.a_node(f"n{number}", machine=machine) for number in range(count)]
         self.assignment = self.work(count, phase, **fields)
 
     def work(self, count: int, phase: Phase = Phase.SERVING, **fields: Any) -> Assignment:
@@ -68,11 +68,11 @@ class Noded:
         for number in numbers:
             self.bench.accept("controller/sessions", EndSession(self.node(number).session, "silent"))
 
-    def come_back(self, *numbers: int) -> None:
+    def come_back(self, *numbers: int, **fields: Any) -> None:
         """These agents open sessions again, and register their nodes."""
         for number in numbers:
             self.bench.open_session(f"agent/n{number}")
-            self.bench.a_node(f"n{number}")
+            self.bench.a_node(f"n{number}", **fields)
 
     def look(self, reconciler: Reconciler[RegionState], number: int) -> Outcome:
         return reconciler.reconcile(self.state, self.uids[number], self.bench.at)

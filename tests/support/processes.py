@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.agent.driver import Binding, Driver, Live, State, Work
 from holdfast.agent.guard import kernel
@@ -22,6 +23,7 @@ from holdfast.agent.process.folders import name_of
 from holdfast.agent.process.leftovers import end_once
 from holdfast.agent.process.records import Record, Unreadable, read_record
 from holdfast.agent.process.settings import ProcessSettings
+from holdfast.core.model.settings import DEFAULT_TIMES
 from holdfast.host.clock import SystemClock
 
 CLOCK = SystemClock()
@@ -47,8 +49,11 @@ class Yard:
         return ProcessSettings(**{"folder": str(self.data), "cgroups": self.cgroups, "sample_ms": 50, **given})
 
     @asynccontextmanager
-    async def driver(self, **given: Any) -> AsyncIterator[ProcessDriver]:
+    async def driver(
+        self, grace_ms: int = DEFAULT_TIMES.grace, kill_margin_ms: int = DEFAULT_TIMES.kill_margin, **given: Any
+    ) -> AsyncIterator[ProcessDriver]:
         driver = ProcessDriver(self.settings(**given), CLOCK)
+        driver.keep(replace(DEFAULT_TIMES, grace=grace_ms, kill_margin=kill_margin_ms))
         await driver.open()
         try:
             yield driver

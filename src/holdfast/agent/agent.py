@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec.structs import replace
+
 from holdfast.agent.asking import Asking
 from holdfast.agent.driver import Driver
 from holdfast.agent.faring import Faring, keep_telling
@@ -20,10 +22,12 @@ from holdfast.agent.listening import Listening
 from holdfast.agent.probing import Probing
 from holdfast.agent.refusing import Refusing
 from holdfast.agent.terms import Terms
+from holdfast.agent.times import KeptTimes
 from holdfast.agent.working import Working
 from holdfast.core.agent.plan import RunKey
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.revision import show
+from holdfast.core.model.settings import Times
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
@@ -59,8 +63,12 @@ class Agent:
         clock: Clock,
         meters: Meters,
         faring: Faring | None = None,
+        times: KeptTimes | None = None,
     ) -> None:
-        self._node = node
+        #: The region's numbers that it acts by, and what it says of its node by them.
+        self._times = times or KeptTimes()
+        self._node = replace(node, overrun=driver.keep(self._times.now))
+        self._retold = asyncio.Event()
         self._voice = voice
         self._transport = transport
         self._driver = driver
@@ -122,7 +130,8 @@ class Agent:
             answered = await self._voice.send(self._node)
         if answered.code not in ("", Code.ALREADY):
             self._journal.warning("not-taken", code=answered.code, why=answered.message)
-            await self._clock.sleep(NOT_TAKEN_MS if self._voice.session else REFUSED_MS)
+            not_taken_ms = max(NOT_TAKEN_MS, 2 * self._times.now.fence)
+            await self._clock.sleep(not_taken_ms if self._voice.session else REFUSED_MS)
             return False
         self.is_registered.set()
         self._journal.info("registered", session=show(self._voice.session), server=self._voice.server)
@@ -134,9 +143,9 @@ class Agent:
         listening = Listening(self._voice, self._transport, self._terms, self._meters, wake.set)
         working = Working(
             self._voice, self._driver, listening, self._probing, self._refusing, self._clock, self._meters, wake,
-            self._starting,
+            self._starting, self._times,
         )  # fmt: skip
-        tasks = [self._renew(working), listening.run(), working.run()]
+        tasks = [self._renew(working), listening.run(), working.run(), self._tell_anew()]
         if self._faring is not None:
             tasks.append(keep_telling(self._voice, self._clock, self._node.name, self._faring))
         await together(*tasks)
@@ -149,6 +158,7 @@ class Agent:
             renewed = await self._voice.renew()
             if renewed is not None and self._terms.heard(renewed.log_id, renewed.term):
                 attempt = 0
+                self._keep(renewed.times)
                 self._lease = max(self._lease, sent + renewed.worth_ms)
                 self._driver.extend(self._lease)
                 working.leased_until(self._lease)
@@ -158,3 +168,20 @@ class Agent:
                 self._voice.elsewhere(self._voice.server)
             attempt += 1
             await self._voice.pause(attempt)
+
+    def _keep(self, times: Times | None) -> None:
+        """Act by the region's numbers, from before anything is extended by them (RULES 24)."""
+        if not self._times.told(times):
+            return
+        now = self._times.now
+        self._node = replace(self._node, overrun=self._driver.keep(now))
+        told = {"lease": now.lease, "grace": now.grace, "kill_margin": now.kill_margin, "fence": now.fence}
+        self._journal.info("times-told", **told, overrun=self._node.overrun)
+        self._retold.set()
+
+    async def _tell_anew(self) -> None:
+        """Say how long exclusive work lives on here, whenever the region's numbers have made that something else."""
+        while True:
+            await self._retold.wait()
+            self._retold.clear()
+            await self._voice.send(self._node)

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from holdfast.core.model.process import Driver as Kind
 from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.settings import Times
 from holdfast.core.model.shapes import Revision, SlotKey
 
 #: Errors of whoever looks, and not of what is looked at: no descriptors, no memory. Nobody is dead or ill by them.
@@ -167,6 +168,11 @@ class Driver(Protocol):
         """Run a command beside a process, as it runs itself and as a part of it; its exit code, or minus the signal
         that ended it. Raises `CannotStart`, and `Unheard`. It ends with all it started when its time is over, with its
         process, and when whoever waits for it stops."""
+
+    def keep(self, times: Times) -> int:
+        """Act by these numbers of the region from now on; what runs already does so with its next extension. Returns
+        for how long at most leased work lives on after its deadline then: more than they say, if they cannot be kept.
+        """
 
     def extend(self, deadline: int) -> None:
         """Give all leased work until then. A deadline is never lowered, nor moved once it has passed."""

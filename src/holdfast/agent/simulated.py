@@ -16,7 +16,9 @@ from msgspec.structs import replace
 
 from holdfast.agent.driver import Binding, CannotStart, Capabilities, Live, Means, StartFault, State, Why, Work
 from holdfast.core.model.process import Driver as Kind
+from holdfast.core.model.settings import Times
 from holdfast.core.model.shapes import Revision, SlotKey
+from holdfast.core.model.topology import OVERRUN_MS
 from holdfast.host.clock import Clock
 from holdfast.host.waiting import DeadlinePassed, within
 
@@ -27,7 +29,8 @@ class Habit(Struct, frozen=True):
     """How a process behaves, in milliseconds.
 
     How long it takes to start; after how long it ends by itself, with which code and why, `runs_ms` 0: never; how long
-    it takes to end when asked, and how long its guard needs to end it at its deadline, None: no longer than its grace.
+    it takes to end when asked. With a guard that is `slowest` it lives on after its deadline for all of the region's
+    grace and kill margin, and for `late_ms` more; otherwise no longer than its own grace.
     It answers once it has run for `ready_ms`, but not between the two times of `unwell`. With a `fault` it cannot be
     started at all.
     """
@@ -37,7 +40,8 @@ class Habit(Struct, frozen=True):
     code: int = 0
     why: Why = Why.EXIT
     stop_ms: int = 0
-    fence_ms: int | None = None
+    slowest: bool = False
+    late_ms: int = 0
     ready_ms: int = 0
     unwell: tuple[int, int] = (0, 0)
     fault: StartFault | None = None
@@ -46,7 +50,7 @@ class Habit(Struct, frozen=True):
 class Played:
     """One process: what it was begun as, and what was asked of it."""
 
-    def __init__(self, work: Work, habit: Habit, began: int) -> None:
+    def __init__(self, work: Work, habit: Habit, began: int, overrun: int = OVERRUN_MS) -> None:
         self.work = work
         self.habit = habit
         self.began = began
@@ -54,6 +58,8 @@ class Played:
         #: When it was asked to end, and when it is killed if it has not.
         self.asked = NEVER
         self.killed = NEVER
+        #: For how long its guard lets it live on after its deadline, at its slowest.
+        self.overrun = overrun
 
     def asked_at(self) -> int:
         """When it begins to end, unless it ends by itself before."""
@@ -66,7 +72,7 @@ class Played:
     def ends_at(self) -> int:
         """When it is gone."""
         habit = self.habit
-        fence_ms = min(habit.stop_ms, self.work.grace_ms) if habit.fence_ms is None else habit.fence_ms
+        fence_ms = self.overrun + habit.late_ms if habit.slowest else min(habit.stop_ms, self.work.grace_ms)
         return min(self.by_itself_at(), self.asked + habit.stop_ms, self.killed, self.deadline + fence_ms)
 
     def answers(self, now: int) -> bool:
@@ -101,12 +107,14 @@ class SimulatedMachine:
         self.clock = clock
         self.habit = habit
         self.processes: dict[Binding, Played] = {}
+        #: For how long leased work lives on after its deadline, by the numbers that were told last.
+        self.overrun = OVERRUN_MS
         #: What ran when the power was lost, as it is told from then on.
         self.lost: dict[Binding, Live] = {}
 
     def begin(self, work: Work, habit: Habit) -> None:
         """A process begins; it runs once it has started."""
-        self.processes[work.slot, work.epoch] = Played(work, habit, self.clock.boot() + habit.start_ms)
+        self.processes[work.slot, work.epoch] = Played(work, habit, self.clock.boot() + habit.start_ms, self.overrun)
 
     def lose_power(self) -> None:
         """Everything that ran is gone, at once."""
@@ -179,12 +187,18 @@ class SimulatedDriver:
         process = self._machine.processes.get((work.slot, work.epoch))
         return 0 if process is not None and process.seen(self._clock.boot()).state is State.RUNNING else 1
 
+    def keep(self, times: Times) -> int:
+        """Whatever the numbers are, they are kept."""
+        self._machine.overrun = times.grace + times.kill_margin
+        return self._machine.overrun
+
     def extend(self, deadline: int) -> None:
         """Move the deadlines of all leased work that have not passed."""
         now = self._clock.boot()
         for process in self._machine.processes.values():
             if process.work.leased and now < process.deadline:
                 process.deadline = max(process.deadline, deadline)
+                process.overrun = min(process.overrun, self._machine.overrun)
 
     async def forget(self, slot: SlotKey, epoch: Revision) -> None:
         """Let go of what has ended."""

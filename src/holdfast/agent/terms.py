@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from holdfast.agent.files import write_whole
 from holdfast.host.journal import Journal
 
 NAME = "newest-term.json"
@@ -88,14 +88,4 @@ def _read(file: Path) -> tuple[str, int]:
 
 
 def _write(file: Path, log_id: str, term: int) -> None:
-    fresh = file.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as out:
-        json.dump({"log": log_id, "term": term}, out)
-        out.flush()
-        os.fsync(out.fileno())
-    fresh.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    write_whole(file, json.dumps({"log": log_id, "term": term}))

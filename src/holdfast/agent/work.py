@@ -8,9 +8,9 @@ from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.workload import Template
 
 
-def work_of(one: Bound, template: Template, lease: int) -> Work:
-    """What is to run in a slot. Leased work has no longer to stop than its fence allows for."""
-    grace_ms = template.grace or DEFAULTS.grace
+def work_of(one: Bound, template: Template, lease: int, most_ms: int = DEFAULTS.grace) -> Work:
+    """What is to run in a slot. Leased work has no longer to stop than its fence allows for, which is `most_ms`."""
+    grace_ms = template.grace or most_ms
     return Work(
         slot=one.slot,
         epoch=one.epoch,
@@ -26,5 +26,5 @@ def work_of(one: Bound, template: Template, lease: int) -> Work:
         secrets=template.secrets,
         leased=one.leased,
         deadline=lease if one.leased else 0,
-        grace_ms=min(grace_ms, DEFAULTS.grace) if one.leased else grace_ms,
+        grace_ms=min(grace_ms, most_ms) if one.leased else grace_ms,
     )

@@ -18,13 +18,13 @@ from holdfast.agent.listening import Listening
 from holdfast.agent.probing import Probing
 from holdfast.agent.refusing import Refusing
 from holdfast.agent.runs import as_fault, failed_start, run_of
+from holdfast.agent.times import KeptTimes
 from holdfast.agent.work import work_of
 from holdfast.core.agent.bound import Bound
 from holdfast.core.agent.here import Here, Run
 from holdfast.core.agent.plan import RunKey, Sight, Steps, plan
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.region.commands import NAMED_MAX, Move, MoveSlot
 from holdfast.core.region.unmet import Unmet
@@ -59,6 +59,7 @@ class Working:
         meters: Meters,
         wake: asyncio.Event,
         starting: dict[RunKey, asyncio.Task[None]],
+        times: KeptTimes,
     ) -> None:
         self._voice = voice
         self._driver = driver
@@ -69,6 +70,7 @@ class Working:
         self._meters = meters
         self._wake = wake
         self._journal = Journal("agent", actor=voice.actor)
+        self._times = times
         self._lease = 0
         #: By slot: the revision at which this agent's last word of it landed.
         self._told: dict[SlotKey, Revision] = {}
@@ -138,7 +140,7 @@ class Working:
             session=self._voice.session,
             lease=self._lease,
             now=now,
-            grace_ms=DEFAULTS.grace,
+            grace_ms=self._times.now.grace,
         )
         steps = plan(sight)
         await self._do(steps)
@@ -187,7 +189,7 @@ class Working:
             async with self._turns:
                 if self._clock.boot() >= self._lease or not self._is_to_begin(one):
                     return  # it waited too long for its turn
-                work = work_of(one, self._listening.templates[one.template], self._lease)
+                work = work_of(one, self._listening.templates[one.template], self._lease, self._times.now.grace)
                 await self._driver.start(work)
             self._begun.add(key)
             self._meters.count("agent_starts", result="started")

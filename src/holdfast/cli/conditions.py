@@ -38,6 +38,10 @@ ADVICE = {
     "retired": "the region is given up for good: `holdfast get assignments -A` shows what is still meant to be there",
     "cordoned": "an operator keeps new work away; spec.note says why",
     "draining": "`holdfast get replicas --region REGION` shows what is still there",
+    "machine-replaced": "nothing, if that was meant: exclusive work waits for the fence; "
+    "otherwise two agents have one name: stop the one that is not meant",
+    "rebooted": "nothing: exclusive work that was there waits for the fence",
+    "times-not-kept": "it gets no exclusive work: raise the region's kill margin, or upgrade the agent",
     "overridden": "`holdfast get overrides` shows by whom, why and until when",
     "deadline-missed": "it goes on behind the others, or is given up: spec.onDeadline; spec.deadline can be raised",
     "store-full": "free space where the server keeps its log",

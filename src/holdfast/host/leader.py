@@ -13,6 +13,7 @@ from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import EndSession, RecordDigest
 from holdfast.core.ledger.registry import Lane
 from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.settings import times_of
 from holdfast.host.errors import NotLeading, NotProven, OutcomeUnknown, Overloaded, ReadOnly, Stopped, Unavailable
 from holdfast.host.group_commit import Answered, GroupCommit
 from holdfast.host.lanes import Waiting, refuse
@@ -67,7 +68,8 @@ class Leader(Generic[S]):
         if known is None or known.principal != actor or not term.sessions.heard(session):
             current = state.session_of.get(actor) or 0
             return Refused(Code.NO_SESSION, f"{actor} has no session {session}; open one", {"current": current})
-        return Renewal(state.facts.log_id, state.facts.term, term.proof.worth(state.facts.settings))
+        facts = state.facts
+        return Renewal(facts.log_id, facts.term, term.proof.worth(facts.settings), times_of(facts.settings))
 
     async def record(self, digest: RecordDigest) -> None:
         """Put a digest of the state into the log. A refusal is no harm: the next one is recorded."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.core.model.settings import Settings
+from holdfast.core.model.settings import DEFAULT_TIMES, Settings, Times
 from holdfast.core.model.shapes import Row
 from holdfast.host.clock import Clock
 
@@ -16,12 +16,14 @@ from holdfast.host.clock import Clock
 class Renewal(Row, frozen=True):
     """What a heartbeat is answered: the session lives for `worth` milliseconds from when the heartbeat was sent.
 
-    `(log_id, term)` is to be remembered by whoever hears it: a lower one is a deposed leader's.
+    `(log_id, term)` is to be remembered by whoever hears it: a lower one is a deposed leader's. `times` are the numbers
+    by which an agent is to act from before it counts on that.
     """
 
     log_id: str
     term: int
     worth: int
+    times: Times = DEFAULT_TIMES
 
 
 class Proof:

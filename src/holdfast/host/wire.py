@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.revision import DIGITS_MAX, parse
+from holdfast.core.model.settings import Times
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.host.transport import Reply, named
 
@@ -69,12 +70,16 @@ class Renew(Struct, frozen=True, rename="camel"):
 
 
 class Renewed(Struct, frozen=True, rename="camel"):
-    """The session lives for `worth_ms` from when the heartbeat was sent; at this ledger time, in milliseconds."""
+    """The session lives for `worth_ms` from when the heartbeat was sent; at this ledger time, in milliseconds.
+
+    `times` are the region's lease, grace, kill margin and fence time, which hold from before that; None: not told.
+    """
 
     worth_ms: int
     term: int
     log_id: str
     at: Instant
+    times: Times | None = None
 
 
 class Problem(Struct, frozen=True):

@@ -16,6 +16,8 @@ from holdfast.sim.scenario import Scenario, draw
 BEGIN_MS = 6_000
 #: A clock is set wrong by so much at most: what is asked of clocks in one piece is asked in tests of their own.
 STEP_MS = 4_000
+#: The clock of whoever leads next is ahead by so much at least, and at most.
+LEAP_MS = 30_000, 240_000
 
 
 class Fault(Struct, frozen=True, array_like=True):
@@ -102,7 +104,7 @@ def _where(what: str, cast: Cast, chance: Random) -> str:
             return chance.choice(servers)
         case "stale-view":
             return chance.choice(schedulers)
-        case "lose-node":
+        case "lose-node" | "replace-node":
             return chance.choice(nodes)
         case "partition" | "clog":
             server = chance.choice(servers)
@@ -110,7 +112,7 @@ def _where(what: str, cast: Cast, chance: Random) -> str:
             return f"{server} {chance.choice(others)}"
         case "depose" | "swizzle" | "power-cut" | "fill" | "slow-store" | "deafen":
             return chance.choice(sorted(cast.servers))
-        case "cut-link" | "lose-region":
+        case "cut-link" | "lose-region" | "leap":
             return chance.choice(sorted(cast.nodes))
         case "lose-zone":
             return f"{chance.choice(sorted(cast.nodes))}/{chance.randint(1, 2)}"

@@ -11,8 +11,10 @@ from random import Random
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.core.model.quantity import BadQuantity, parse_duration
+from holdfast.core.model.settings import DEFAULTS, Settings, unsafe
 
 #: Where scenarios are, from the folder that the command is run in.
 FOLDER = Path("scenarios")
@@ -22,6 +24,7 @@ FOLDER = Path("scenarios")
 FAULTS = (
     "crash", "lose-node", "lose-zone", "lose-region", "pause", "step-clock", "partition", "isolate", "clog", "swizzle",
     "cut-link", "cut-store", "stale-view", "hang-store", "depose", "slow-store", "power-cut", "fill", "deafen",
+    "replace-node", "leap",
 )  # fmt: skip
 ACTS = ("scale", "roll", "recreate", "cordon", "taint", "quota", "policy", "override", "emergency")
 NETWORKS = ("calm", "rough", "stormy")
@@ -47,9 +50,19 @@ class Regional(Written, frozen=True):
     memory: str = "8Gi"
 
 
+class Clockwork(Written, frozen=True):
+    """Times that all ledgers have from the start; what is not written is as ever."""
+
+    lease: str = "10s"
+    grace: str = "10s"
+    kill_margin: str = "1s"
+    fence: str = "25s"
+
+
 class Topology(Written, frozen=True):
     """Where it takes place."""
 
+    times: Clockwork = Clockwork()
     platform: int = 2
     regions: dict[str, Regional] = field(default_factory=lambda: {"eu": Regional(), "us": Regional()})
     #: Ledgers that have one server more, which reads one format level less than the others write.
@@ -177,6 +190,9 @@ def parse(text: str, where: str) -> Scenario:
         for one in (found.length, found.settle, found.traffic.every, found.faults.every, found.faults.lasts):
             span(one)
         _check_names(found)
+        wrong = unsafe(settings_of(found.topology.times))
+        if wrong:
+            raise BadScenario(f"{where}: {wrong[0]}")
         for planned in found.faults.planned:
             span(planned.at), span(planned.lasts)
     except (msgspec.DecodeError, BadQuantity) as error:
@@ -203,6 +219,14 @@ def all_in(folder: Path = FOLDER) -> dict[str, Scenario]:
         raise BadScenario(f"there is no folder {folder}: run this from the project, or name the folder")
     found = [read(path) for path in sorted(folder.glob("*.yaml"))]
     return {one.name: one for one in found}
+
+
+def settings_of(times: Clockwork) -> Settings:
+    """The settings of a scenario's ledgers."""
+    return replace(
+        DEFAULTS, session_lease=parse_duration(times.lease), grace=parse_duration(times.grace),
+        kill_margin=parse_duration(times.kill_margin), fence_time=parse_duration(times.fence),
+    )  # fmt: skip
 
 
 def span(text: str) -> tuple[int, int]:

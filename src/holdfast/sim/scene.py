@@ -38,7 +38,7 @@ from holdfast.sim.audit import Asked, Audit, Finding
 from holdfast.sim.chronicle import Chronicle
 from holdfast.sim.machine import Machine
 from holdfast.sim.plan import Cast, Plan, drawn
-from holdfast.sim.scenario import Regional, Scenario
+from holdfast.sim.scenario import Regional, Scenario, settings_of
 from holdfast.sim.world import Process, Program, World
 
 #: By the names that scenarios use.
@@ -122,7 +122,7 @@ class Scene:
                 self.truth.findings.append(Finding("answered", detail))
 
     def _populate(self) -> None:
-        start = StartLog("log-platform", PLATFORM_NAME, ROOT)
+        start = StartLog("log-platform", PLATFORM_NAME, ROOT, settings_of(self.scenario.topology.times))
         for name in self.cast.servers[PLATFORM_NAME]:
             self._machine(name, self.servers.platform(start))
         for region, written in self.scenario.topology.regions.items():
@@ -138,7 +138,7 @@ class Scene:
 
     def _populate_region(self, region: str, written: Regional) -> None:
         servers, platform = self.cast.servers[region], self.cast.servers[PLATFORM_NAME]
-        start = StartLog(f"log-{region}", f"region/{region}", ROOT)
+        start = StartLog(f"log-{region}", f"region/{region}", ROOT, settings_of(self.scenario.topology.times))
         for name in servers:
             self._machine(name, self.servers.region(start, platform, self.heard(PLATFORM_NAME)))
         for name in self.cast.schedulers[region]:

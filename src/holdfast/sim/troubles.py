@@ -1,6 +1,8 @@
 """What goes wrong in a run: each kind of fault is done, lasts, and is undone.
 
 Faults overlap as they come, but none mends what another one broke: what a fault takes hold of is its own until it ends.
+
+Size: a table of small functions, one for each kind of fault.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import NamedTuple
 
 from holdfast.host.ledger import Role
 from holdfast.sim import service
-from holdfast.sim.plan import STEP_MS, Fault
+from holdfast.sim.plan import LEAP_MS, STEP_MS, Fault
 from holdfast.sim.scene import PLATFORM_NAME, Scene
 
 SLOW = service.Weather(latency_ms=(100, 900), lose_answer=0.02, land_late=0.05)
@@ -119,6 +121,38 @@ class Troubles:
         """A machine stands still, and goes on."""
         holds = [("machine", where), ("store of", where)]
         return Strike(holds, lambda: self._world.pause(where), lambda: self._world.resume(where))
+
+    def replace_node(self, where: str, _chance: Random) -> Strike:
+        """Another machine takes a node's name, with an agent of its own. Of the old one nobody hears again: what runs
+        there lives on until its guards end it."""
+
+        async def take_over() -> None:
+            await self._world.crash(where)
+            self.scene.metals[where] = self.scene.metals[where].replaced()
+            self._world.restart(where)
+
+        return Strike([("machine", where)], take_over, lambda: None)
+
+    def leap(self, where: str, chance: Random) -> Strike:
+        """Whoever leads is killed, and the clocks of those who may lead next are ahead: ledger time leaps."""
+        servers, found = self.scene.cast.servers[where], self.scene.servers.ledgers
+        leading = [name for name in servers if name in found and found[name].role is Role.LEADING] or servers[:1]
+        others, by = [name for name in servers if name not in leading], chance.randint(*LEAP_MS)
+        crashed = self._crashed(leading)
+
+        def step(by_ms: int) -> None:
+            for name in others:
+                self._world.step_clock(name, by_ms)
+
+        async def do() -> None:
+            step(by)
+            await _done(crashed.do)
+
+        async def undo() -> None:
+            step(-by)
+            await _done(crashed.undo)
+
+        return Strike([*crashed.holds, *(("clock", name) for name in others)], do, undo)
 
     def step_clock(self, where: str, chance: Random) -> Strike:
         """A wall clock is set wrong, and set right again."""
@@ -230,6 +264,8 @@ async def _done(act: Callable[[], Awaitable[None] | None]) -> None:
 KINDS: dict[str, Callable[[Troubles, str, Random], Strike]] = {
     "crash": Troubles.crash,
     "lose-node": Troubles.lose_node,
+    "replace-node": Troubles.replace_node,
+    "leap": Troubles.leap,
     "lose-zone": Troubles.lose_zone,
     "lose-region": Troubles.lose_region,
     "pause": Troubles.pause,

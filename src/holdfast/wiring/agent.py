@@ -23,14 +23,16 @@ from holdfast.agent.asking import RealAsking
 from holdfast.agent.blocking import BlockingCalls
 from holdfast.agent.driver import State
 from holdfast.agent.faring import OfMachine
+from holdfast.agent.machine import machine_of
 from holdfast.agent.node import detected
 from holdfast.agent.process.driver import ProcessDriver
 from holdfast.agent.process.settings import ProcessSettings
-from holdfast.agent.terms import Terms, on_disk
+from holdfast.agent.terms import Terms
+from holdfast.agent.terms import on_disk as terms_on_disk
+from holdfast.agent.times import on_disk
 from holdfast.core.model.limits import NODE_PORTS_MAX
 from holdfast.core.model.resources import NOTHING, Resources
-from holdfast.core.model.settings import DEFAULTS
-from holdfast.core.model.topology import Device
+from holdfast.core.model.topology import Device, Machine
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.clock import Clock, SystemClock
 from holdfast.host.journal import Journal
@@ -105,14 +107,14 @@ async def be_agent(wish: MachineWish, node: NodeWish, clock: Clock, asked: async
             driver, terms = _driver(node, clock), _terms(node.data)
             asking = RealAsking(driver, clock, node.address)
             registered = _registered(wish.name, node)
-            faring = OfMachine(clock, node.present)
-            agent = Agent(registered, voice, transport, driver, asking, terms, clock, meters, faring)
+            faring, times = OfMachine(clock, node.present), on_disk(node.data)
+            agent = Agent(registered, voice, transport, driver, asking, terms, clock, meters, faring, times)
             await driver.sweep()
             try:
                 await together(agent.run(), tell([agent], node.data / READY), asked.wait())
             except Superseded:  # from now on nobody speaks for what runs here, nor would anybody ever end it
                 Journal(AGENT, node=wish.name).warning("superseded", then="all that it runs is ended")
-                await end_all(_driver(node, clock), DEFAULTS.grace)
+                await end_all(_driver(node, clock), times.now.grace)
                 raise
             finally:
                 (node.data / READY).unlink(missing_ok=True)
@@ -135,8 +137,15 @@ def _registered(name: str, node: NodeWish) -> RegisterNode:
     said, found = node.capacity, detected(node.data)
     capacity = Resources(said.cpu or found.cpu, said.memory or found.memory, said.disk or found.disk, gpu)
     return RegisterNode(
-        name, node.pool, node.zone, capacity, node.devices, node.ports, node.labels, address=node.address
+        name, node.pool, node.zone, capacity, node.devices, node.ports, node.labels, node.address, _machine(node.data)
     )
+
+
+def _machine(data: Path) -> Machine:
+    try:
+        return machine_of(data)
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"{data}: {error}") from error
 
 
 def _driver(node: NodeWish, clock: Clock) -> ProcessDriver:
@@ -171,7 +180,7 @@ async def taken(data: Path) -> AsyncIterator[None]:
 
 def _terms(data: Path) -> Terms:
     try:
-        return on_disk(data)
+        return terms_on_disk(data)
     except (OSError, ValueError) as error:
         raise CannotStart(f"{data}: {error}") from error
 

@@ -228,6 +228,11 @@ def test_each_restart_waits_longer_and_the_policy_ends_them() -> None:
     assert shown(planned(a_bound(P.FAILED, restarts=3), EXITED)) == "released given-up"
 
 
+def test_what_was_bound_to_another_machine_is_given_up_to_be_placed_under_a_higher_token() -> None:
+    assert shown(planned(a_bound(P.FAILED, cause="gone", moved=True), None)) == "released given-up"
+    assert shown(planned(a_bound(P.FAILED, cause="gone"), None)) != "released given-up"
+
+
 def test_what_was_given_up_before_waits_longer_before_each_restart_and_before_it_is_given_up_again() -> None:
     ended = replace(EXITED, since=NOW)
     again = planned(a_bound(P.FAILED, restarts=1, attempts=1), ended)

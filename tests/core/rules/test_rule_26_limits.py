@@ -47,6 +47,7 @@ NOT_TAKEN = {
     "limits.ACCOUNTS_MAX": "accounts in a report, which is replaced by the next",
     "limits.DENIALS_MAX": "denials are not folded",
     "resources.AMOUNT_MAX": "a value",
+    "topology.MACHINE_NAME_MAX": "names of a node's machine, which are replaced by the next",
     "secrets.NAME_MAX": "how a token is read",
     "secrets._SPOKEN_MAX": "how a token is read",
     "checks.PRIORITY_MAX": "a value",

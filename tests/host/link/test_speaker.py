@@ -12,6 +12,7 @@ from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.repeats import WINDOW
 from holdfast.core.ledger.revision import revision
+from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.platform.commands import Acknowledge, JoinRegion
 from holdfast.host import voice
@@ -104,7 +105,7 @@ def test_what_ends_everything_is_raised(code: str, error: type[Exception]) -> No
     loop = VirtualLoop()
     speaker = a_speaker(Told(lambda *_: said(Answered(Said.REFUSED, code, "why"))), loop)
     with pytest.raises(error, match="why"):
-        run_virtual(speaker.join("log-eu"), loop)
+        run_virtual(speaker.join("log-eu", DEFAULTS), loop)
 
 
 def test_a_heartbeat_of_a_session_that_is_over_says_so() -> None:

@@ -216,10 +216,13 @@ class Guard:
         self.tell(agent)
 
     def hear(self, agent: socket.socket) -> None:
-        """Do what an agent asks. A deadline is never lowered, and once it has passed no other is taken."""
+        """Do what an agent asks. A deadline is never lowered, and once it has passed no other is taken. The grace after
+        it is never raised: another session may be counted on it."""
         asked = {}
         with suppress(OSError):
             asked = json.loads(agent.recv(MESSAGE_BYTES) or "{}")
+        if boot_ms() < self.deadline:
+            self.order["grace"] = min(self.order["grace"], asked.get("grace", self.order["grace"]))
         if boot_ms() < self.deadline < asked.get("extend", 0):
             self.deadline = asked["extend"]
             kernel.publish_deadline(self.deadline)

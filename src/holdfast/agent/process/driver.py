@@ -27,6 +27,7 @@ from holdfast.agent.process.records import Record, Unreadable, boot_id, made_up,
 from holdfast.agent.process.settings import ProcessSettings
 from holdfast.agent.process.users import User, user_for
 from holdfast.core.model.process import Driver as Kind
+from holdfast.core.model.settings import DEFAULT_TIMES, Times
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
@@ -35,6 +36,8 @@ from holdfast.host.journal import Journal
 CGROUPS, GUARDS = "cgroups", "guards that begin"
 #: So often it is looked whether what was killed is gone, before the agent speaks.
 STRAY_LOOKS = 250
+#: A guard looks at the time four times a second, whatever the machine did meanwhile, and needs as long to end it all.
+KILL_MARGIN_LEAST_MS = 500
 
 
 class ProcessDriver:
@@ -53,6 +56,8 @@ class ProcessDriver:
         #: Those whose guards are being called.
         self._finding: set[Held] = set()
         self._changed = asyncio.Event()
+        #: The region's grace, which bounds that of leased work, and its kill margin: parts of the fence (RULES 4).
+        self._times = DEFAULT_TIMES
         #: What goes on by itself: starts, which are seen to their end, and the rest, which ends with the agent.
         self._starts: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -117,11 +122,17 @@ class ProcessDriver:
             raise fault(ran.failed, command[0], work.folder)
         return ran.code
 
+    def keep(self, times: Times) -> int:
+        """Act by these numbers. A guard that is asked for less than it can do takes its own time."""
+        self._times = times
+        return times.grace + max(times.kill_margin, KILL_MARGIN_LEAST_MS)
+
     def extend(self, deadline: int) -> None:
         """Tell the guards of all leased work; none of them is waited for."""
-        message, now = extension(deadline), self._clock.boot()
+        grace_ms = self._times.grace
+        message, now = extension(deadline, grace_ms), self._clock.boot()
         for held in self._held.values():
-            held.extend(message, deadline, now)
+            held.extend(message, deadline, grace_ms, now)
 
     async def forget(self, slot: SlotKey, epoch: Revision) -> None:
         """Remove the record, the result, the cgroup and the working folder of what has ended; keep its logs."""
@@ -250,7 +261,7 @@ class ProcessDriver:
         except OSError as error:
             await self._calls.wait(FOLDER, lambda: self._folders.remove(name))
             raise CannotStart(StartFault.DRIVER, f"{error.filename}: {error.strerror}") from error
-        record = record_of(work, groups, boot_id(), settings)
+        record = record_of(work, groups, boot_id(), self._times.grace)
         return folder, order_of(record, work, environment, working, user, self._cgroups, settings)
 
     def _make(self, work: Work, name: str, user: User | None) -> tuple[Path, list[str]]:
@@ -297,8 +308,8 @@ class ProcessDriver:
 
     async def _watch_guards(self) -> None:
         """See that guards do what they are for: one that hangs is killed, and so is what it guards."""
-        patience_ms = self._settings.kill_margin_ms // 2
         while True:
+            patience_ms = max(self._times.kill_margin, KILL_MARGIN_LEAST_MS) // 2
             await self._clock.sleep(patience_ms // 2)
             for held in list(self._held.values()):
                 with suppress(OSError):  # without a descriptor left: until the next look

@@ -107,11 +107,12 @@ class Held:
             raise Unheard("its guard has gone")
         return ran
 
-    def extend(self, message: bytes, deadline: int, now: int) -> None:
+    def extend(self, message: bytes, deadline: int, grace_ms: int, now: int) -> None:
         """Hand on how long it may live. What we think of its deadline is what its guard must have heard."""
         live = self.live
         if self.record.leased and self._line is not None and self._line.extend(message) and now < live.deadline:
             self.live = replace(live, deadline=max(live.deadline, deadline))
+            self.record = replace(self.record, grace_ms=min(self.record.grace_ms, grace_ms))
 
     def hasten(self, now: int, patience_ms: int) -> bool:
         """Kill its guard, and so its process, if what should have been killed still lives; whether that was so."""

@@ -30,9 +30,9 @@ PROGRAM = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(files.__file
 _NOT_THE_BINARY = {errno.E2BIG, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EIO, 0}
 
 
-def record_of(work: Work, groups: list[str], boot: str, settings: ProcessSettings) -> Record:
-    """What is known of a replica before it begins."""
-    grace = min(work.grace_ms, settings.grace_ms) if work.leased else work.grace_ms
+def record_of(work: Work, groups: list[str], boot: str, most_ms: int) -> Record:
+    """What is known of a replica before it begins. That of leased work has no longer grace than `most_ms`."""
+    grace = min(work.grace_ms, most_ms) if work.leased else work.grace_ms
     leased = (work.leased, work.deadline if work.leased else 0, grace)
     limits = (work.need.memory * MEBIBYTE, work.pids, tuple(groups))
     return Record(work.slot, work.epoch, work.name, boot, *leased, *limits)

@@ -74,9 +74,9 @@ class Line:
         self._heard(said)
 
 
-def extension(deadline: int) -> bytes:
-    """The message that gives a guard until then."""
-    return msgspec.json.encode({"extend": deadline})
+def extension(deadline: int, grace_ms: int) -> bytes:
+    """The message that gives a guard until then, and no more grace after that."""
+    return msgspec.json.encode({"extend": deadline, "grace": grace_ms})
 
 
 def connect(folder: Path) -> socket.socket | None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.core.model.settings import DEFAULTS
-
 #: An unprivileged user that need not exist: processes run as it where the agent is root and nobody else is asked for.
 DEFAULT_USER = "59999"
 
@@ -18,7 +16,6 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
     `folder` is where it keeps what it needs; tenants' users must be able to pass through it. `user` is who runs what
     asks for nobody, and `users` who else may be asked for, by name or number; root never. Secrets are handed on from
     files in `secret_folders` and from the agent's own variables in `secret_variables`, and from nowhere else.
-    `grace_ms` bounds that of leased work: together with the kill margin it is part of the fence (RULES 4).
     """
 
     folder: str
@@ -35,5 +32,3 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
     sample_ms: int = 250
     start_ms: int = 10_000
     answer_ms: int = 5_000
-    grace_ms: int = DEFAULTS.grace
-    kill_margin_ms: int = DEFAULTS.kill_margin

@@ -12,7 +12,7 @@ from holdfast.core.model import topology
 from holdfast.core.model.allotment import Purpose, Share, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
 from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.meta import Labels, Meta
+from holdfast.core.model.meta import Condition, Labels, Meta
 from holdfast.core.model.placement import Failure, HoldPurpose, PendingReason
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.shapes import Document, Instant, Percent, Revision
@@ -211,6 +211,14 @@ class Load(Document, frozen=True):
     since: Instant = 0
 
 
+class MachineTold(Document, frozen=True):
+    """What a node's agent runs on: its id in the agent's folder, the host's, and that of this life of it."""
+
+    id: str = ""
+    host: str = ""
+    boot: str = ""
+
+
 class NodeStatus(Document, frozen=True):
     """What the agent and node health say of a node, and what of it is taken.
 
@@ -238,6 +246,8 @@ class NodeStatus(Document, frozen=True):
     address: str = ""
     load: Load = Load()
     present: tuple[str, ...] = ()
+    machine: MachineTold = MachineTold()
+    conditions: tuple[Condition, ...] = ()
 
 
 class Node(Document, frozen=True, tag="Node"):

@@ -1,4 +1,7 @@
-"""A row of a ledger's state as a document. The state is asked for names only."""
+"""A row of a ledger's state as a document. The state is asked for names only.
+
+Size: one small function for each kind.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from holdfast.core.model.meta import Meta
 from holdfast.core.model.placement import EMPTY_ROOM, changed_at, standing
 from holdfast.core.model.resources import NOTHING, add, greatest, subtract
 from holdfast.core.model.runs import shown, size
+from holdfast.core.region.node_conditions import node_conditions
 
 
 def view(kind: Kind, state: LedgerState, key: Any, row: Any) -> dict[str, Any]:
@@ -152,6 +156,8 @@ def _node(state: Any, name: str, key: Any, row: Any) -> s.Node:
         address=row.address,
         load=s.Load(cpu=report.cpu, memory=report.memory, since=report.at),
         present=report.present,
+        machine=s.MachineTold(id=row.machine.id, host=row.machine.host, boot=row.machine.boot),
+        conditions=node_conditions(row, state.facts.settings),
     )
     labels = tuple(sorted({**dict(row.reported_labels), **dict(row.labels)}.items()))
     meta = Meta(name=row.name, uid=row.uid, revision=row.revision, labels=labels)

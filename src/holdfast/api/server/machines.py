@@ -107,7 +107,8 @@ async def renewal(desk: Desk, call: Call) -> Reply:
     found = desk.ledger.renew(call.caller.actor, session)
     if isinstance(found, Refused):
         raise Trouble(of_refusal(found, lane="proofs"))
-    return Reply(200, (JSON,), msgspec.json.encode(Renewed(found.worth, found.term, found.log_id, desk.now())))
+    renewed = Renewed(found.worth, found.term, found.log_id, desk.now(), found.times)
+    return Reply(200, (JSON,), msgspec.json.encode(renewed))
 
 
 def _session_of(call: Call) -> Revision:

@@ -20,7 +20,9 @@ class Bound(Row, frozen=True):
 
     `reported` is the revision of the binding, or of the agent's last word of it: what is older than the agent's
     session was another life's, and is unknown until the ledger says so. `leased` work ends when the agent cannot renew
-    its session: it is exclusive, or its workload wants it to stop where it is cut off.
+    its session: it is exclusive, or its workload wants it to stop where it is cut off. What is exclusive and has
+    `moved` was bound to another machine of this node's name, or to another life of it: it is placed anew, under a
+    higher token.
     """
 
     slot: SlotKey
@@ -39,6 +41,7 @@ class Bound(Row, frozen=True):
     leased: bool = False
     batch: bool = False
     waits: bool = False
+    moved: bool = False
 
 
 def bound_to(state: RegionState, node: Revision, now: Instant) -> list[Bound]:
@@ -67,6 +70,7 @@ def _bound(state: RegionState, slot: Slot, now: Instant) -> Bound:
         leased=is_leased(assignment),
         batch=assignment.batch,
         waits=_waits(state, slot, assignment, now),
+        moved=assignment.exclusive and slot.epoch < state.nodes[slot.node].machine_since,
     )
 
 

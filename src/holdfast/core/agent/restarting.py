@@ -15,8 +15,8 @@ PAUSE_MS, PAUSE_MOST_MS = 1_000, 60_000
 
 
 def may_restart(template: Template, one: Bound, run: Run | None) -> bool:
-    """Whether its policy lets it be started again here."""
-    if one.restarts >= restarts_allowed(template):
+    """Whether its policy lets it be started again here. Its token is that of its binding: two machines share none."""
+    if one.moved or one.restarts >= restarts_allowed(template):
         return False
     return template.restart is Restart.ALWAYS or run is None or run.code != 0
 

@@ -230,7 +230,8 @@ def state_digested(state: LedgerState, event: StateDigested, stamp: Stamp) -> No
 
 
 def session_opened(state: LedgerState, event: SessionOpened, stamp: Stamp) -> None:
-    state.sessions.put(stamp.revision, Session(stamp.revision, event.principal, stamp.at))
+    fence = state.facts.settings.fence_time if _is_fenced(state, event.principal) else 0
+    state.sessions.put(stamp.revision, Session(stamp.revision, event.principal, stamp.at, 0, fence))
     state.session_of.put(event.principal, stamp.revision)
 
 
@@ -243,8 +244,24 @@ def session_ended(state: LedgerState, event: SessionEnded, stamp: Stamp) -> None
 
 def configured(state: LedgerState, event: Configured, stamp: Stamp) -> None:
     forgotten = max(state.facts.forgotten, stamp.at - state.facts.settings.retry_window)
+    _count_fences(state, event.settings)
     since = stamp.revision if state.facts.level >= 2 else 0
     _set_facts(state, settings=event.settings, forgotten=forgotten, configured=since)
+
+
+def _is_fenced(state: LedgerState, principal: str) -> bool:
+    return state.facts.level >= 2 and principal.startswith("agent/")
+
+
+def _count_fences(state: LedgerState, settings: Settings) -> None:
+    """An agent may act by the numbers of before for as long as its session lasts: the longest of its fences counts."""
+    before, after = state.facts.settings.fence_time, settings.fence_time
+    if before == after:
+        return
+    for uid, session in list(state.sessions.items()):
+        fence = max(session.fence or before, after)
+        if _is_fenced(state, session.principal) and fence != session.fence:
+            state.sessions.put(uid, msgspec.structs.replace(session, fence=fence))
 
 
 APPLY: dict[type, Any] = {

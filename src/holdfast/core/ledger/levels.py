@@ -25,6 +25,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import NODEFAULT, Struct
 
+from holdfast.core.model.meta import Reason
+
 #: What a writer of this version can write and a reader of it can read.
 LEVEL = 2
 #: The first level: what structs, fields and words have that say nothing else.
@@ -33,7 +35,7 @@ FIRST = 1
 E = TypeVar("E", bound=Enum)
 
 #: Members of enums that a later level than the first added.
-_words: dict[Enum, int] = {}
+_words: dict[Enum, int] = dict.fromkeys((Reason.MACHINE_REPLACED, Reason.REBOOTED, Reason.TIMES_NOT_KEPT), 2)
 
 
 class Above(Exception):

@@ -140,7 +140,9 @@ def remember(state: LedgerState, record: Record[Any], revision: Revision) -> Non
         sequence = record.sequence
         state.answered.put((session.uid, sequence % WINDOW), Remembered(sequence, revision, record.answer))
         if sequence > session.high:
-            state.sessions.put(session.uid, Session(session.uid, session.principal, session.opened, sequence))
+            state.sessions.put(
+                session.uid, Session(session.uid, session.principal, session.opened, sequence, session.fence)
+            )
     elif record.key:
         # A repeat is judged by when it was first sent: a key lives from then on, if that is later than now.
         since = max(record.at, record.sent)

@@ -10,7 +10,7 @@ from holdfast.core.ledger.levels import FIRST
 from holdfast.core.ledger.table import MANY, SOME, Layer, Table, TableSpec
 from holdfast.core.model.control import Override
 from holdfast.core.model.settings import DEFAULTS, Settings
-from holdfast.core.model.shapes import Instant, Revision, Row
+from holdfast.core.model.shapes import Duration, Instant, Revision, Row
 from holdfast.core.model.tenancy import Principal
 
 
@@ -45,12 +45,18 @@ class Remembered(Row, frozen=True):
 
 
 class Session(Row, frozen=True):
-    """One life of a machine principal. Its uid is its epoch; `high` is the highest number of an accepted command."""
+    """One life of a machine principal. Its uid is its epoch; `high` is the highest number of an accepted command.
+
+    `fence` is the longest fence time by which an agent was told its numbers in this session; 0: not known.
+    """
 
     uid: Revision
     principal: str
     opened: Instant
     high: int = 0
+    fence: Duration = 0
+
+    ADDED: ClassVar[Mapping[str, int]] = {"fence": 2}
 
 
 class KeyKept(Row, frozen=True):

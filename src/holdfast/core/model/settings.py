@@ -5,6 +5,8 @@ All times are milliseconds. Each default is where we start; `unsafe` says which 
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from holdfast.core.model.shapes import Document, Duration
 
 
@@ -37,6 +39,23 @@ class Settings(Document, frozen=True):
 
 
 DEFAULTS = Settings()
+
+
+class Times(Struct, frozen=True, rename="camel"):
+    """What an agent is told of its region's numbers, with every renewal: what it must keep for the fence to be one."""
+
+    lease: Duration
+    grace: Duration
+    kill_margin: Duration
+    fence: Duration
+
+
+def times_of(settings: Settings) -> Times:
+    """What agents are told."""
+    return Times(settings.session_lease, settings.grace, settings.kill_margin, settings.fence_time)
+
+
+DEFAULT_TIMES = times_of(DEFAULTS)
 
 
 def drifted(duration: int, settings: Settings) -> int:

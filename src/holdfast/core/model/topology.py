@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
@@ -33,9 +34,11 @@ class RegionStatus(Document, frozen=True):
     is where it then said that its servers are reached; empty: it did not say. `digest` is how that of the batch at
     `position` begins: a log that has another one there is not the one that was acknowledged. `unreleased`, of a retired
     one: how many assignments, rights and grants it still counts as having, until its retirement has come to them.
+    `session_lease`, `grace` and `fence_time` are those that the region fences by, as it said when it joined; a fence
+    time of 0: it did not say.
     """
 
-    ADDED: ClassVar[dict[str, int]] = {"unreleased": 2}
+    ADDED: ClassVar[dict[str, int]] = {"unreleased": 2, "session_lease": 2, "grace": 2, "fence_time": 2}
 
     health: RegionHealth = RegionHealth.HEALTHY
     since: Instant = 0
@@ -49,6 +52,9 @@ class RegionStatus(Document, frozen=True):
     session: Revision = 0
     address: str = ""
     unreleased: int = 0
+    session_lease: Duration = 0
+    grace: Duration = 0
+    fence_time: Duration = 0
 
 
 class Region(Document, frozen=True, tag="Region"):
@@ -116,12 +122,34 @@ class NodeHealth(StrEnum):
 READY = NodeHealth.READY
 
 
+class Machine(Row, frozen=True):
+    """What an agent runs on. `id` is random, made once in its agent's folder; `host` and `boot` are its names for
+    itself and for this life. Empty: not told."""
+
+    id: str = ""
+    host: str = ""
+    boot: str = ""
+
+
+NO_MACHINE = Machine()
+#: What a machine is called, each of its names: so long at most.
+MACHINE_NAME_MAX = 64
+#: For so long what is exclusive lives on after its lease where an agent does not say: the grace and the kill margin
+#: that agents kept before they were told the region's.
+OVERRUN_MS = 11_000
+
+
 class Node(Row, frozen=True):
     """A machine. The agent says what it is; operators say what it is for; node health says whether it lives.
 
     `session` is the epoch of the agent's present life, 0 when there is none; `session_ended` is the ledger time at
     which the last one ended, from which fences are counted. `ports` are the first and the last that it hands out; 0 to
     0: none. `address` is the host name or IP under which its ports are reached; empty: they are not.
+
+    `machine` is what its agent runs on, registered first at the revision `machine_since`: what was bound or spoken of
+    before that another machine had, or another life of it. `machine_before` is that one, until the agent is back in
+    another session on the same, and `machine_changed` when it changed. `overrun` is how long at most what is exclusive
+    lives on there after its lease, `fence` the fence time by which its last session ended; 0: that of the settings.
     """
 
     name: str
@@ -143,6 +171,16 @@ class Node(Row, frozen=True):
     session: Revision = 0
     session_ended: Instant = 0
     address: str = ""
+    machine: Machine = NO_MACHINE
+    machine_since: Revision = 0
+    machine_before: Machine = NO_MACHINE
+    machine_changed: Instant = 0
+    overrun: Duration = OVERRUN_MS
+    fence: Duration = 0
+
+    ADDED: ClassVar[Mapping[str, int]] = {
+        "machine": 2, "machine_since": 2, "machine_before": 2, "machine_changed": 2, "overrun": 2, "fence": 2,
+    }  # fmt: skip
 
 
 #: Of what lies ready on a node: how many names, and how long each may be.

@@ -36,8 +36,6 @@ NOT_SENT_YET: tuple[Unsent, ...] = (
     Unsent("cause", "rebalanced", "controller/rebalance"),
     Unsent("cause", "repaired", "controller/repair, of what fails again and again on one node"),
     Unsent("cause", "suspended", "controller/replica, once a workload can be suspended"),
-    Unsent("reason", "cordoned", "conditions of nodes"),
-    Unsent("reason", "draining", "conditions of nodes"),
     Unsent("reason", "no-longer-allowed", "a workload's status, from breaches"),
     Unsent("reason", "not-covered", "a recovery budget's status"),
     Unsent("reason", "overcommitted", "conditions of nodes, from breaches"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.core.ledger import house, overrides
 from holdfast.core.ledger.codec import BatchReader, EnvelopeReader
 from holdfast.core.ledger.draft import Book
@@ -23,7 +25,7 @@ from holdfast.core.platform.keys import KEYS, KINDS
 from holdfast.core.platform.objects import delete, put
 from holdfast.core.platform.observing import offer_back, report
 from holdfast.core.platform.policies import activate_policy, publish_policy, roll_back_policy
-from holdfast.core.platform.regions import acknowledge, declare_lost, join_region, judge_region
+from holdfast.core.platform.regions import acknowledge, configure, declare_lost, join_region, judge_region
 from holdfast.core.platform.reports import report_status
 from holdfast.core.platform.retirement import release_retired, retire_region
 from holdfast.core.platform.rights import attest_right, grant_right, release_rights
@@ -126,7 +128,8 @@ _OWN: tuple[Rule[Any], ...] = (
          "PublishPolicy with the same document, as a new revision", Right.PROMOTE_POLICY, subject=subjects.of_rollback),
 )  # fmt: skip
 
-RULES: dict[type, Rule[Any]] = {rule.command: rule for rule in (*house.RULES, *overrides.RULES, *_OWN)}
+_HOUSE = tuple(replace(rule, handler=configure) if rule.command is house.Configure else rule for rule in house.RULES)
+RULES: dict[type, Rule[Any]] = {rule.command: rule for rule in (*_HOUSE, *overrides.RULES, *_OWN)}
 
 PLATFORM: Book[PlatformState] = Book(
     name="platform",

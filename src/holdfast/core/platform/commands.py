@@ -14,7 +14,7 @@ from holdfast.core.model.control import EVERYWHERE, PolicyDocument, PolicyStage
 from holdfast.core.model.meta import Condition
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.runs import Named
-from holdfast.core.model.shapes import Instant, Revision, Row
+from holdfast.core.model.shapes import Duration, Instant, Revision, Row
 from holdfast.core.model.summary import Seen, Summary
 from holdfast.core.model.tenancy import Principal, PriorityClass, Quota, Tenant, Token
 from holdfast.core.model.topology import NodePool, Region, RegionHealth
@@ -190,11 +190,17 @@ class AttestRight(Row, frozen=True, tag="attest-right"):
 
 
 class JoinRegion(Row, frozen=True, tag="join-region"):
-    """A region's log speaks for the region, in this session. `address` is where its servers are reached, if it says."""
+    """A region's log speaks for the region, in this session. `address` is where its servers are reached, if it says.
+
+    The other numbers are those that the region fences by; a fence time of 0: it does not say.
+    """
 
     region: str
     log_id: str
     address: str = ""
+    session_lease: Duration = 0
+    grace: Duration = 0
+    fence_time: Duration = 0
 
 
 class Acknowledge(Row, frozen=True, tag="acknowledge"):

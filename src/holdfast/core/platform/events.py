@@ -9,6 +9,7 @@ Size: one list of everything that can become true, in one place.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from msgspec.structs import force_setattr
@@ -20,7 +21,7 @@ from holdfast.core.model.control import PolicyDocument, PolicyStage
 from holdfast.core.model.meta import Finalizer
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.runs import Ordinals, runs_of
-from holdfast.core.model.shapes import Instant, Revision, Row
+from holdfast.core.model.shapes import Duration, Instant, Revision, Row
 from holdfast.core.model.summary import Overflow, Seen, Summary
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Template, Workload, WorkloadStatus
@@ -198,6 +199,11 @@ class RegionJoined(Row, frozen=True, tag="region-joined"):
     session: Revision
     health: RegionHealth
     address: str = ""
+    session_lease: Duration = 0
+    grace: Duration = 0
+    fence_time: Duration = 0
+
+    ADDED: ClassVar[Mapping[str, int]] = {"session_lease": 2, "grace": 2, "fence_time": 2}
 
 
 class RegionRejoined(Row, frozen=True, tag="region-rejoined"):
@@ -206,6 +212,11 @@ class RegionRejoined(Row, frozen=True, tag="region-rejoined"):
     region: str
     session: Revision
     address: str = ""
+    session_lease: Duration = 0
+    grace: Duration = 0
+    fence_time: Duration = 0
+
+    ADDED: ClassVar[Mapping[str, int]] = {"session_lease": 2, "grace": 2, "fence_time": 2}
 
 
 class RegionAcknowledged(Row, frozen=True, tag="region-acknowledged"):

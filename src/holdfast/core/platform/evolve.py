@@ -250,11 +250,17 @@ def region_joined(state: PlatformState, event: e.RegionJoined, stamp: Stamp) -> 
         heard_at=stamp.at,
         session=event.session,
         address=event.address,
+        **_told_times(event),
     )
 
 
 def region_rejoined(state: PlatformState, event: e.RegionRejoined, stamp: Stamp) -> None:
-    _set_region(state, event.region, heard_at=stamp.at, session=event.session, address=event.address)
+    said = {"session": event.session, "address": event.address, **_told_times(event)}
+    _set_region(state, event.region, heard_at=stamp.at, **said)
+
+
+def _told_times(event: e.RegionJoined | e.RegionRejoined) -> dict[str, Any]:
+    return {"session_lease": event.session_lease, "grace": event.grace, "fence_time": event.fence_time}
 
 
 def region_acknowledged(state: PlatformState, event: e.RegionAcknowledged, stamp: Stamp) -> None:

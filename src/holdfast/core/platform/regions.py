@@ -10,10 +10,12 @@ Three different words. *Suspect*: nothing new goes there. *Lost*: failover may b
 
 from __future__ import annotations
 
+from holdfast.core.ledger import house
 from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.overrides import in_force, paused
 from holdfast.core.ledger.registry import Case
 from holdfast.core.ledger.revision import is_digest_shown, seq_of
+from holdfast.core.model.shapes import Duration
 from holdfast.core.model.topology import RegionHealth, RegionStatus
 from holdfast.core.platform.checks import contradictory, malformed, refuse_unknown
 from holdfast.core.platform.commands import Acknowledge, DeclareLost, JoinRegion, JudgeRegion
@@ -37,6 +39,7 @@ def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accept
         or _refuse_log_id(state, command.log_id)
         or refuse_other_region(state, command.region, case)
         or _refuse_address(command.address)
+        or _refuse_times(state, command)
     )
     if refused is not None:
         return refused
@@ -50,12 +53,40 @@ def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accept
             return Refused(Code.EXISTS, f"the log {command.log_id} speaks for region {other}", {"region": other})
         # A retired region begins anew; one that was lost before it was ever heard is not healthy for having joined.
         health = _anew(state, command.region, case) if status.health is _H.RETIRED else status.health
-        return Accepted((RegionJoined(command.region, command.log_id, session, health, command.address),))
+        joined = RegionJoined(command.region, command.log_id, session, health, command.address, *_times(command))
+        return Accepted((joined,))
     if status.log_id != command.log_id:
         return _diverged(command.region, status)
-    if (status.session, status.address) == (session, command.address):
+    if (status.session, status.address, *_times(status)) == (session, command.address, *_times(command)):
         return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
-    return Accepted((RegionRejoined(command.region, session, command.address),))
+    return Accepted((RegionRejoined(command.region, session, command.address, *_times(command)),))
+
+
+def _times(told: JoinRegion | RegionStatus) -> tuple[Duration, Duration, Duration]:
+    return told.session_lease, told.grace, told.fence_time
+
+
+def _refuse_times(state: PlatformState, command: JoinRegion) -> Refused | None:
+    """Templates are admitted with the platform's grace: a region that counts with less would end them before it."""
+    least = state.facts.settings.grace
+    if not command.fence_time or command.grace >= least:
+        return None
+    message = (
+        f"region {command.region} fences with a grace of {command.grace} ms, and exclusive work is admitted with up to "
+        f"{least} ms: raise the region's, or lower the platform's"
+    )
+    return Refused(Code.CONTRADICTORY, message, {"region": command.region, "grace": command.grace, "least": least})
+
+
+def configure(state: PlatformState, command: house.Configure, case: Case) -> Accepted | Refused:
+    """Beside what is unsafe in itself: a grace above that of a region which has joined."""
+    grace = command.settings.grace
+    joined = ((name, one.status) for name, one in state.regions.items() if one.status.fence_time)
+    short = [name for name, status in joined if status.grace < grace and status.health is not _H.RETIRED]
+    if short:
+        message = f"region {short[0]} fences with a grace below {grace} ms, by which work would be admitted"
+        return Refused(Code.CONTRADICTORY, f"{message}: raise the region's first", {"regions": short, "grace": grace})
+    return house.configure(state, command, case)
 
 
 def _anew(state: PlatformState, region: str, case: Case) -> RegionHealth:

@@ -131,7 +131,8 @@ def lapsed_at(state: PlatformState, workload: Revision, region: str, ordinals: R
         + fence time        which a stop takes at most, or what is not heard of to be dead
         + a margin
 
-    With the defaults that is 60 + 20 + 25 + 5 seconds after the region is lost, which it is after 20 of silence. Ledger
+    The session lease and the fence time are those of the region, if it has longer ones than the platform. With the
+    defaults that is 60 + 20 + 25 + 5 seconds after the region is lost, which it is after 20 of silence. Ledger
     time runs evenly within a term and may leap between two, by as much as the next leader's clock is ahead: so only
     what this term has seen pass counts.
     """
@@ -140,7 +141,9 @@ def lapsed_at(state: PlatformState, workload: Revision, region: str, ordinals: R
     # Settings may have been lowered since: the latest end that the region was told counts, too.
     told = max((state.rights[workload, ordinal].told for ordinal in numbers(ordinals)), default=0)
     lease = max(lost_since, term_at) + drifted(settings.right_lease, settings)
-    rest = drifted(2 * settings.session_lease + settings.fence_time, settings)
+    status = state.regions[region].status
+    session_lease = max(settings.session_lease, status.session_lease)
+    rest = drifted(2 * session_lease + max(settings.fence_time, status.fence_time), settings)
     return max(lease, told, lease_told(state, workload, region)) + rest + settings.right_margin
 
 

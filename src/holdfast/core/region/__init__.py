@@ -30,6 +30,7 @@
 - `shipped`     what those events do
 - `releasing`   the end of a binding epoch
 - `fence`       when nothing of an ended session can run any more
+- `node_conditions`  what people are told of a node: usable, the same machine, times kept
 - `sessions`    what the end of an agent's session means for its node
 - `evolve`      what each event does: the only code that changes a region's state
 - `standing`    its hot part: slots come to stand on nodes

@@ -12,6 +12,7 @@ from holdfast.core.model.shapes import Instant, SlotKey
 from holdfast.core.region.commands import Bind, Expire, Unreserve
 from holdfast.core.region.events import HoldEnded, Released, SlotsBound, SlotsReleased, Standing
 from holdfast.core.region.feasible import Misfit
+from holdfast.core.region.fence import unfenced
 from holdfast.core.region.gates import refuse_group, refuse_node
 from holdfast.core.region.releasing import released
 from holdfast.core.region.state import RegionState
@@ -51,6 +52,8 @@ def _refuse_binding(state: RegionState, overrides: InForce, slot: Slot | None, c
         return Misfit(Code.EXPIRED, f"its reservation ended at {slot.ends}")
     node, assignment = state.nodes[slot.node], state.assignments[slot.assignment]
     misfit = refuse_node(overrides, node, state.templates[slot.template], assignment.tenant)
+    if misfit is None and assignment.exclusive:
+        misfit = unfenced(node, state.facts.settings)
     misfit = misfit or refuse_group(state, overrides, assignment, slot.template, case)
     if misfit is None and assignment.exclusive and not has(assignment.ordinals, slot.ordinal):
         return Misfit(Code.NOT_ASSIGNED, "this region has no right to it any more")

@@ -13,6 +13,7 @@ from holdfast.core.ledger.registry import Lane, Rule
 from holdfast.core.region import (
     binding,
     breaches,
+    fence,
     holds,
     moving,
     nodes,
@@ -68,7 +69,9 @@ _OWN: tuple[Rule[Any], ...] = (
 )  # fmt: skip
 
 #: Commands of every ledger that mean more in a region: an agent's session is also its node's.
-_HERE: dict[type, Any] = {house.OpenSession: sessions.open_session, house.EndSession: sessions.end_session}
+_HERE: dict[type, Any] = {
+    house.OpenSession: sessions.open_session, house.EndSession: sessions.end_session, house.Configure: fence.configure,
+}  # fmt: skip
 _HOUSE = tuple(replace(rule, handler=_HERE.get(rule.command, rule.handler)) for rule in house.RULES)
 
 RULES: dict[type, Rule[Any]] = {rule.command: rule for rule in (*_HOUSE, *overrides.RULES, *_OWN)}

@@ -5,6 +5,9 @@ Size: one list of everything that can be asked, in one place.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from holdfast.core.ledger.house import HouseCommand
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Assignment
@@ -13,9 +16,9 @@ from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Labels
 from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.resources import NOTHING, Resources
-from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
+from holdfast.core.model.shapes import Duration, Instant, Revision, Row, SlotKey
 from holdfast.core.model.tenancy import Principal, PriorityClass, Token
-from holdfast.core.model.topology import Device, NodeHealth, Taint
+from holdfast.core.model.topology import NO_MACHINE, OVERRUN_MS, Device, Machine, NodeHealth, Taint
 from holdfast.core.model.workload import Template
 
 #: How many placements, moves, stops or slots one command may name (RULES 11).
@@ -28,7 +31,10 @@ DETAIL_MAX = 200
 
 
 class RegisterNode(Row, frozen=True, tag="register-node"):
-    """An agent says what its node is, in its present session."""
+    """An agent says what its node is, in its present session.
+
+    `overrun` is how long at most what is exclusive lives on there after its lease, by the numbers that the agent keeps.
+    """
 
     name: str
     pool: str
@@ -38,6 +44,8 @@ class RegisterNode(Row, frozen=True, tag="register-node"):
     ports: tuple[int, int] = (0, 0)
     labels: Labels = ()
     address: str = ""
+    machine: Machine = NO_MACHINE
+    overrun: Duration = OVERRUN_MS
 
 
 class ReportNode(Row, frozen=True, tag="report-node"):
@@ -227,10 +235,13 @@ class CloseBreach(Row, frozen=True, tag="close-breach"):
 
 
 class RegionShipped(Row, frozen=True, tag="region"):
-    """Where this region is, for residency."""
+    """Where this region is, for residency, and the platform's grace, with which work is admitted that comes here."""
 
     name: str
     jurisdiction: str
+    grace: Duration = 0
+
+    ADDED: ClassVar[Mapping[str, int]] = {"grace": 2}
 
 
 class TemplateShipped(Row, frozen=True, tag="template"):

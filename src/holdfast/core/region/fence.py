@@ -6,21 +6,60 @@
 Ledger time runs evenly within a term and may leap between two, by as much as the next leader's clock is ahead: what
 lies between a session's end and the start of the present term may have lasted no time at all. So only what this term
 has seen pass counts. However many leaders come, and however far each of their clocks is ahead, the last of them waits a
-whole fence time by itself; that others waited before it costs time and no safety.
+whole fence time by itself; that others waited before it costs time and no safety. The fence time is that of the
+session: an agent acts by the numbers that it was given there, whatever the settings are now.
 """
 
 from __future__ import annotations
 
-from holdfast.core.model.shapes import Instant
+from holdfast.core.ledger import house
+from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.registry import Case
+from holdfast.core.model.placement import Slot
+from holdfast.core.model.settings import Settings, drifted
+from holdfast.core.model.shapes import Duration, Instant
 from holdfast.core.model.topology import Node
+from holdfast.core.region.feasible import Misfit
 from holdfast.core.region.state import RegionState
 
 
 def falls_at(state: RegionState, node: Node, since: Instant = 0) -> Instant:
     """From when on nothing of the node's last ended session runs; `since` is a later time to count from."""
-    return max(node.session_ended, since, state.facts.term_at) + state.facts.settings.fence_time
+    return max(node.session_ended, since, state.facts.term_at) + (node.fence or state.facts.settings.fence_time)
 
 
 def is_past(state: RegionState, node: Node, at: Instant) -> bool:
     """Whether the fence of the node's last ended session is past."""
     return at >= falls_at(state, node)
+
+
+def configure(state: RegionState, command: house.Configure, case: Case) -> Accepted | Refused:
+    """Beside what is unsafe in itself: a grace below the platform's, with which exclusive work is admitted."""
+    grace, least = command.settings.grace, state.place.grace
+    if grace < least:
+        message = f"a grace of {grace} ms is below the platform's, by which work is admitted here: lower that first"
+        return Refused(Code.CONTRADICTORY, message, {"grace": grace, "least": least})
+    return house.configure(state, command, case)
+
+
+def is_of_this_machine(node: Node, slot: Slot) -> bool:
+    """Whether the machine that the node's agent runs on, in this life of it, was given the slot or spoke of it last.
+
+    Only then can it tell what became of its process (RULES 23): another one finds nothing, and that says nothing. The
+    slot keeps no name of a machine: the revision of its binding, or of its agent's last word, tells under which it was.
+    """
+    return slot.reported > node.machine_since
+
+
+def overrun_most(settings: Settings) -> Duration:
+    """For how long at most what is exclusive may live on after its lease, for the fence to be one."""
+    return settings.fence_time - drifted(settings.session_lease, settings)
+
+
+def unfenced(node: Node, settings: Settings) -> Misfit | None:
+    """Whether exclusive work would outlive its fence there: the agent does not keep the region's times."""
+    most = overrun_most(settings)
+    if node.overrun <= most:
+        return None
+    why = f"its agent ends exclusive work {node.overrun} ms after its lease, and the fence allows for {most} ms"
+    return Misfit(Code.NODE_UNAVAILABLE, why)

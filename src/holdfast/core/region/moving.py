@@ -18,7 +18,7 @@ from holdfast.core.region.assigned import may_begin
 from holdfast.core.region.commands import DETAIL_MAX, Move, MoveSlot
 from holdfast.core.region.events import Moved, OrdinalsFinished, Released, SlotsMoved, SlotsReleased
 from holdfast.core.region.feasible import Misfit
-from holdfast.core.region.fence import falls_at
+from holdfast.core.region.fence import falls_at, is_of_this_machine, unfenced
 from holdfast.core.region.gates import REPAIR, refuse_repair
 from holdfast.core.region.releasing import finished, released
 from holdfast.core.region.rooms import victims_left
@@ -101,16 +101,30 @@ def _refuse_agent(state: RegionState, case: Case, edge: Edge, slot: Slot, node: 
     if edge.target in (Phase.STARTING, Phase.RUNNING) and slot.after and victims_left(state, slot):
         return Misfit(Code.TOO_EARLY, "waits for others to end first")
     assignment = state.assignments[slot.assignment]
-    if edge.cause == "found-again" and assignment.exclusive:
-        deadline = falls_at(state, node)
-        if case.at >= deadline:
-            return Misfit(Code.FENCE, f"its fence fell at {deadline}: it may not be kept")
+    if assignment.exclusive and edge.cause != "collected":
+        misfit = _refuse_word(state, case, edge, slot, node)
+        if misfit is not None:
+            return misfit
     if edge.cause == "restarted" and not may_begin(state, assignment, case.at):
         return Misfit(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not told in this term")
     if edge.cause == "restarted" and slot.restarts >= restarts_allowed(state.templates[slot.template]):
         return Misfit(Code.CONTRADICTORY, f"was restarted {slot.restarts} times, which is all its policy allows")
     if edge.cause == "completed" and not assignment.batch:
         return Misfit(Code.CONTRADICTORY, "is not batch work, which alone completes")
+    return None
+
+
+def _refuse_word(state: RegionState, case: Case, edge: Edge, slot: Slot, node: Node) -> Misfit | None:
+    """What an agent says of an exclusive process: that it has it counts before its fence, and if it can end it in time;
+    anything else only from the machine that had it, or once the fence is past."""
+    deadline = falls_at(state, node)
+    if edge.cause == "found-again":
+        if case.at >= deadline:
+            return Misfit(Code.FENCE, f"its fence fell at {deadline}: it may not be kept")
+        misfit = unfenced(node, state.facts.settings)
+        return None if misfit is None else Misfit(Code.FENCE, misfit.detail)
+    if case.at < deadline and not is_of_this_machine(node, slot):
+        return Misfit(Code.FENCE, f"another machine, or another life of it, had it: its fence falls at {deadline}")
     return None
 
 

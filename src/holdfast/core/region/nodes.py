@@ -12,7 +12,16 @@ from holdfast.core.ledger.registry import Case
 from holdfast.core.model.limits import NODE_PORTS_MAX
 from holdfast.core.model.placement import EMPTY_ROOM, standing
 from holdfast.core.model.resources import ill_formed
-from holdfast.core.model.topology import LOAD_STEP, NO_REPORT, PRESENT_MAX, PRESENT_NAME_MAX, Node, NodeHealth
+from holdfast.core.model.topology import (
+    LOAD_STEP,
+    MACHINE_NAME_MAX,
+    NO_MACHINE,
+    NO_REPORT,
+    PRESENT_MAX,
+    PRESENT_NAME_MAX,
+    Node,
+    NodeHealth,
+)
 from holdfast.core.region.breaches import node_overshoots, opened
 from holdfast.core.region.commands import AdministerNode, JudgeNode, RegisterNode, RemoveNode, ReportNode
 from holdfast.core.region.events import NodeRemoved, NodeReported, NodeStored
@@ -44,14 +53,15 @@ def register_node(state: RegionState, command: RegisterNode, case: Case) -> Acce
     node = Node(
         command.name, known.uid if known else case.revision, case.revision, command.pool, command.zone,
         command.capacity, command.devices, command.ports, command.labels, session=case.envelope.session,
-        address=command.address,
+        address=command.address, machine=command.machine, machine_since=case.revision, overrun=command.overrun,
     )  # fmt: skip
     if known is None:
         return Accepted((NodeStored(node),))
     node = replace(
         node, labels=known.labels, taints=known.taints, tenancy=known.tenancy, cordoned=known.cordoned,
-        draining=known.draining, note=known.note, session_ended=known.session_ended,
+        draining=known.draining, note=known.note, session_ended=known.session_ended, fence=known.fence,
     )  # fmt: skip
+    node = _with_machine(node, known, case)
     if replace(node, revision=known.revision) == known:
         return Refused(Code.ALREADY, f"{node.name} is registered so", {"uid": node.uid})
     room = state.rooms.get(node.uid) or EMPTY_ROOM
@@ -60,6 +70,19 @@ def register_node(state: RegionState, command: RegisterNode, case: Case) -> Acce
             Code.IN_USE, "zone and pool stay as they are while work stands there", {"slots": len(standing(room))}
         )
     return Accepted((NodeStored(node), *opened(state, node_overshoots(state, node), case.at)))
+
+
+def _with_machine(node: Node, known: Node, case: Case) -> Node:
+    """The node with since when it is this machine, and what it was before. That is told until the agent is back on the
+    same one in another session; what was not told before is no change."""
+    if node.machine != known.machine:
+        if known.machine == NO_MACHINE:
+            return node
+        return replace(node, machine_before=known.machine, machine_changed=case.at)
+    node = replace(node, machine_since=known.machine_since)
+    if node.session != known.session:
+        return node
+    return replace(node, machine_before=known.machine_before, machine_changed=known.machine_changed)
 
 
 def _ill_formed(command: RegisterNode) -> str:
@@ -76,6 +99,9 @@ def _ill_formed(command: RegisterNode) -> str:
         return f"{last - first + 1} ports; a node hands out at most {NODE_PORTS_MAX}"
     if not _ADDRESS.fullmatch(command.address):
         return "an address is a host name or an IP, without a port"
+    names = (command.machine.id, command.machine.host, command.machine.boot)
+    if any(len(name) > MACHINE_NAME_MAX or not name.isprintable() for name in names) or command.overrun < 0:
+        return f"a machine's names are one line of at most {MACHINE_NAME_MAX} characters, and no time is below 0"
     return ill_formed(command.capacity)
 
 

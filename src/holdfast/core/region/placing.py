@@ -20,6 +20,7 @@ from holdfast.core.model.runs import has
 from holdfast.core.region.commands import NAMED_MAX, Group, Placement, Propose
 from holdfast.core.region.events import HoldEnded, SlotsPlaced, SlotsStopping
 from holdfast.core.region.feasible import Misfit, fits
+from holdfast.core.region.fence import unfenced
 from holdfast.core.region.gates import refuse_node
 from holdfast.core.region.rooms import with_slot
 from holdfast.core.region.spreading import crowded
@@ -116,6 +117,10 @@ def place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:  # 
     misfit = refuse_node(trial.overrides, node, terms.template, terms.tenant)
     if misfit is not None:
         return misfit
+    if terms.ordinals is not None:
+        misfit = unfenced(node, trial.state.facts.settings)
+        if misfit is not None:
+            return misfit
     if terms.scattered:
         misfit = crowded(trial, terms, node)
         if misfit is not None:

@@ -10,7 +10,10 @@ from msgspec.structs import replace
 from holdfast.core.ledger import house
 from holdfast.core.ledger.answers import Accepted, Refused
 from holdfast.core.ledger.registry import Case
+from holdfast.core.model.shapes import Duration, Revision
+from holdfast.core.model.topology import Node
 from holdfast.core.region.events import NodeStored
+from holdfast.core.region.fence import is_past
 from holdfast.core.region.state import RegionState
 
 
@@ -36,5 +39,12 @@ def _with_node(state: RegionState, answer: Accepted | Refused, case: Case) -> Ac
         return answer
     # An agent that never registered its node in this session may still have kept what ran there: count from here.
     session = 0 if node.session == ended.session else node.session
-    after = replace(node, session=session, session_ended=case.at, revision=case.revision)
+    fence = _fence_of(state, ended.session, node, case)
+    after = replace(node, session=session, session_ended=case.at, fence=fence, revision=case.revision)
     return Accepted((*answer.events, NodeStored(after)), answer.answer)
+
+
+def _fence_of(state: RegionState, session: Revision, node: Node, case: Case) -> Duration:
+    """The fence time that counts from the end of this session: of an earlier one whose fence is not past, if longer."""
+    earlier = 0 if is_past(state, node, case.at) else node.fence
+    return max(earlier, state.sessions[session].fence)

@@ -44,7 +44,8 @@ def _forget_list(state: RegionState) -> None:
 
 
 def place_stored(state: RegionState, event: e.PlaceStored, stamp: Stamp) -> None:
-    state.place = replace(state.place, name=event.place.name, jurisdiction=event.place.jurisdiction)
+    place = event.place
+    state.place = replace(state.place, name=place.name, jurisdiction=place.jurisdiction, grace=place.grace)
 
 
 def template_stored(state: RegionState, event: e.TemplateStored, stamp: Stamp) -> None:

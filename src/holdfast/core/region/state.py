@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from holdfast.core.model.control import Override, SchedulerPolicy
 from holdfast.core.model.ordered import Ordered
 from holdfast.core.model.placement import Breach, Finished, Reservation, Room, SchedulingRequest, Slot, Sums, Use
 from holdfast.core.model.runs import Runs
-from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
+from holdfast.core.model.shapes import Duration, Instant, Revision, Row, SlotKey
 from holdfast.core.model.tenancy import PriorityClass, Token
 from holdfast.core.model.topology import Node, NodeReport
 from holdfast.core.model.workload import Template
@@ -38,7 +38,8 @@ class Listing(Row, frozen=True):
 class Place(Row, frozen=True):
     """Which region this is, where it lies, and how far it has applied the platform's log.
 
-    While a full list is under way that is not the place of any one moment: the cursor is where it was before.
+    While a full list is under way that is not the place of any one moment: the cursor is where it was before. `grace`
+    is the platform's, with which exclusive work is admitted.
     """
 
     name: str = ""
@@ -47,6 +48,9 @@ class Place(Row, frozen=True):
     platform_term: int = 0
     cursor: Revision = 0
     listing: Listing | None = None
+    grace: Duration = 0
+
+    ADDED: ClassVar[Mapping[str, int]] = {"grace": 2}
 
 
 class RegionState(LedgerState):

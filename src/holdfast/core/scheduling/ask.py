@@ -9,24 +9,29 @@ from holdfast.core.model.shapes import Revision
 from holdfast.core.model.workload import Template
 
 #: What makes two slots equal to a scheduler.
-Kind = tuple[str, str, bool, Revision]
+Kind = tuple[str, str, bool, Revision, bool]
 
 
 class Ask(Struct, frozen=True):
-    """A template, for whom, and whether it stays. `workload` is 0 unless its replicas are counted over domains."""
+    """A template, for whom, and whether it stays. `workload` is 0 unless its replicas are counted over domains.
+
+    What is `exclusive` needs an agent that ends it in time.
+    """
 
     digest: str
     template: Template
     tenant: str
     firm: bool
     workload: Revision = 0
+    exclusive: bool = False
 
     @property
     def kind(self) -> Kind:
         """What it is equal by."""
-        return self.digest, self.tenant, self.firm, self.workload
+        return self.digest, self.tenant, self.firm, self.workload, self.exclusive
 
 
 def ask_of(assignment: Assignment, digest: str, template: Template, *, firm: bool) -> Ask:
     """What the slots of an assignment's request ask for."""
-    return Ask(digest, template, assignment.tenant, firm, assignment.workload if template.spread else 0)
+    workload = assignment.workload if template.spread else 0
+    return Ask(digest, template, assignment.tenant, firm, workload, assignment.exclusive)

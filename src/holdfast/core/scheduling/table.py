@@ -23,6 +23,7 @@ from holdfast.core.model.placement import EMPTY_ROOM, Room
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import Node, usable
+from holdfast.core.region.fence import overrun_most
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.devices import Devices
 from holdfast.core.scheduling.hints import Hints
@@ -68,6 +69,9 @@ class NodeTable:
         #: Rows that are new, or changed what they are for, since then.
         self._changed: Truths = np.zeros(0, np.bool_)
         self.usable: Truths = np.zeros(0, np.bool_)
+        #: How long at most what is exclusive lives on there after its lease, and how long it may.
+        self.overrun: Numbers = np.zeros(0, np.int64)
+        self.overrun_most = 0
         #: About which this view and the ledger do not agree: see `shunned`.
         self.shunned: Truths = np.zeros(0, np.bool_)
         self.uids: Numbers = np.zeros(0, np.int64)
@@ -92,6 +96,7 @@ class NodeTable:
         """
         self.revision = max(self.revision, at)
         self.costs = dict(state.pools.items())
+        self.overrun_most = overrun_most(state.facts.settings)
         found = [(uid, state.nodes.get(uid)) for uid in dict.fromkeys(uids)]
         gone = [self.rows[uid] for uid, node in found if node is None and uid in self.rows]
         if gone:
@@ -175,7 +180,7 @@ class NodeTable:
 
     def _each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Change the rows of every column alike."""
-        for name in (*_AMOUNTS, "usable", "shunned", "uids", "_stirred", "_changed"):
+        for name in (*_AMOUNTS, "usable", "overrun", "shunned", "uids", "_stirred", "_changed"):
             setattr(self, name, change(getattr(self, name)))
         self.marks.each(change)
         self.devices.each(change)
@@ -185,6 +190,7 @@ class NodeTable:
         """What the node is and is for."""
         self.nodes[row] = node
         self.usable[row] = usable(node)
+        self.overrun[row] = node.overrun
         self.change(row)
         for name, _ in node.capacity.extended:
             if name not in self.resources:

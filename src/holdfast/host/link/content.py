@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from holdfast.core.ledger.keys import OVERRIDE, PRINCIPAL
+from holdfast.core.ledger.house import Configured
+from holdfast.core.ledger.keys import LOG, OVERRIDE, PRINCIPAL
 from holdfast.core.ledger.overrides import OverrideEnded, OverrideOpened
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform import events as e
@@ -30,6 +31,8 @@ Name = tuple[str, str]
 #: So many objects of a full list are looked at before others have their turn.
 AT_ONCE = 1_000
 
+#: The platform's numbers: a region is told its grace.
+SETTINGS = (LOG, "settings")
 #: Kinds whose objects are named by one key, as it is in the platform's events.
 _NAMED = (k.PRIORITY_CLASS, PRINCIPAL, k.TOKEN, k.NODE_POOL, k.POLICY, OVERRIDE, k.TEMPLATE, k.ASSIGNMENT)
 #: Events that change what is copied. Others touch the same keys: sessions of a principal, what a region itself says.
@@ -42,12 +45,14 @@ _TELLING = (
 
 def interest_of(region: str) -> Interest:
     """What the platform's log holds for a region."""
-    return Interest(frozenset({(k.REGION, region)}), frozenset(k.SHIPPED_TO_ALL))
+    return Interest(frozenset({(k.REGION, region), SETTINGS}), frozenset(k.SHIPPED_TO_ALL))
 
 
 def touched_by(event: Any, revision: Revision, region: str) -> Iterator[Name]:
     """Which of a region's objects an event may have changed, told from the event alone."""
-    if isinstance(event, e.AssignmentsRemoved):
+    if isinstance(event, Configured):
+        yield k.REGION, region
+    elif isinstance(event, e.AssignmentsRemoved):
         yield from ((k.ASSIGNMENT, str(one.assignment)) for one in event.assignments if one.region == region)
     elif isinstance(event, _TELLING) and not _is_known(event, region):
         for kind, key in PLATFORM.keys[type(event)](event, revision):
@@ -179,7 +184,8 @@ def _copy_of_its_own(state: PlatformState, region: str, name: Name) -> c.Shipped
     kind, key = name
     if kind == k.REGION:
         place = state.regions.get(region)
-        return c.RegionShipped(region, place.spec.jurisdiction) if place is not None else None
+        grace = state.facts.settings.grace
+        return c.RegionShipped(region, place.spec.jurisdiction, grace) if place is not None else None
     if kind == k.NODE_POOL:
         pool = state.pools.get(key)
         return c.PoolShipped(key, pool.spec.cost) if pool and pool.spec.region == region else None

@@ -12,6 +12,7 @@ import asyncio
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.revision import show
+from holdfast.core.model.settings import times_of
 from holdfast.core.region.state import RegionState
 from holdfast.host.clock import Clock
 from holdfast.host.errors import Unavailable
@@ -103,7 +104,8 @@ class Link:
             await self._must_lead(leader)
             answered = await speaker.open()
             if speaker.session:
-                answered = await speaker.join(leader.term.durable.state.facts.log_id)
+                facts = leader.term.durable.state.facts
+                answered = await speaker.join(facts.log_id, facts.settings)
                 if answered.said is Said.LANDED or answered.code == Code.ALREADY:
                     break
             self._outlook.trouble = f"the platform does not take this region: {answered.message} ({answered.code})"
@@ -135,5 +137,7 @@ class Link:
                 continue
             attempt = 0
             self._ledger.meters.gauge("link_offset_ms", speaker.offset.most)
-            lease = leader.term.durable.state.facts.settings.session_lease
-            await self._clock.sleep(min(lease, renewed.worth_ms) // 4)
+            settings = leader.term.durable.state.facts.settings
+            if times_of(settings) != speaker.times:
+                raise SessionOver("this region has other times than it has joined with")
+            await self._clock.sleep(min(settings.session_lease, renewed.worth_ms) // 4)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.model.settings import DEFAULT_TIMES, Settings, times_of
 from holdfast.core.model.shapes import Instant
 from holdfast.core.platform.commands import JoinRegion
 from holdfast.host.clock import Clock
@@ -47,10 +48,14 @@ class Speaker(Voice):
         super().__init__(transport, clock, sender, now)
         self.region = platform.region
         self._address = platform.address
+        #: The numbers that it has joined with.
+        self.times = DEFAULT_TIMES
 
-    async def join(self, log_id: str) -> Answered:
-        """Speak for the region with its log, from now on, in this session."""
-        return await self.send(JoinRegion(self.region, log_id, self._address))
+    async def join(self, log_id: str, settings: Settings) -> Answered:
+        """Speak for the region with its log, from now on, in this session, and say by which numbers it fences."""
+        self.times = times_of(settings)
+        times = settings.session_lease, settings.grace, settings.fence_time
+        return await self.send(JoinRegion(self.region, log_id, self._address, *times))
 
     def _judged(self, answers: list[Answered]) -> list[Answered]:
         for answered in answers:

@@ -43,7 +43,7 @@ def agent(metals: Mapping[str, Metal], servers: list[str], capacity: Resources, 
     async def run(process: Process) -> None:
         metal, clock = metals[process.machine], process.clock
         actor = process.transport.certificate = f"agent/{metal.name}"
-        node = RegisterNode(metal.name, "pool", metal.zone, capacity, (), PORTS, (), metal.name)
+        node = RegisterNode(metal.name, "pool", metal.zone, capacity, (), PORTS, (), metal.name, metal.identity)
         way = Witness(process.transport, REGION, heard)
         chance = process.chance("agent")
         while True:
@@ -51,7 +51,8 @@ def agent(metals: Mapping[str, Metal], servers: list[str], capacity: Resources, 
             voice = Voice(way, clock, Sender(actor, tuple(servers)), clock.boot)
             terms, driver = Terms(metal.newest, metal.keep), SimulatedDriver(metal)
             try:
-                await Agent(node, voice, way, driver, _Asking(metal), terms, clock, Meters()).run()
+                one = Agent(node, voice, way, driver, _Asking(metal), terms, clock, Meters(), times=metal.times)
+                await one.run()
             except Superseded:
                 continue  # this network copies questions: an opening of its own came twice, and once too late
 

@@ -10,8 +10,8 @@ from holdfast.core.model.process import HttpProbe, Probe
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.sim.chance import Chance
 
-#: How long a process may live after its deadline, its guard taken at its slowest.
-FENCE_MS = DEFAULTS.grace + DEFAULTS.kill_margin
+#: How much longer a process lives after its deadline than its guard may take at its slowest.
+LATE_MS = 0
 
 #: What everybody asks of a process.
 STARTUP = Probe(http=HttpProbe("/"), period=500, failures=24)
@@ -57,7 +57,8 @@ def _drawn(chance: Random, trouble: str) -> Habit:
         code=1 if trouble in ends else 0,
         why=ends.get(trouble, Why.EXIT),
         stop_ms=stop_ms,
-        fence_ms=FENCE_MS,
+        slowest=True,
+        late_ms=LATE_MS,
         ready_ms=NEVER_READY_MS if trouble == "never-ready" else ready_ms,
         unwell={"stalls": (after, after + stalled), "hangs": (after, after + hung)}.get(trouble, (0, 0)),
         fault=StartFault.MISSING_BINARY if trouble == "cannot-start" else None,

@@ -11,8 +11,10 @@ from collections.abc import Callable
 
 from holdfast.agent.driver import Binding, Live, State, Work
 from holdfast.agent.simulated import Habit, Played, SimulatedMachine
+from holdfast.agent.times import KeptTimes
 from holdfast.core.ledger.revision import show
 from holdfast.core.model.shapes import Revision, SlotKey
+from holdfast.core.model.topology import Machine
 from holdfast.host.clock import Clock
 from holdfast.sim.audit import Finding
 
@@ -43,7 +45,8 @@ class Truth:
 
 
 class Metal(SimulatedMachine):
-    """A machine, and what is kept on its disk: the newest term it heard of. Its clock outlives every agent."""
+    """A machine, and what is kept on its disk: its id, the newest term it heard of, the region's numbers. Its clock
+    outlives every agent."""
 
     def __init__(
         self, name: str, region: str, zone: str, clock: Clock, habit: Callable[[Work], Habit], truth: Truth
@@ -53,7 +56,26 @@ class Metal(SimulatedMachine):
         self.region = region
         self.zone = zone
         self.newest: tuple[str, int] = ("", 0)
+        self.times = KeptTimes()
         self._truth = truth
+        #: Which machine of this name it is, and which life of that.
+        self._number = self._life = 1
+
+    @property
+    def identity(self) -> Machine:
+        """What its agent says that it runs on."""
+        return Machine(f"{self.name}.{self._number}", self.name, str(self._life))
+
+    def replaced(self) -> Metal:
+        """Another machine of the same name, with nothing on it. What runs on this one is no concern of it."""
+        other = Metal(self.name, self.region, self.zone, self.clock, self.habit, self._truth)
+        other._number = self._number + 1
+        return other
+
+    def lose_power(self) -> None:
+        """Everything that ran is gone; the machine is started anew."""
+        super().lose_power()
+        self._life += 1
 
     def keep(self, log_id: str, term: int) -> None:
         """Remember the newest term, whatever becomes of the agent."""

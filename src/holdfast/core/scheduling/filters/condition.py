@@ -1,4 +1,5 @@
-"""Whether a node takes anything at all: it lives in a session, and nobody cordoned or drains it."""
+"""Whether a node takes anything at all: it lives in a session, nobody cordoned or drains it, and what is exclusive ends
+there before its fence is past."""
 
 from __future__ import annotations
 
@@ -17,5 +18,7 @@ class Condition:
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """Rows of nodes that take new work."""
         yield "usable", window.pick(window.table.usable)
+        if window.ask.exclusive:
+            yield "times not kept", window.pick(window.table.overrun) <= window.table.overrun_most
         if window.table.shunned.any():
             yield "left alone", ~window.pick(window.table.shunned)

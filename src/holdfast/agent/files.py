@@ -1,0 +1,21 @@
+"""Small files of an agent that survive a crash, whole or as they were before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Put this there, durably."""
+    fresh = file.with_suffix(".new")
+    with fresh.open("w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.replace(file)
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

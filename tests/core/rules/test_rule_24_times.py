@@ -1,0 +1,180 @@
+"""RULES 24: a fence is counted with the numbers that the agent was given in its session, and who cannot keep them gets
+no exclusive work.
+
+Otherwise a region lowers its times and fences a process that its guard, which knows the longer ones, ends later.
+"""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.house import Configure
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.meta import Reason, Truth
+from holdfast.core.model.settings import DEFAULTS, unsafe
+from holdfast.core.model.topology import Machine
+from holdfast.core.platform import commands as p
+from holdfast.core.platform.book import FAILOVER
+from holdfast.core.region import commands as c
+from holdfast.core.region.fence import falls_at
+from holdfast.core.region.node_conditions import node_conditions
+from tests.support.noded import REPAIR, Noded
+from tests.support.platform import ROOT as OPERATOR
+from tests.support.platform import PlatformBench, a_world, an_exclusive
+from tests.support.region import REPLICA, ROOT, RegionBench, a_template, an_assignment
+
+#: Safe in themselves, and too short for an agent on the defaults of before.
+SHORT = replace(DEFAULTS, session_lease=3_000, grace=2_000, kill_margin=1_000, fence_time=6_100)
+LONG = replace(DEFAULTS, grace=30_000, fence_time=60_000)
+
+
+def test_an_end_is_fenced_by_the_longest_time_that_its_agent_was_told_in_the_session() -> None:
+    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    nodes.bench.accept(ROOT, Configure(SHORT))
+    nodes.silence(0)
+    assert falls_at(nodes.state, nodes.node(0)) == nodes.bench.at + DEFAULTS.fence_time
+
+
+def test_what_was_told_later_in_a_session_counts_too() -> None:
+    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    nodes.bench.accept(ROOT, Configure(LONG))
+    nodes.bench.accept(ROOT, Configure(DEFAULTS))
+    nodes.silence(0)
+    assert falls_at(nodes.state, nodes.node(0)) == nodes.bench.at + LONG.fence_time
+
+
+def test_a_session_that_was_told_short_times_is_fenced_by_them_whatever_the_settings_become() -> None:
+    nodes = Noded(1, Phase.RUNNING)
+    nodes.bench.accept(ROOT, Configure(SHORT))
+    nodes.come_back(0, overrun=3_000)
+    nodes.bench.at += DEFAULTS.fence_time
+    nodes.silence(0)
+    nodes.bench.accept(ROOT, Configure(LONG))
+    assert falls_at(nodes.state, nodes.node(0)) == nodes.bench.at + SHORT.fence_time
+
+
+def test_a_short_session_in_between_does_not_shorten_a_fence_that_is_not_past() -> None:
+    """What an agent was given in the first one may live on, on a machine of which nobody hears."""
+    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    nodes.bench.accept(ROOT, Configure(SHORT))
+    nodes.come_back(0, machine=Machine("another"), overrun=3_000)
+    nodes.bench.at += 1_000
+    nodes.silence(0)
+    assert falls_at(nodes.state, nodes.node(0)) >= nodes.bench.at - 1_000 + DEFAULTS.fence_time
+    nodes.settle()
+    nodes.bench.at += SHORT.fence_time
+    assert not nodes.look(REPAIR, 0).send
+
+
+def exclusive(bench: RegionBench) -> c.Propose:
+    template = a_template(cpu=100)
+    assignment = an_assignment(template=template, count=1, exclusive=True, ordinals=(0,))
+    digest = assignment.shares[0].template
+    bench.ship(c.TemplateShipped(digest, template), c.AssignmentShipped(assignment))
+    bench.accept(REPLICA, c.OpenSlots(assignment.uid, digest, (0,)))
+    node = bench.state.node_names.get("n1")
+    assert node is not None
+    return bench.proposal(assignment, c.Placement(0, node))
+
+
+@pytest.mark.parametrize(("overrun", "is_taken"), [(3_000, True), (3_097, True), (3_098, False), (11_000, False)])
+def test_an_agent_that_ends_exclusive_work_too_late_gets_none(overrun: int, is_taken: bool) -> None:
+    """The fence of 6,100 ms allows for a lease of 3,003 ms on the slowest clock and so much more."""
+    bench = RegionBench()
+    bench.accept(ROOT, Configure(SHORT))
+    bench.a_scheduler()
+    bench.a_grant()
+    bench.a_node("n1", overrun=overrun)
+    answer = bench.send("scheduler/main", exclusive(bench))
+    assert isinstance(answer, Refused) is not is_taken
+    assert not isinstance(answer, Refused) or answer.code is Code.NODE_UNAVAILABLE
+
+
+def test_other_work_is_placed_there_all_the_same() -> None:
+    bench = RegionBench()
+    bench.accept(ROOT, Configure(SHORT))
+    bench.a_scheduler()
+    bench.a_grant()
+    node = bench.a_node("n1", overrun=11_000)
+    bench.place(bench.a_workload(a_template(cpu=100), 1), c.Placement(0, node))
+
+
+def test_a_reservation_is_not_bound_where_times_are_kept_no_longer() -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    bench.a_grant()
+    bench.a_node("n1")
+    bench.accept("scheduler/main", replace(exclusive(bench), bind=False))
+    bench.accept(ROOT, Configure(SHORT))
+    assert bench.refuse("scheduler/main", c.Bind(((1, 0),))).code is Code.NODE_UNAVAILABLE
+    bench.a_node("n1", overrun=3_000)
+    bench.accept("scheduler/main", c.Bind(((1, 0),)))
+
+
+def test_what_an_agent_could_not_end_in_time_it_may_not_keep() -> None:
+    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    nodes.bench.accept(ROOT, Configure(SHORT))
+    nodes.come_back(0, overrun=11_000)
+    nodes.settle()
+    answer = nodes.bench.move("agent/n0", Phase.RUNNING, "found-again")
+    assert isinstance(answer, Refused)
+    assert answer.code is Code.FENCE
+
+
+def test_a_node_says_that_its_agent_does_not_keep_the_times() -> None:
+    nodes = Noded(1, Phase.RUNNING)
+    kept = {one.type: one for one in node_conditions(nodes.node(0), nodes.state.facts.settings)}["TimesKept"]
+    assert kept.status is Truth.TRUE
+    kept = {one.type: one for one in node_conditions(nodes.node(0), SHORT)}["TimesKept"]
+    assert (kept.status, kept.reason) == (Truth.FALSE, Reason.TIMES_NOT_KEPT)
+    assert "11000 ms after its lease" in kept.message
+
+
+# A region's grace and the platform's
+
+
+def test_a_region_does_not_lower_its_grace_below_the_platforms() -> None:
+    bench = RegionBench()
+    bench.ship(c.RegionShipped("eu", "eu", 10_000))
+    refused = bench.refuse(ROOT, Configure(SHORT))
+    assert refused.code is Code.CONTRADICTORY
+    assert refused.facts == {"grace": 2_000, "least": 10_000}
+    bench.accept(ROOT, Configure(replace(SHORT, grace=10_000, fence_time=14_100)))
+
+
+def joined(bench: PlatformBench, settings_grace: int, fence: int = 25_000) -> p.JoinRegion:
+    return p.JoinRegion("eu", bench.state.regions["eu"].status.log_id, "", 10_000, settings_grace, fence)
+
+
+def test_a_region_whose_grace_is_below_the_platforms_does_not_join() -> None:
+    bench = a_world()
+    refused = bench.refuse(Code.CONTRADICTORY, "region/eu", joined(bench, 9_999))
+    assert refused.facts == {"region": "eu", "grace": 9_999, "least": 10_000}
+    assert "raise the region's, or lower the platform's" in refused.message
+    bench.accept("region/eu", joined(bench, 10_000))
+    assert bench.state.regions["eu"].status.grace == 10_000
+
+
+def test_the_platform_does_not_raise_its_grace_above_that_of_a_region() -> None:
+    bench = a_world()
+    bench.accept("region/eu", joined(bench, 10_000))
+    assert not unsafe(LONG)
+    refused = bench.refuse(Code.CONTRADICTORY, OPERATOR, Configure(LONG))
+    assert refused.facts == {"regions": ["eu"], "grace": 30_000}
+    bench.accept("region/eu", joined(bench, 30_000, 60_000))
+    bench.accept(OPERATOR, Configure(LONG))
+
+
+def test_a_leased_right_is_waited_for_by_the_fence_of_its_region() -> None:
+    bench = a_world()
+    db = bench.put(an_exclusive(leased=True, replicas=1, budget="reserve"))
+    bench.accept("region/eu", joined(bench, 10_000, 90_000))
+    bench.hold(db, "eu", 0)
+    bench.lose("eu")
+    usual = bench.refuse(Code.TOO_EARLY, FAILOVER, p.GrantRight(db, 0, "us")).facts["until"]
+    bench.at = usual - 65_000
+    bench.refuse(Code.TOO_EARLY, FAILOVER, p.GrantRight(db, 0, "us"))
+    bench.at = usual
+    bench.accept(FAILOVER, p.GrantRight(db, 0, "us"))
