@@ -97,14 +97,14 @@ def opened(state: RegionState, template: Template, count: int) -> Story:
 def ended(state: RegionState) -> Story:
     """The platform ends the assignment: what stands is stopped, what waits is withdrawn, and it is forgotten."""
     yield [shipped(state, c.AssignmentShipped(an_assignment(SERVE, 0, Stage.ENDED)))]
-    bound = [key for key, slot in state.slots.items() if slot.phase is Phase.BOUND]
-    for keys in _cut(bound):
+    count = len(state.slots)
+    for first in range(0, count, NAMED_MAX):
+        keys = [(WORKLOAD, ordinal) for ordinal in range(first, min(count, first + NAMED_MAX))]
+        bound = [key for key in keys if state.slots[key].phase is Phase.BOUND]
         yield [(REPLICA, c.WithdrawSlots(UID, tuple(ordinal for _, ordinal in keys)))]
-        yield [(REPLICA, c.Stop(tuple(keys), "scaled-down"))]
-        yield list(_moved(state, keys))
-    waiting = [ordinal for (_, ordinal), slot in state.slots.items() if slot.phase is Phase.PENDING]
-    for first in range(0, len(waiting), NAMED_MAX):
-        yield [(REPLICA, c.WithdrawSlots(UID, tuple(waiting[first : first + NAMED_MAX])))]
+        if bound:
+            yield [(REPLICA, c.Stop(tuple(bound), "scaled-down"))]
+            yield list(_moved(state, bound))
     yield [(LINK, c.ForgetAssignment(UID))]
 
 
@@ -117,10 +117,6 @@ def _moved(state: RegionState, keys: list[SlotKey]) -> Iterator[tuple[str, Any]]
         moves.append(c.MoveSlot(key, slot.epoch, Phase.RELEASED, "stopped"))
     for name, moves in by_node.items():
         yield f"agent/{name}", c.Move(tuple(moves))
-
-
-def _cut(keys: list[SlotKey]) -> list[list[SlotKey]]:
-    return [keys[first : first + NAMED_MAX] for first in range(0, len(keys), NAMED_MAX)]
 
 
 def replicas(state: RegionState) -> Story:
