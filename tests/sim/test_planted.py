@@ -17,7 +17,8 @@ from holdfast.agent.simulated import SimulatedDriver
 from holdfast.core.ledger import judge
 from holdfast.core.ledger.house import OpenSession
 from holdfast.core.ledger.registry import Case
-from holdfast.core.region import moving, placing, succeeding
+from holdfast.core.reconcilers import node_health, repair
+from holdfast.core.region import fence, moving, placing, succeeding
 from holdfast.host.commit import Append, BatchLanded, BatchLost, Settled
 from holdfast.host.errors import NotLeading
 from holdfast.host.group_commit import GroupCommit
@@ -153,6 +154,16 @@ def defaults_instead_of_the_regions_numbers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimulatedDriver, "keep", lambda _self, times: times.grace + times.kill_margin)
 
 
+def fence_without_the_term(patch: pytest.MonkeyPatch) -> None:
+    """RULES 24: a fence is counted from the end of the session alone, whatever ledger time did since."""
+
+    def planted(state: Any, node: Any, since: int = 0) -> int:
+        return int(max(node.session_ended, since) + (node.fence or state.facts.settings.fence_time))
+
+    for where in (fence, moving, repair, node_health):
+        patch.setattr(where, "falls_at", planted)
+
+
 class Planted(NamedTuple):
     """A bug, the scenario whose trouble it needs, promises of which it breaks one, and the seeds to try first."""
 
@@ -183,7 +194,8 @@ PLANTED = {
     "unknown append taken for lost": planted(
         unknown_append_taken_for_lost, "timeout-after-commit", "acknowledged-is-durable", seeds=range(4, 5)
     ),
-    "gone believed": planted(gone_believed, "machine-replaced", "one-live-process", seeds=range(1, 2)),
+    "gone believed": planted(gone_believed, "machine-replaced", "one-live-process", seeds=range(2, 3)),
+    "fence without the term": planted(fence_without_the_term, "clock-ahead", "one-live-process", seeds=range(2, 3)),
     "defaults instead of the region's numbers": planted(
         defaults_instead_of_the_regions_numbers, "machine-replaced", "one-live-process", seeds=range(2, 3)
     ),

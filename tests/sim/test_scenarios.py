@@ -19,9 +19,9 @@ SCENARIOS = all_in(ROOT / "scenarios")
 PLAYED = [name for name, one in SCENARIOS.items() if not one.absent]
 #: The standing set: a scenario may be absent until its piece exists, but it is never forgotten.
 STANDING = (
-    "autoscaler-amplification", "leader-restart", "machine-replaced", "override-expiry", "partition-skew",
-    "platform-gone", "policy-rollback", "regional-loss", "repair-in-incident", "retry-storm", "stale-cache",
-    "timeout-after-commit", "watch-loss", "zone-loss",
+    "autoscaler-amplification", "clock-ahead", "leader-restart", "machine-replaced", "override-expiry",
+    "partition-skew", "platform-gone", "policy-rollback", "regional-loss", "repair-in-incident", "retry-storm",
+    "stale-cache", "timeout-after-commit", "watch-loss", "zone-loss",
 )  # fmt: skip
 
 

@@ -110,7 +110,7 @@ class Traffic(Written, frozen=True):
 
 
 class Planned(Written, frozen=True):
-    """A fault that this scenario is about: `where` is a region, a zone of it (`eu/1`), or the platform."""
+    """A fault that this scenario is about: `where` is a region, a zone of it (`eu/1`), a machine, or the platform."""
 
     what: str
     at: str
