@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.house import Configure
+from holdfast.core.ledger.house import Configure, EndSession, RaiseLevel
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Reason, Truth
 from holdfast.core.model.settings import DEFAULTS, unsafe
@@ -18,6 +18,7 @@ from holdfast.core.model.topology import Machine
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import FAILOVER
 from holdfast.core.region import commands as c
+from holdfast.core.region.book import REGION
 from holdfast.core.region.fence import falls_at
 from holdfast.core.region.node_conditions import node_conditions
 from tests.support.noded import REPAIR, Noded
@@ -66,6 +67,16 @@ def test_a_short_session_in_between_does_not_shorten_a_fence_that_is_not_past() 
     nodes.settle()
     nodes.bench.at += SHORT.fence_time
     assert not nodes.look(REPAIR, 0).send
+
+
+def test_a_session_from_before_its_log_was_of_level_2_keeps_the_fence_that_it_ended_with() -> None:
+    bench = RegionBench(level=1)
+    uid = bench.a_node("n1")
+    bench.book = REGION
+    bench.accept("ledger", RaiseLevel(2))
+    bench.accept("controller/node-health", EndSession(bench.sessions["agent/n1"], "silent"))
+    bench.accept(ROOT, Configure(SHORT))
+    assert falls_at(bench.state, bench.state.nodes[uid]) == bench.at + DEFAULTS.fence_time
 
 
 def exclusive(bench: RegionBench) -> c.Propose:

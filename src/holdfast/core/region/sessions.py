@@ -45,6 +45,9 @@ def _with_node(state: RegionState, answer: Accepted | Refused, case: Case) -> Ac
 
 
 def _fence_of(state: RegionState, session: Revision, node: Node, case: Case) -> Duration:
-    """The fence time that counts from the end of this session: of an earlier one whose fence is not past, if longer."""
+    """The fence time that counts from the end of this session: of an earlier one whose fence is not past, if longer.
+
+    A session that began in a log of level 1 does not know its own: it has been told those that are in force.
+    """
     earlier = 0 if is_past(state, node, case.at) else node.fence
-    return max(earlier, state.sessions[session].fence)
+    return max(earlier, state.sessions[session].fence or state.facts.settings.fence_time)
