@@ -9,6 +9,7 @@ from unittest import mock
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Book
@@ -33,6 +34,7 @@ from holdfast.core.model.process import Driver, ExecProbe, HttpProbe, Probe, Res
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.tenancy import Token, TokenSpec
+from holdfast.core.model.topology import Machine
 from holdfast.core.model.workload import Apart, Spread
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
@@ -41,7 +43,7 @@ from holdfast.core.region.book import REGION
 from holdfast.core.region.releasing import ATTEMPTS_MAX
 from tests.support.golden_defaults import keep_defaults
 from tests.support.golden_platform import platform_story
-from tests.support.region import LINK, REPLICA, ROOT, SCHEDULER, RegionBench, a_template
+from tests.support.region import LINK, REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 BOOKS: dict[str, Book[Any]] = {"region": REGION, "platform": PLATFORM}
@@ -106,6 +108,8 @@ def region_story(level: int = LEVEL) -> RegionBench:
     _recovery(bench, second)
     _steering(bench)
     _endings(bench, first)
+    if level >= 2:
+        _machines(bench)
     _list(bench)
     bench.accept("ledger", RecordDigest(bench.state.facts.seq, state_digest(bench.state)))
     return bench
@@ -216,6 +220,19 @@ def _list(bench: RegionBench) -> None:
         bench.ship_list(things, people, work)
     cursor = state.place.cursor
     bench.accept(LINK, c.Ship("log-restored", 1, 0, cursor + 1, things, full=True, last=False))
+
+
+def _machines(bench: RegionBench) -> None:
+    """What level 2 added: identities as ranges, on a node whose machine is taken over by another one."""
+    bench.a_node("n4", machine=Machine("m-1", "host-1", "boot-1"))
+    shape = a_template(cpu=100)
+    held = an_assignment(140, 14, shape, 4, exclusive=True, ordinals=(0, 1, 2, 5))
+    bench.ship(c.TemplateShipped(template_digest(shape), shape), c.AssignmentShipped(held))
+    bench.accept(REPLICA, c.OpenSlots(140, template_digest(shape), (0, 1, 2, 5)))
+    bench.accept(SCHEDULER, bench.proposal(held, c.Placement(0, bench.state.node_names["n4"])), policy=7)
+    bench.walk(Phase.RUNNING, 0, 14)
+    bench.accept("controller/node-health", EndSession(bench.sessions.pop("agent/n4"), "silent"))
+    bench.a_node("n4", machine=Machine("m-2", "host-2", "boot-2"), overrun=5_000)
 
 
 def main() -> None:

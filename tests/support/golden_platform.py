@@ -5,6 +5,8 @@ It stands on the bench alone and not on the worlds of other tests: those may cha
 
 from __future__ import annotations
 
+from unittest import mock
+
 from msgspec.structs import replace
 
 from holdfast.core.ledger.denials import RecordDenials
@@ -17,6 +19,7 @@ from holdfast.core.ledger.revision import revision
 from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage, Strategy
 from holdfast.core.model.evidence import Denial
+from holdfast.core.model.limits import POLICIES_MAX, TEMPLATES_MAX
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import DEFAULTS
@@ -24,7 +27,8 @@ from holdfast.core.model.summary import Counted, Seen
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.book import FAILOVER, STATUS
+from holdfast.core.platform import retirement
+from holdfast.core.platform.book import FAILOVER, RETIREMENT, STATUS
 from tests.support.platform import (
     DIGEST,
     HOUR,
@@ -55,6 +59,8 @@ def platform_story(level: int = LEVEL) -> PlatformBench:
     _steer(bench)
     _recover(bench, web, db)
     _end(bench, web)
+    if level >= 2:
+        _leave_behind(bench)
     bench.accept("ledger", RecordDigest(bench.state.facts.seq, state_digest(bench.state)))
     return bench
 
@@ -162,3 +168,24 @@ def _end(bench: PlatformBench, web: int) -> None:
     bench.accept(ROOT, c.Delete("Tenant", "beta", expect=bench.state.tenants["beta"].meta.revision))
     denial = Denial("tenant/beta", "put-workload", "wrong-scope", "acme", 3, bench.at - SECOND, bench.at)
     bench.accept("ledger", RecordDenials((denial,)))
+
+
+def _leave_behind(bench: PlatformBench) -> None:
+    """What level 2 added: templates, policies and grants that nobody needs go, and a long retirement goes in parts."""
+    for number in range(TEMPLATES_MAX + 1):
+        bench.put(a_workload(replicas=1, template=replace(a_template(), restarted=bench.at + 1 + number)))
+    for weight in range(1, POLICIES_MAX + 2):
+        bench.accept(ROOT, c.PublishPolicy("packed", PolicyDocument(scores=(("packing", weight),))))
+    bench.put(a_tenant("gamma", "normal"))
+    bench.put(a_quota("gamma", cpu(1_000)))
+    bench.settle("eu", bench.offer("eu", cpu(500), "quota/gamma"), cpu(500), "quota/gamma")
+    bench.settle("eu", bench.offer("eu", cpu(0), "quota/gamma"), cpu(0), "quota/gamma")
+    bench.accept(ROOT, c.Delete("Quota", "gamma"))
+    bench.put(a_region("ap", "AP"))
+    bench.join("ap")
+    for name in ("one", "two"):
+        bench.hold(bench.put(an_exclusive(name, replicas=2)), "ap", 0, 1)
+    with mock.patch.object(retirement, "OBJECTS_MAX", 1):
+        bench.retire("ap")
+        while bench.state.regions["ap"].status.unreleased:
+            bench.accept(RETIREMENT, c.ReleaseRetired("ap"))
