@@ -195,8 +195,8 @@ def body_digest(envelope: Envelope[Any]) -> bytes:
 
 
 def template_digest(template: Template) -> str:
-    """The name of a template: equal templates are one, whoever wrote them."""
-    return hashlib.blake2b(encode(template), digest_size=16).hexdigest()
+    """The name of a template: equal templates are one, whoever wrote them, and whichever version names them."""
+    return hashlib.blake2b(encode(plainest(template)), digest_size=16).hexdigest()
 
 
 def key_id(actor: str, key: str) -> int:
