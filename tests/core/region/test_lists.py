@@ -8,14 +8,20 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.draft import fold
+from holdfast.core.ledger.codec import encode, template_digest
+from holdfast.core.ledger.draft import Landed, fold
 from holdfast.core.model.allotment import Stage
+from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.tenancy import PriorityClass, PriorityClassSpec
+from holdfast.core.platform import commands as p
+from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
 from holdfast.core.region import listing
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
+from tests.support.platform import ROOT as OPERATOR
+from tests.support.platform import PlatformBench
 from tests.support.region import CLASSES, LINK, REPLICA, RegionBench, a_principal, a_template, an_assignment
 
 TO = 50
@@ -210,3 +216,30 @@ def test_grants_of_another_log_count_anew_in_every_part() -> None:
     assert bench.state.allowances["quota/acme"].target == Resources(500)
     bench.accept(LINK, part(2, *MACHINES, last=True, **fields))
     assert bench.state.allowances["quota/acme"].version == 1
+
+
+def the_largest_class() -> PriorityClass:
+    """As large as the platform takes one: one byte more is refused there."""
+    small, large, taken = 0, 1 << 20, None
+    while large - small > 1:
+        size = (small + large) // 2
+        bench = PlatformBench()
+        bench.checked = False
+        annotations = tuple((f"a{start}", "\U0001f4a1" * 4_096) for start in range(0, size - 16_384, 16_384))
+        rest = size - 16_384 * len(annotations)
+        meta = Meta(name="normal", annotations=(*annotations, ("rest", "\U0001f4a1" * (rest // 4) + "x" * (rest % 4))))
+        envelope = bench.envelope(OPERATOR, p.Put(PriorityClass(meta, PriorityClassSpec(50))))
+        is_read = PLATFORM.envelopes.read(encode(envelope)) == envelope
+        if is_read and isinstance(bench.give(envelope), Landed):
+            small, taken = size, bench.state.priority_classes["normal"]
+        else:
+            large = size
+    assert taken is not None
+    return taken
+
+
+def test_the_largest_object_that_the_platform_takes_is_taken_by_a_region_in_a_step_and_in_a_list() -> None:
+    largest, bench = c.ClassShipped(the_largest_class()), RegionBench(checked=False)
+    bench.ship(largest)
+    bench.ship_list((*PLACE, *MACHINES), (largest,))
+    assert bench.state.classes["normal"] == largest.priority_class

@@ -36,6 +36,7 @@ LASTING = {
 
 #: Most of something that is no state, or that is not for admission to take: why it is not in the table.
 NOT_TAKEN = {
+    "codec.COPY_BYTES_MAX": "the size of a record that is a copy: above that of any record which the platform takes",
     "codec.RECORD_BYTES_MAX": "the size of a record: each command of the table stays below it, or is refused",
     "codec.EVIDENCE_BYTES_MAX": "evidence is cut to it",
     "judge.NAME_MAX": "a sender's name: nothing is stored of who is refused",

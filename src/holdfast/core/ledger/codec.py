@@ -25,6 +25,8 @@ E = TypeVar("E")
 
 DIGEST_BYTES = 32
 RECORD_BYTES_MAX = 1 << 20
+#: A copy of what another ledger has taken, which may be as large as a record there, and what goes around it here.
+COPY_BYTES_MAX = RECORD_BYTES_MAX + (64 << 10)
 EVIDENCE_BYTES_MAX = 1 << 20
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")

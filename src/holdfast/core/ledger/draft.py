@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.answers import Accepted, Answer, Code, Refused, Repeated, too_large
 from holdfast.core.ledger.codec import (
+    COPY_BYTES_MAX,
     EVIDENCE_BYTES_MAX,
     RECORD_BYTES_MAX,
     Batch,
@@ -129,7 +130,7 @@ class Draft(Generic[S]):
         events = answer.events
         record = _record(envelope, at, answer)
         raw = encode(record if self._level() == LEVEL else form(record, self._level()))
-        refused = self._refuse_size(len(raw), len(events))
+        refused = self._refuse_size(case, len(raw), len(events))
         if refused is not None:
             self._settle()
             return refused
@@ -142,10 +143,11 @@ class Draft(Generic[S]):
         self.size_bytes += len(raw) + ROW_BYTES * answer.rows
         return Landed(first, answer.answer)
 
-    def _refuse_size(self, record_bytes: int, events: int) -> Refused | None:
+    def _refuse_size(self, case: Case, record_bytes: int, events: int) -> Refused | None:
         """A record that is too large for the log, or whose events have no more numbers in this batch."""
-        if record_bytes > RECORD_BYTES_MAX:
-            return too_large("bytes in its record", record_bytes, RECORD_BYTES_MAX)
+        most = COPY_BYTES_MAX if self._book.rules[type(case.command)].copies else RECORD_BYTES_MAX
+        if record_bytes > most:
+            return too_large("bytes in its record", record_bytes, most)
         if self._next + events > self._last:
             return too_large("events in its batch", self._next + events - revision(self._seq), INDEX_MAX)
         return None

@@ -100,7 +100,7 @@ class Rule(Struct, Generic[S], frozen=True):
     People additionally need `right`. A command `undone` by nothing says why nothing is needed. What others rely on to
     happen in time is `pressing`: it goes with the reports, whatever comes below them. `subject` is the object whose
     revision a sender may expect; where there is none, nothing can be expected. What concerns the `whole` of a ledger is
-    for people whose scope is no part of it.
+    for people whose scope is no part of it. What `copies` another ledger's objects may be as large as they are there.
     """
 
     command: type
@@ -114,6 +114,7 @@ class Rule(Struct, Generic[S], frozen=True):
     pressing: Callable[[Any], bool] | None = None
     subject: Callable[[S, Any], Subject | None] | None = None
     whole: bool = False
+    copies: bool = False
 
     def lane_of(self, command: Any) -> Lane:
         """The lane in which this command goes."""

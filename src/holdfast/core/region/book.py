@@ -64,7 +64,7 @@ _OWN: tuple[Rule[Any], ...] = (
     Rule(c.ExtendHold, holds.extend_hold, (*_SCHEDULERS, "person"), Lane.RECONCILERS, "room is kept longer", "DropHold, or Expire at its end", subject=subjects.of_hold),
     Rule(c.DropHold, holds.drop_hold, (*_SCHEDULERS, "person", REPAIR), Lane.RECONCILERS, "held room is free", "Hold again", subject=subjects.of_hold),
     Rule(c.CloseBreach, breaches.close_breach, ("controller/repair",), Lane.RECONCILERS, "a broken promise counts as whole", "it opens again with the next fact that breaks it"),
-    Rule(c.Ship, shipping.ship, ("controller/link",), Lane.RECONCILERS, "the platform's word holds here", "the platform's next word; a full list replaces everything"),
+    Rule(c.Ship, shipping.ship, ("controller/link",), Lane.RECONCILERS, "the platform's word holds here", "the platform's next word; a full list replaces everything", copies=True),
     Rule(c.StandDown, retired.stand_down, ("controller/link",), Lane.RECONCILERS, "everything here ends and nothing is paid for", "a new log of this region joins the platform, with nothing"),
 )  # fmt: skip
 
