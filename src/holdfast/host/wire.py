@@ -69,7 +69,7 @@ class Renew(Struct, frozen=True, rename="camel"):
     session: str
 
 
-class Renewed(Struct, frozen=True, rename="camel"):
+class Renewed(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The session lives for `worth_ms` from when the heartbeat was sent; at this ledger time, in milliseconds.
 
     `times` are the region's lease, grace, kill margin and fence time, which hold from before that; None: not told.
