@@ -18,11 +18,12 @@ from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Draft, Landed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import LogStarted, RaiseLevel, StartLog, StartTerm, TermStarted
-from holdfast.core.ledger.levels import Above, form, lowered, members, since
+from holdfast.core.ledger.levels import Above, form, is_of_the_first, lowered, members, since
 from holdfast.core.ledger.snapshot import decode_manifest, encode_manifest
 from holdfast.core.ledger.table import Table, TableSpec
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.shapes import Document, Row
+from holdfast.core.model.workload import Template
 from holdfast.core.region.book import REGION
 from holdfast.core.region.commands import Placement
 from holdfast.core.region.state import RegionState
@@ -92,6 +93,11 @@ def test_what_did_not_change_is_written_as_it_is() -> None:
     settings = RegionBench().state.facts.settings
     assert form(settings, 1) is settings
     assert lowered(settings, 1) is settings
+
+
+def test_what_no_level_has_added_to_is_known_by_its_type() -> None:
+    assert is_of_the_first(Template)
+    assert not any(is_of_the_first(one) for one in (Outer, Inner, Written, Late, Colour, tuple[int, Outer], Any))
 
 
 def test_what_is_new_as_a_whole_cannot_be_lowered() -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import NODEFAULT, Struct
@@ -139,6 +139,9 @@ def form(value: Any, level: int) -> Any:
 
 def plainest(value: Any) -> Any:
     """What the lowest level encodes in place of a value that loses nothing by it."""
+    kind: Any = type(value)
+    if is_of_the_first(kind):
+        return value
     for level in range(FIRST, LEVEL):
         try:
             if lowered(value, level) == value:
@@ -146,6 +149,38 @@ def plainest(value: Any) -> Any:
         except Above:
             continue
     return value
+
+
+@cache
+def is_of_the_first(declared: Any) -> bool:
+    """Whether no later level than the first has added anything to values of a type."""
+    return all(_is_first(one) for one in _within(declared, {}))
+
+
+def _is_first(one: Any) -> bool:
+    if not isinstance(one, type) or one is Any:
+        return one is ...  # what is not known when the code is read may be anything
+    if issubclass(one, Enum):
+        return members(one, FIRST) == tuple(one)
+    additions = (getattr(one, "ADDED", {}), getattr(one, "LOWERED", {}))
+    return getattr(one, "SINCE", FIRST) == FIRST and not any(additions)
+
+
+def _within(declared: Any, seen: dict[Any, None]) -> dict[Any, None]:
+    """The types of which values of a type are made."""
+    if get_origin(declared) is Annotated:
+        return _within(get_args(declared)[0], seen)
+    if declared in seen:
+        return seen
+    parts: tuple[Any, ...] = get_args(declared)
+    if not parts:
+        seen[declared] = None
+        if isinstance(declared, type) and issubclass(declared, Struct):
+            hints = get_type_hints(declared, include_extras=True)
+            parts = tuple(hints[name] for name in declared.__struct_fields__)
+    for part in parts:
+        _within(part, seen)
+    return seen
 
 
 def _form_of(plan: _Plan, name: str, value: Any, level: int) -> Any:
