@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from holdfast.core.ledger.house import EndSession
+from holdfast.core.ledger.house import EndSession, RaiseLevel
+from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.reconciler import Outcome, Reconciler, principal
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import Phase
@@ -15,8 +16,9 @@ from holdfast.core.model.topology import NO_MACHINE, Machine, Node
 from holdfast.core.reconcilers.node_health import NodesHealth
 from holdfast.core.reconcilers.repair import Repair
 from holdfast.core.region import commands as c
+from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
-from tests.support.region import REPLICA, RegionBench, a_template, an_assignment
+from tests.support.region import REPLICA, ROOT, RegionBench, a_template, an_assignment
 
 TEMPLATE = a_template(cpu=100, memory=100)
 HEALTH, REPAIR = NodesHealth(), Repair()
@@ -25,8 +27,10 @@ HEALTH, REPAIR = NodesHealth(), Repair()
 class Noded:
     """So many nodes `n0`, `n1`..., each with one replica of workload 1 in a phase: ordinal n stands on node n."""
 
-    def __init__(self, count: int, phase: Phase = Phase.SERVING, machine: Machine = NO_MACHINE, **fields: Any) -> None:
-        self.bench = RegionBench(checked=count <= 10)
+    def __init__(
+        self, count: int, phase: Phase = Phase.SERVING, machine: Machine = NO_MACHINE, level: int = LEVEL, **fields: Any
+    ) -> None:
+        self.bench = RegionBench(checked=count <= 10, level=level)
         self.bench.a_scheduler()
         self.bench.a_grant()
         self.uids = [self.bench.a_node(f"n{number}", machine=machine) for number in range(count)]
@@ -62,6 +66,11 @@ class Noded:
     def phases(self, workload: int = 1) -> Counter[str]:
         """How many replicas are in each phase."""
         return Counter(slot.phase.value for slot in self.state.slots.values() if slot.workload == workload)
+
+    def raise_level(self) -> None:
+        """The server writes the newest level from now on, and so does its log."""
+        self.bench.book = REGION
+        self.bench.accept(ROOT, RaiseLevel(LEVEL))
 
     def silence(self, *numbers: int) -> None:
         """The sessions of these agents end, now."""

@@ -49,6 +49,8 @@ class Decided(Generic[S]):
         self.sealed = (b"", b"")
         #: Its append, as a question whether this server still leads.
         self.question = 0
+        #: The sessions that it ends.
+        self.ends: list[int] = []
 
     def tell(self, error: Exception) -> None:
         """Tell everybody that there is no answer."""
@@ -162,6 +164,7 @@ class GroupCommit(Generic[S]):
         raw, digest = now.sealed
         batch = Stored(facts.log_id, facts.seq, digest, raw)
         now.question = term.proof.begin()
+        now.ends = term.sessions.end_in(now.draft.state)
         self._append = Append(term.store, term.clock, term.meters, term.durable.head(), batch)
         self._idle.clear()
         try:
@@ -192,6 +195,8 @@ class GroupCommit(Generic[S]):
                 raise term.depose(term.durable.head(), head)
             case Full(why):
                 term.room.full(why)
+                for session in now.ends:
+                    term.sessions.not_ended(session)
                 now.tell(ReadOnly(term.room.why()))
             case GivenUp(why):
                 now.tell(OutcomeUnknown(f"{why}; retry with the same key"))

@@ -9,6 +9,7 @@ the fault is likely nearer than they are, and a second period is waited for.
 from __future__ import annotations
 
 from holdfast.core.ledger.state import LedgerState
+from holdfast.core.ledger.table import Layer
 from holdfast.core.model.settings import Settings, drifted
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
@@ -78,6 +79,17 @@ class Sessions:
         self._ending.update(silent)
         self._judged |= dict.fromkeys(silent, now)
         return silent
+
+    def end_in(self, draft: LedgerState) -> list[int]:
+        """The sessions that a draft ends, for whatever reason; from here on they are never renewed.
+
+        Their fences are counted from when that was decided, and the store may take its time.
+        """
+        sessions = draft.sessions
+        assert isinstance(sessions, Layer), "what is durable ends nothing any more"
+        ended = [uid for uid in sessions.written() if uid not in sessions]
+        self._ending.update(ended)
+        return ended
 
     def not_ended(self, session: int) -> None:
         """The end of this session was not logged after all: it may be renewed and judged again."""

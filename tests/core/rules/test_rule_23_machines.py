@@ -6,6 +6,8 @@ process runs twice.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -28,7 +30,7 @@ OTHERS = {
 }
 
 
-def running(**fields: object) -> Noded:
+def running(**fields: Any) -> Noded:
     return Noded(1, Phase.RUNNING, FIRST, exclusive=True, **fields)
 
 
@@ -131,6 +133,38 @@ def test_an_agent_that_stops_telling_its_machine_is_another_one() -> None:
     nodes = running()
     taken_over(nodes, NO_MACHINE)
     assert say(nodes, Phase.FAILED, "gone") is Code.FENCE
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [NO_MACHINE, replace(FIRST, boot=""), replace(FIRST, id="")],
+    ids=["an agent of before", "no life of it", "no folder"],
+)
+@pytest.mark.parametrize("level", [1, 2])
+def test_whoever_does_not_say_which_machine_it_is_is_not_taken_for_the_same_one(machine: Machine, level: int) -> None:
+    """Two that say nothing say the same, and may be two."""
+    nodes = Noded(1, Phase.RUNNING, machine, level, exclusive=True)
+    taken_over(nodes, machine)
+    assert say(nodes, Phase.FAILED, "gone") is Code.FENCE
+    nodes.bench.at += FENCE
+    assert say(nodes, Phase.FAILED, "gone") is None
+
+
+def test_in_a_log_that_keeps_no_machines_another_one_waits_for_the_fence_also_once_its_level_is_raised() -> None:
+    nodes = Noded(1, Phase.RUNNING, FIRST, 1, exclusive=True)
+    taken_over(nodes, OTHERS["another machine"])
+    assert say(nodes, Phase.FAILED, "gone") is Code.FENCE
+    nodes.raise_level()
+    assert say(nodes, Phase.FAILED, "gone") is Code.FENCE
+    taken_over(nodes, OTHERS["another machine"])
+    assert say(nodes, Phase.FAILED, "gone") is Code.FENCE
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_whoever_does_not_say_which_machine_it_is_is_believed_of_what_it_was_given_in_its_session(level: int) -> None:
+    nodes = Noded(1, Phase.RUNNING, NO_MACHINE, level, exclusive=True)
+    assert say(nodes, Phase.FAILED, "exit") is None
+    assert say(nodes, Phase.STARTING, "restarted") is None
 
 
 def test_a_machine_is_told_in_short_names() -> None:

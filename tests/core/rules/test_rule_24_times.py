@@ -79,6 +79,27 @@ def test_a_session_from_before_its_log_was_of_level_2_keeps_the_fence_that_it_en
     assert falls_at(bench.state, bench.state.nodes[uid]) == bench.at + DEFAULTS.fence_time
 
 
+def test_a_fence_that_began_in_a_log_of_level_1_is_not_shortened_while_it_runs() -> None:
+    """How long it is was not kept: the time of the settings counts, and a guard goes by those of before."""
+    nodes = Noded(1, Phase.RUNNING, level=1, exclusive=True)
+    nodes.silence(0)
+    until = nodes.bench.at + DEFAULTS.fence_time
+    nodes.raise_level()
+    assert nodes.bench.refuse(ROOT, Configure(SHORT)).code is Code.TOO_EARLY
+    assert falls_at(nodes.state, nodes.node(0)) == until
+    nodes.bench.at = until
+    nodes.bench.accept(ROOT, Configure(SHORT))
+
+
+@pytest.mark.parametrize("is_silent", [True, False])
+def test_a_log_that_keeps_no_fence_times_keeps_the_one_it_has_or_takes_a_longer_one(is_silent: bool) -> None:
+    nodes = Noded(1, Phase.RUNNING, level=1, exclusive=True)
+    if is_silent:
+        nodes.silence(0)
+    assert nodes.bench.refuse(ROOT, Configure(SHORT)).code is Code.LEVEL
+    nodes.bench.accept(ROOT, Configure(LONG))
+
+
 def exclusive(bench: RegionBench) -> c.Propose:
     template = a_template(cpu=100)
     assignment = an_assignment(template=template, count=1, exclusive=True, ordinals=(0,))

@@ -15,7 +15,7 @@ import pytest
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.house import SessionEnded
 from holdfast.core.model.settings import DEFAULTS, drifted
-from holdfast.host.errors import NotLeading, NotProven, Unavailable
+from holdfast.host.errors import NotLeading, NotProven, ReadOnly, Unavailable
 from holdfast.host.ledger import Role
 from holdfast.host.proof import Renewal
 from holdfast.host.reads import Level
@@ -250,6 +250,38 @@ def test_from_the_moment_its_end_is_queued_a_session_is_never_renewed() -> None:
         assert len(answers) > 30
         assert all(isinstance(answer, Refused) and answer.code is Code.NO_SESSION for answer in answers)
         assert [end[0] for end in await ends_in(store.inner)] == [session]
+
+    in_world(story)
+
+
+def test_while_another_session_of_its_name_is_written_down_a_session_is_not_renewed() -> None:
+    """Its fence is counted from when that was decided: what a renewal is worth after that would outlast it."""
+
+    async def story(world: World) -> None:
+        server, store = await a_leader(world)
+        session = await server.open_session(AGENT)
+        store.append_ms = PROOF - 100
+        opening = asyncio.create_task(server.open_session(AGENT))
+        await until(lambda: store.calls["append"] > 3, server.clock)  # log, principals, session; the fourth ends it
+        answers: list[Any] = []
+        while session in server.state.sessions:
+            answers.append(server.ledger.renew(AGENT, session))
+            await server.clock.sleep(50)
+        assert len(answers) > 5
+        assert all(isinstance(answer, Refused) and answer.code is Code.NO_SESSION for answer in answers)
+        assert renewal(server, await opening).worth > 0
+
+    in_world(story)
+
+
+def test_a_session_lives_on_when_there_was_no_room_to_write_down_another_of_its_name() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world)
+        session = await server.open_session(AGENT)
+        store.is_full = True
+        with pytest.raises(ReadOnly):
+            await server.open_session(AGENT)
+        assert renewal(server, session).worth > 0
 
     in_world(story)
 

@@ -34,12 +34,30 @@ def is_past(state: RegionState, node: Node, at: Instant) -> bool:
 
 
 def configure(state: RegionState, command: house.Configure, case: Case) -> Accepted | Refused:
-    """Beside what is unsafe in itself: a grace below the platform's, with which exclusive work is admitted."""
+    """Beside what is unsafe in itself: a grace below the platform's, with which exclusive work is admitted, and a lower
+    fence time while one runs of which it is not kept how long it is."""
     grace, least = command.settings.grace, state.place.grace
     if grace < least:
         message = f"a grace of {grace} ms is below the platform's, by which work is admitted here: lower that first"
         return Refused(Code.CONTRADICTORY, message, {"grace": grace, "least": least})
+    if command.settings.fence_time < state.facts.settings.fence_time:
+        refused = _refuse_shorter(state, case)
+        if refused is not None:
+            return refused
     return house.configure(state, command, case)
+
+
+def _refuse_shorter(state: RegionState, case: Case) -> Refused | None:
+    """Fences that began at level 1 are as long as the settings say: a lower number would end them before their time."""
+    if state.facts.level < 2:
+        message = "below level 2 it is not kept by which fence time agents act: raise the level of this log first"
+        return Refused(Code.LEVEL, message, {"level": state.facts.level})
+    running = [falls_at(state, node) for node in state.nodes.values() if node.session_ended and not node.fence]
+    until = max(running, default=0)
+    if case.at < until:
+        message = f"a fence runs until {until} by the present time, from before the level of this log was raised"
+        return Refused(Code.TOO_EARLY, message, {"until": until})
+    return None
 
 
 def is_of_this_machine(node: Node, slot: Slot) -> bool:
@@ -47,8 +65,11 @@ def is_of_this_machine(node: Node, slot: Slot) -> bool:
 
     Only then can it tell what became of its process (RULES 23): another one finds nothing, and that says nothing. The
     slot keeps no name of a machine: the revision of its binding, or of its agent's last word, tells under which it was.
+    Of an agent that names no machine or no life of it, and in logs of level 1, nobody knows that it is the same one as
+    in another session.
     """
-    return slot.reported > node.machine_since
+    is_named = node.machine.id and node.machine.boot
+    return slot.reported > (node.machine_since if is_named else max(node.machine_since, node.session))
 
 
 def overrun_most(settings: Settings) -> Duration:
