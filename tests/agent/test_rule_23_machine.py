@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,16 @@ def test_an_id_that_cannot_be_read_is_no_new_one(tmp_path: Path, text: str) -> N
     (tmp_path / NAME).write_text(text)
     with pytest.raises(ValueError, match="does not say which machine this is"):
         machine_of(tmp_path)
+
+
+def test_a_folder_that_was_copied_or_restored_on_the_same_host_is_another_machine(tmp_path: Path) -> None:
+    """Its copy does not know what was begun since: nothing that it does not find is gone."""
+    folder, backup = tmp_path / "agent", tmp_path / "backup"
+    folder.mkdir()
+    first = machine_of(folder)
+    shutil.copytree(folder, backup)
+    assert machine_of(backup).id != first.id
+    assert machine_of(folder) == first
+    shutil.rmtree(folder)
+    shutil.copytree(backup, folder)
+    assert machine_of(folder).id not in (first.id, machine_of(backup).id)

@@ -34,7 +34,13 @@ Intent = Callable[[Program], Envelope[Any] | None]
 
 
 #: What agents run on: machines that take a node's name from each other, and are started anew.
-MACHINES = (NO_MACHINE, Machine("a", "host", "1"), Machine("a", "host", "2"), Machine("b", "host", "1"))
+MACHINES = (
+    NO_MACHINE,
+    Machine("a", "host", "1"),
+    Machine("a", "host", "2"),
+    Machine("b", "host", "1"),
+    Machine("b", "host"),
+)
 #: Sets of times that are safe: the defaults, shorter ones that not every agent keeps, and longer ones.
 TIMES: tuple[dict[str, Any], ...] = (
     {"session_lease": 10_000, "grace": 10_000, "fence_time": 25_000},

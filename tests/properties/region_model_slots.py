@@ -184,7 +184,9 @@ def _refuse_agent(model: Model, slot: Slot, node: Node, one: c.MoveSlot, sender:
     late = sender.at >= fence_of(model, node)
     if one.cause == "found-again" and assignment.exclusive and (late or not keeps_times(model, node)):
         return Code.FENCE
-    is_theirs = slot.reported > node.machine_since
+    is_named = node.said.machine.id and node.said.machine.boot
+    since = node.machine_since if is_named else max(node.machine_since, model.sessions[node.session].opened)
+    is_theirs = slot.reported > since
     if one.cause not in ("found-again", "collected") and assignment.exclusive and not late and not is_theirs:
         return Code.FENCE
     if one.cause == "restarted" and not has_right(model, assignment, sender.at):

@@ -1,12 +1,15 @@
 """Which machine this is, and which life of it (RULES 23).
 
 The id is random and made once, in the agent's folder: whoever has another folder is another machine, though it may have
-the node's name. A folder that was copied to another host is told apart by what that calls itself and its life.
+the node's name. A folder that was copied to another host is told apart by what that calls itself and its life; one that
+was copied on this host, or restored from a backup, by its file, which is not the one that was written first: such a
+folder may know nothing of what runs.
 """
 
 from __future__ import annotations
 
 import secrets
+from hashlib import blake2b
 from pathlib import Path
 
 from holdfast.agent.files import write_whole
@@ -31,7 +34,8 @@ def _id_of(file: Path) -> str:
         write_whole(file, f"{found}\n")
     if not found.isalnum() or len(found) > MACHINE_NAME_MAX:
         raise ValueError(f"{file} does not say which machine this is; remove it, and it is a new one")
-    return found
+    at = file.stat()
+    return blake2b(f"{found} {at.st_ino} {at.st_ctime_ns}".encode(), digest_size=_BYTES).hexdigest()
 
 
 def _said(file: Path) -> str:
