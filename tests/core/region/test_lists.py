@@ -243,3 +243,32 @@ def test_the_largest_object_that_the_platform_takes_is_taken_by_a_region_in_a_st
     bench.ship(largest)
     bench.ship_list((*PLACE, *MACHINES), (largest,))
     assert bench.state.classes["normal"] == largest.priority_class
+
+
+def test_what_a_list_leaves_out_ends_however_much_is_left_of_it_and_however_large_its_last_part_is() -> None:
+    bench, name, template = RegionBench(checked=False), "n" * 250, a_template()
+    laws = ("eu", *(f"{number:0250}" for number in range(20)))
+    named: dict[str, Any] = {"workload_name": name, "tenant": name, "jurisdictions": laws, "template": template}
+    for uid in range(900, 1_100):
+        bench.a_workload(**named, count=1, uid=uid, workload=uid)
+    large = an_assignment(uid=2_000, workload=2_000, exclusive=True, shares=(), returning=scattered(50_000))
+    bench.ship_list(PLACE, MACHINES, (c.AssignmentShipped(large),))
+    stages = {one.uid: one.stage for one in bench.state.assignments.values()}
+    assert stages == {**dict.fromkeys(range(900, 1_100), Stage.ENDED), 2_000: Stage.ACTIVE}
+
+
+def scattered(count: int) -> tuple[tuple[int, int], ...]:
+    """Every second identity: as many runs."""
+    return tuple((2 * number, 2 * number + 1) for number in range(count))
+
+
+def test_an_assignment_that_the_platform_has_no_more_gives_nothing_back() -> None:
+    bench, template = RegionBench(), a_template()
+    digest = template_digest(template)
+    assignment = replace(an_assignment(template=template, count=1), exclusive=True, ordinals=((0, 1),))
+    bench.ship(c.TemplateShipped(digest, template), c.AssignmentShipped(assignment))
+    bench.accept(REPLICA, c.OpenSlots(assignment.uid, digest, (0,)))
+    bench.ship(c.AssignmentShipped(replace(assignment, ordinals=(), shares=(), returning=((0, 100_000),))))
+    bench.ship(gone=(c.Gone("assignment", str(assignment.uid)),))
+    (ended,) = bench.state.assignments.values()
+    assert (ended.stage, ended.returning) == (Stage.ENDED, ())

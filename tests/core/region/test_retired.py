@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.region import commands as c
-from tests.support.region import LINK, REPLICA, RegionBench
+from tests.support.region import LINK, REPLICA, RegionBench, an_assignment
 
 
 def running() -> RegionBench:
@@ -43,3 +45,14 @@ def test_the_second_time_there_is_nothing_left() -> None:
 
 def test_only_the_link_hears_of_it() -> None:
     assert running().refuse(REPLICA, c.StandDown("why not")).code is Code.NO_RIGHT
+
+
+def test_a_thousand_assignments_with_the_longest_names_end_in_as_many_records_as_they_need() -> None:
+    bench, name = RegionBench(checked=False), "n" * 250
+    accounts = f"quota/{name}", f"reclaimable/{name}"
+    for first in range(0, 1_000, 250):
+        named: dict[str, Any] = {"workload_name": name, "tenant": name, "accounts": accounts, "shares": ()}
+        numbers = range(first, first + 250)
+        bench.ship(*(c.AssignmentShipped(an_assignment(uid=900 + n, workload=900 + n, **named)) for n in numbers))
+    while any(one.stage is not Stage.ENDED for one in bench.state.assignments.values()):
+        bench.accept(LINK, c.StandDown("its log is tombstoned"))

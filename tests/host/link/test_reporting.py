@@ -690,3 +690,22 @@ def test_a_retired_region_ends_everything_and_forgets_it_once_nothing_is_left(mo
         assert (act.region.ledger.role, act.counted("link_stood_down")) == (Role.LEADING, 1)
 
     linked(story)
+
+
+def test_a_retired_region_forgets_an_assignment_with_more_rights_than_one_record_gives_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(facts, "RIGHTS_MAX", 1)
+
+    async def story(world: LinkWorld) -> None:
+        act = await acting(world)
+        db = await act.put(an_exclusive(replicas=2))
+        await act.platform.accept(ASSIGNMENT, p.GrantRight(db, ((0, 2),), "eu"))
+        uid = await act.assign(db, ordinals=(0, 1))
+        act.region.line.is_cut = True
+        await act.platform.accept("person/root", p.RetireRegion("eu", "its machines are sold"))
+        await world.clock.sleep(200)
+        act.region.line.is_cut = False
+        await act.soon(lambda: uid not in act.region.state.assignments, 20_000)
+
+    linked(story)

@@ -13,14 +13,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.codec import encode
+from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.region import commands as c
 from holdfast.core.region import events as e
 from holdfast.core.region.shipped import GONE_FROM
 from holdfast.core.region.state import Listing, Name, Place, RegionState
 
-#: So many objects are gone in one record: what is left of an assignment, and what that breaks, has some hundred bytes.
+#: So many objects are gone in one record, and so much may be left of them, beside what the list's last part puts there.
 GONE_MAX = 500
+GONE_BYTES = 512 << 10
+#: What is written of each of them at most, but for an assignment that ends first: its row, and what that breaks.
+EACH_BYTES = 512
 
 
 def refuse_part(place: Place, command: c.Ship, facts: dict[str, Any]) -> Refused | None:
@@ -64,11 +71,28 @@ def taken(state: RegionState, command: c.Ship, names: tuple[Name, ...]) -> tuple
     if again or command.part:
         named.update(*[row for _, row in state.listed.unordered()])
     gone = _missing(state, named, after=state.place.listing if again else None)
-    if len(gone) <= GONE_MAX:
+    now = _first(state, gone, None if again else command)
+    if len(now) == len(gone):
         return gone, [e.CursorMoved(command.log_id, command.term, command.to)]
-    now = gone[:GONE_MAX]
-    swept = e.ListSwept(command.log_id, now[-1])
+    swept = e.ListSwept(command.log_id, now[-1] if now else c.Gone("", ""))
     return now, [swept] if again else [part, swept]
+
+
+def _first(state: RegionState, gone: list[c.Gone], beside: c.Ship | None) -> list[c.Gone]:
+    """As much of it as one record holds: nothing, where the part that it comes with is large, and else one at least."""
+    left = GONE_BYTES - (len(encode(beside)) if beside is not None else 0)
+    for count, one in enumerate(gone[:GONE_MAX]):
+        left -= EACH_BYTES
+        assignment = state.assignments.get(int(one.key)) if one.kind == "assignment" else None
+        left -= len(encode(ending(assignment))) if assignment is not None else 0
+        if left < 0 and (count or beside is not None):
+            return gone[:count]
+    return gone[:GONE_MAX]
+
+
+def ending(assignment: Assignment) -> Assignment:
+    """An assignment that the platform has no more: whatever stands by it ends, and there is nobody to give back to."""
+    return replace(assignment, stage=Stage.ENDED, shares=(), ordinals=(), returning=())
 
 
 def _missing(state: RegionState, named: set[Name], after: Listing | None) -> list[c.Gone]:

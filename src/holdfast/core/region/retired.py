@@ -6,9 +6,12 @@ one by one, so that what runs is stopped and released by whoever does that alway
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.resources import NOTHING
@@ -17,18 +20,30 @@ from holdfast.core.region.charging import charged
 from holdfast.core.region.commands import NAMED_MAX, StandDown
 from holdfast.core.region.state import RegionState
 
+#: So much ends in one record, or one assignment, however large it is.
+ENDED_BYTES = 512 << 10
+
 
 def stand_down(state: RegionState, command: StandDown, case: Case) -> Accepted | Refused:
     """End what is assigned and granted here, as much as one record holds: sent again until nothing is left."""
     events: list[object] = []
-    for assignment in state.assignments.values():
-        if assignment.stage is not Stage.ENDED and len(events) < NAMED_MAX:
-            events.append(e.AssignmentStored(replace(assignment, stage=Stage.ENDED, shares=(), disruption=0)))
-    for account, allowance in state.allowances.items():
-        if (allowance.ends > case.at or allowance.target != NOTHING) and len(events) < NAMED_MAX:
-            left = charged(state, account)
-            paid = replace(allowance, target=NOTHING, limit=left, ends=min(allowance.ends, case.at), protected=NOTHING)
-            events.append(e.AllowanceStored(paid))
+    left = ENDED_BYTES
+    for event in _endings(state, case):
+        left -= len(encode(event))
+        if events and (left < 0 or len(events) == NAMED_MAX):
+            break
+        events.append(event)
     if not events:
         return Refused(Code.ALREADY, "nothing is assigned or granted here", {})
     return Accepted(tuple(events))
+
+
+def _endings(state: RegionState, case: Case) -> Iterator[object]:
+    for assignment in state.assignments.values():
+        if assignment.stage is not Stage.ENDED:
+            yield e.AssignmentStored(replace(assignment, stage=Stage.ENDED, shares=(), disruption=0))
+    for account, allowance in state.allowances.items():
+        if allowance.ends > case.at or allowance.target != NOTHING:
+            left = charged(state, account)
+            paid = replace(allowance, target=NOTHING, limit=left, ends=min(allowance.ends, case.at), protected=NOTHING)
+            yield e.AllowanceStored(paid)

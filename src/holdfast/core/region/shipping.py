@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, too_large
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.allotment import Allowance, Assignment, Stage
+from holdfast.core.model.allotment import Allowance, Assignment
 from holdfast.core.model.resources import NOTHING, greatest
 from holdfast.core.region import commands as c
 from holdfast.core.region import events as e
 from holdfast.core.region.breaches import assignment_overshoots, opened
 from holdfast.core.region.charging import charged
-from holdfast.core.region.listing import is_own, is_swept_on, refuse_part, taken
+from holdfast.core.region.listing import ending, is_own, is_swept_on, refuse_part, taken
 from holdfast.core.region.shipped import GONE_FROM
 from holdfast.core.region.state import Place, RegionState
 
@@ -173,7 +173,7 @@ def _gone(state: RegionState, one: c.Gone, case: Case) -> list[Any]:
     if one.kind == "assignment":
         assignment = state.assignments[key]
         if state.holds_of.get(key) or state.ordinals.get(key):
-            return [e.AssignmentStored(replace(assignment, stage=Stage.ENDED, shares=(), ordinals=()))]
+            return [e.AssignmentStored(ending(assignment))]
         return [e.AssignmentForgotten(assignment.uid, assignment.workload)]
     return [e.ShippedGone(one)]
 

@@ -123,9 +123,13 @@ def _done(state: RegionState, assignment: Assignment) -> tuple[tuple[str, int], 
 
 def is_released(state: RegionState, assignment: Assignment) -> bool:
     """Whether an assignment has ended, neither slots nor holds of it are left, and its rights go with it at once."""
-    if assignment.stage is not Stage.ENDED or state.ordinals.get(assignment.uid):
-        return False
-    return not state.holds_of.get(assignment.uid) and size(assignment.ordinals + assignment.returning) <= RIGHTS_MAX
+    return is_over(state, assignment) and size(assignment.ordinals + assignment.returning) <= RIGHTS_MAX
+
+
+def is_over(state: RegionState, assignment: Assignment) -> bool:
+    """Whether an assignment has ended, and neither slots nor holds of it are left."""
+    uid, is_ended = assignment.uid, assignment.stage is Stage.ENDED
+    return is_ended and not state.ordinals.get(uid) and not state.holds_of.get(uid)
 
 
 def waiting_for_room(state: RegionState, assignment: Assignment) -> list[SchedulingRequest]:

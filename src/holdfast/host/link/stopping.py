@@ -18,7 +18,7 @@ from holdfast.host.errors import Unavailable
 from holdfast.host.group_commit import Answered
 from holdfast.host.journal import Journal
 from holdfast.host.leader import Leader
-from holdfast.host.link.facts import is_released
+from holdfast.host.link.facts import is_over
 from holdfast.host.link.following import ACTOR
 
 #: Between two looks at what is left, and before something is tried again.
@@ -38,7 +38,7 @@ async def stand_down(leader: Leader[RegionState], reason: str, journal: Journal)
     journal.warning("stood-down", why=reason)
     while not leader.term.durable.state.assignments.is_empty():
         state = leader.term.durable.state
-        for uid in [one.uid for one in state.assignments.values() if is_released(state, one)]:
+        for uid in [one.uid for one in state.assignments.values() if is_over(state, one)]:
             answer = await _submit(leader, ForgetAssignment(uid), journal)
             if answer is not None and not isinstance(answer, Refused):
                 leader.term.meters.count("link_forgotten")
