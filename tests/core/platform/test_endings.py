@@ -5,7 +5,7 @@ from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.meta import Deletion
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT
-from tests.support.platform import ACME, PlatformBench, a_template, a_workload, a_world, an_exclusive
+from tests.support.platform import ACME, PlatformBench, a_region, a_template, a_workload, a_world, an_exclusive
 
 
 def deleted_in_two_regions() -> tuple[PlatformBench, int]:
@@ -120,3 +120,19 @@ def test_a_template_of_an_older_generation_stays_as_long_as_the_workload() -> No
     assert len(bench.state.templates) == 2
     bench.accept(ACME, c.DeleteWorkload("acme", "web"))
     assert len(bench.state.templates) == 0
+
+
+def test_a_workload_ends_in_one_record_however_much_its_assignments_say() -> None:
+    bench = a_world()
+    laws = ("EU", "US", *(f"{number:0250}" for number in range(998)))
+    workload = bench.put(a_workload(replicas=8, jurisdictions=laws))
+    names = [f"r{number}" for number in range(8)]
+    for name in names:
+        bench.put(a_region(name, "EU"))
+        bench.join(name)
+        bench.assign(workload, name, 1)
+    bench.accept(ACME, c.DeleteWorkload("acme", "web"))
+    assert {(one.stage, one.shares) for one in bench.assignments(workload)} == {(Stage.ENDED, ())}
+    for name in names:
+        remove_all(bench, workload, name)
+    assert workload not in bench.state.workloads

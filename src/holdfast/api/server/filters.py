@@ -147,7 +147,7 @@ class Filter:
             return None if known is None else known[0]
         if isinstance(event, e.WorkloadsRemoved) and kind == "Workload":
             return next((one.tenant for one in event.workloads if one.workload == key), None)
-        if isinstance(event, e.AssignmentsRemoved) and kind == "Assignment":
+        if isinstance(event, e.AssignmentsEnded | e.AssignmentsRemoved) and kind == "Assignment":
             return next((one.tenant for one in event.assignments if one.assignment == key), None)
         return _named_in(event)
 

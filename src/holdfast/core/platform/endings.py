@@ -28,6 +28,7 @@ from holdfast.core.platform.breaches import close_workload
 from holdfast.core.platform.commands import DeleteWorkload
 from holdfast.core.platform.events import (
     AssignmentOf,
+    AssignmentsEnded,
     AssignmentsRemoved,
     AssignmentStored,
     DeletionBegun,
@@ -108,9 +109,13 @@ def _ending(
     regions = sorted({assignment.region for assignment in (*assignments, *asked)})
     uid, more = workload.meta.uid, {assignment.uid: assignment for assignment in asked if assignment.uid}
     changed = [more.get(one.uid, one) for one in assignments if one.stage is not Stage.ENDED or one.uid in more]
-    live = [*changed, *(assignment for assignment in asked if not assignment.uid)]
+    is_whole = state.facts.level < AssignmentsEnded.SINCE
+    named = tuple(_named(one) for one in changed if not is_whole and one.uid not in more)
+    stored = [one for one in changed if is_whole or one.uid in more]
+    live = [*stored, *(assignment for assignment in asked if not assignment.uid)]
     return (
         DeletionBegun(uid, workload.meta.tenant, tuple(finalizer_of(region, deadline) for region in regions)),
+        *((AssignmentsEnded(named),) if named else ()),
         *(AssignmentStored(ended(assignment)) for assignment in live),
         *close_workload(state, uid, case),
     )
@@ -123,8 +128,11 @@ def ended(assignment: Assignment) -> Assignment:
 
 def removed(assignments: Sequence[Assignment], done: Mapping[Revision, Done]) -> AssignmentsRemoved:
     """Assignments of which no region has anything left, and what each of them had done."""
-    rows = [AssignmentOf(a.uid, a.workload, a.tenant, a.region, done.get(a.uid, ())) for a in assignments]
-    return AssignmentsRemoved(tuple(rows))
+    return AssignmentsRemoved(tuple(_named(one, done.get(one.uid, ())) for one in assignments))
+
+
+def _named(one: Assignment, done: Done = ()) -> AssignmentOf:
+    return AssignmentOf(one.uid, one.workload, one.tenant, one.region, done)
 
 
 def finalizer_of(region: str, deadline: Instant) -> Finalizer:

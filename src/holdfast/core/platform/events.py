@@ -106,7 +106,8 @@ class AssignmentStored(Row, frozen=True, tag="assignment-stored"):
 
 
 class AssignmentOf(Row, frozen=True):
-    """An assignment that is no more: of what it was, whose, and where; and how many of each template it had done."""
+    """An assignment that ends, or is no more: of what it was, whose, and where; and how many of each template it had
+    done."""
 
     assignment: Revision
     workload: Revision
@@ -116,6 +117,14 @@ class AssignmentOf(Row, frozen=True):
 
 
 class AssignmentsRemoved(Row, frozen=True, tag="assignments-removed"):
+    assignments: tuple[AssignmentOf, ...]
+
+
+class AssignmentsEnded(Row, frozen=True, tag="assignments-ended"):
+    """Nothing of these is wanted any more. Otherwise they stay as they are: what ends is named, not written anew."""
+
+    SINCE: ClassVar[int] = 2
+
     assignments: tuple[AssignmentOf, ...]
 
 
@@ -313,7 +322,7 @@ PlatformEvent = (
     HouseEvent | OverrideOpened | OverrideEnded
     | ObjectStored | ObjectRemoved | WorkloadStored | DeletionBegun | FinalizersReleased | WorkloadsRemoved
     | TemplateStored | TemplatesForgotten | TemplatesDropped | StatusReported
-    | AssignmentStored | AssignmentsRemoved | OfferedBack | GrantStored | GrantsRemoved
+    | AssignmentStored | AssignmentsEnded | AssignmentsRemoved | OfferedBack | GrantStored | GrantsRemoved
     | GrantsForgotten | RightGranted | RightsReleased | RightsGranted | RightsFreed
     | RegionJoined | RegionRejoined | RegionAcknowledged | RegionReported | RegionJudged | RegionRetired
     | RetirementContinued

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger import house, overrides
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import PolicyStage, SchedulerPolicy, Validity
 from holdfast.core.model.meta import Deletion, Meta, with_condition
 from holdfast.core.model.resources import NOTHING, subtract
@@ -177,6 +178,12 @@ def assignment_stored(state: PlatformState, event: e.AssignmentStored, stamp: St
     _name_templates(state, event.assignment.workload, event.assignment.tenant, named)
     if event.assignment.right_until and (event.assignment.ordinals or event.assignment.returning):
         tell_lease(state, event.assignment)
+
+
+def assignments_ended(state: PlatformState, event: e.AssignmentsEnded, stamp: Stamp) -> None:
+    for one in event.assignments:
+        ended = replace(state.assignments[one.assignment], stage=Stage.ENDED, shares=(), disruption=0)
+        assignment_stored(state, e.AssignmentStored(ended), stamp)
 
 
 def assignments_removed(state: PlatformState, event: e.AssignmentsRemoved, stamp: Stamp) -> None:
@@ -347,6 +354,7 @@ APPLY: dict[type, Any] = {
     e.TemplatesDropped: templates_dropped,
     e.StatusReported: status_reported,
     e.AssignmentStored: assignment_stored,
+    e.AssignmentsEnded: assignments_ended,
     e.AssignmentsRemoved: assignments_removed,
     e.GrantStored: grant_stored,
     e.GrantsRemoved: grants_removed,

@@ -137,6 +137,9 @@ KEYS: Mapping[type, KeysOf] = {
     e.TemplatesDropped: lambda event, _: _workload(event.workload, event.tenant),
     e.StatusReported: lambda event, _: _workload(event.workload, event.tenant),
     e.AssignmentStored: _assigned,
+    e.AssignmentsEnded: lambda event, _: _once(
+        key for a in event.assignments for key in _assignment(a.assignment, a.workload, a.tenant, a.region)
+    ),
     e.AssignmentsRemoved: lambda event, _: _once(
         key
         for a in event.assignments

@@ -52,7 +52,7 @@ def touched_by(event: Any, revision: Revision, region: str) -> Iterator[Name]:
     """Which of a region's objects an event may have changed, told from the event alone."""
     if isinstance(event, Configured):
         yield k.REGION, region
-    elif isinstance(event, e.AssignmentsRemoved):
+    elif isinstance(event, e.AssignmentsEnded | e.AssignmentsRemoved):
         yield from ((k.ASSIGNMENT, str(one.assignment)) for one in event.assignments if one.region == region)
     elif isinstance(event, _TELLING) and not _is_known(event, region):
         for kind, key in PLATFORM.keys[type(event)](event, revision):
