@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable, Coroutine
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from holdfast.agent.asking import CannotAsk
 from holdfast.agent.driver import StartFault, Work
 from holdfast.agent.faring import Fares
 from holdfast.agent.simulated import Habit, SimulatedDriver
-from holdfast.core.agent.bound import Bound
+from holdfast.core.agent.bound import Bound, bound_to
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.house import EndSession, OpenSession
 from holdfast.core.model.lifecycle import Phase
@@ -25,6 +26,7 @@ from holdfast.core.model.process import Driver, HttpProbe, Probe, Restart
 from holdfast.core.model.topology import NO_REPORT
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
+from holdfast.host.bindings import serving
 from holdfast.host.bindings.wire import Bindings, TemplateTold, encode_message
 from holdfast.host.proof import Renewal
 from holdfast.host.transport import NoAnswer, Reply, Request
@@ -730,4 +732,32 @@ def test_an_agent_with_nothing_to_tell_writes_nothing_and_its_stream_stays() -> 
         assert node.meters.counted("agent_streams_broken") == 0
         assert region.ledger.meters.counted("bindings_told") == 1
 
+    told(story)
+
+
+def test_a_crowded_node_is_looked_at_once_for_all_that_changed_and_the_more_slots_it_has_the_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[tuple[int, int]] = []
+
+    async def story(world: World, region: Part, node: Node) -> None:
+        def looking(*asked: Any) -> list[Bound]:
+            found = bound_to(*asked)
+            looks.append((world.clock.boot(), len(found)))
+            return found
+
+        await bind(region, node, *range(20))
+        await world.until(lambda: set(phases(region).values()) == {"ready"})
+        monkeypatch.setattr(serving, "bound_to", looking)
+        seq = region.state.facts.seq
+        for ordinal in range(20):
+            await region.submit(REPLICA, c.Stop(((1, ordinal),), "scaled-down"))
+        await world.until(lambda: not {"ready", "terminating"} & set(phases(region).values()))
+        assert region.state.facts.seq >= seq + 20
+        await world.until(lambda: looks[-1][1] == 0)
+        for (before, slots), (after, _) in pairwise(looks):
+            assert after >= before + slots
+        assert len(looks) < 20
+
+    monkeypatch.setattr(serving, "SLOTS_IN_A_MS", 1)
     told(story)

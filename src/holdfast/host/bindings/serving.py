@@ -1,6 +1,6 @@
 """The leader's side of an agent's stream.
 
-    the node changed ──▶ everything that stands there, if it is not what was told last
+    the node changed ──▶ everything that stands there, if it is not what was told last; after a large one, later
     something waits  ──▶ looked at again soon: a right may have lapsed, and no event says so
     nothing          ──▶ a quiet word now and then
 
@@ -33,6 +33,8 @@ from holdfast.host.waiting import DeadlinePassed, within
 
 #: While something waits, what stands there is looked at so often.
 WAITS_MS = 500
+#: To look at so many slots takes a part of a millisecond: the next look comes a millisecond for each so many later.
+SLOTS_IN_A_MS = 100
 
 
 class Reader(NamedTuple):
@@ -85,6 +87,8 @@ class _Stream:
         self._may_go_on = reader.may_go_on
         self._node = node
         self._told: tuple[Bound, ...] | None = None
+        #: The last batch of the state that was looked at.
+        self._seen = 0
         self._templates: set[str] = set()
         self._journal = Journal("bindings", server=ledger.identity.server)
 
@@ -101,6 +105,7 @@ class _Stream:
                     return  # its session may go on: with another token, for one
                 for message in self._news():
                     yield encode_message(message)
+                await self._rest()
                 if not await self._changed():
                     yield encode_message(Quiet())
             yield encode_message(Quiet(over=True))
@@ -119,6 +124,7 @@ class _Stream:
         """Everything, if it is not what was told last; and before it what runs in slots of a new template."""
         ledger = self._ledger
         state = ledger.durable.state
+        self._seen = state.facts.seq
         assert ledger.leader is not None
         now = ledger.leader.term.now()
         slots = tuple(bound_to(state, self._node, now))
@@ -131,6 +137,12 @@ class _Stream:
         facts = state.facts
         ledger.meters.count("bindings_told")
         return [*found, Bindings(facts.log_id, facts.term, revision(facts.seq, INDEX_MAX), now, slots)]
+
+    async def _rest(self) -> None:
+        """A node that is crowded and changes all the time leaves most of the time to all others."""
+        rest_ms = len(self._told or ()) // SLOTS_IN_A_MS
+        if rest_ms:
+            await self._ledger.clock.sleep(rest_ms)
 
     async def _changed(self) -> bool:
         """Wait for a change; False when the stream was nudged instead: nothing came for as long as may be."""
@@ -149,5 +161,6 @@ class _Stream:
 
     async def _next(self) -> bool:
         async for changes in self._subscription:
-            return bool(changes.changes)
+            if not changes.changes or changes.token.seq > self._seen:
+                return bool(changes.changes)
         raise NotLeading("the watch ended")
