@@ -122,6 +122,36 @@ def test_every_write_endpoint_hands_the_condition_to_the_ledger(ledger: str, mon
     in_world(story)
 
 
+@pytest.mark.parametrize("condition", [{"if_match": '"0.0"'}, {"if_match": ""}, {"if_none_match": ""}], ids=str)
+def test_a_condition_that_expects_nothing_is_refused_and_not_left_out(
+    condition: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a script whose variable is empty: it means a condition, and would overwrite what it did not read."""
+
+    async def story(world: World) -> None:
+        part = await a_shop(world)
+        heard = Heard(part, monkeypatch)
+        for verb, path, body in writes(part.api):
+            if path != "/v1/batch":
+                answer = await world.ask(verb, path, body, to=part.name, **condition)
+                assert (answer.status, answer.json["code"]) == (400, "unreadable"), (verb, path)
+        assert heard.envelopes == []
+
+    in_world(story)
+
+
+def test_a_document_that_says_revision_0_is_refused() -> None:
+    async def story(world: World) -> None:
+        await a_shop(world)
+        first = (await world.ask("PUT", "/v1/workloads/shop/web", a_workload())).json
+        first["metadata"]["revision"] = "0.0"
+        first["spec"]["replicas"] = 7
+        answer = await world.ask("PUT", "/v1/workloads/shop/web", first)
+        assert (answer.status, answer.json["code"]) == (422, "invalid")
+
+    in_world(story)
+
+
 def test_two_operators_who_read_one_revision_of_a_node_do_not_overwrite_one_another_through_two_servers() -> None:
     async def story(world: World) -> None:
         store = MemoryStore("shared")

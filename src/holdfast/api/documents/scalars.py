@@ -197,7 +197,8 @@ class Instant:
 
 
 class Revision:
-    """A place in the log, opaque outside: `41.3`. Where 0 is the default it means none, and is shown as null."""
+    """A place in the log, opaque outside: `41.3`. Where 0 is the default it means none, is shown as null, and is
+    not said as a revision: whoever expects that one would expect nothing."""
 
     def __init__(self, unset: bool = False) -> None:
         self.unset = unset
@@ -206,7 +207,7 @@ class Revision:
         if tree is None and self.unset:
             return 0
         found = revisions.parse(tree) if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS else None
-        if found is None:
+        if found is None or (self.unset and not found):
             faults.expected(at, 'a revision such as "41.3"', tree, "write it in quotes" if type(tree) is float else "")
             return BAD
         return found

@@ -112,7 +112,7 @@ def named_as(call: Call, kind: Kind, tree: Any) -> Any:
 
 def expected(call: Call, sent: Any) -> tuple[Revision, bool]:
     """Which revision the sender read, and whether it made that a condition of the request."""
-    match, none = call.header("if-match"), call.header("if-none-match")
+    match, none = _condition(call, "if-match"), _condition(call, "if-none-match")
     if match and none:
         raise Trouble(problem("unreadable", "If-Match and If-None-Match contradict one another"))
     if none:
@@ -124,10 +124,18 @@ def expected(call: Call, sent: Any) -> tuple[Revision, bool]:
     return PRESENT if match == "*" else read_etag(match), True
 
 
+def _condition(call: Call, name: str) -> str:
+    """A condition of the request; empty when there is none. One that says nothing would be one that is not kept."""
+    said = call.header(name)
+    if not said and any(one == name for one, _ in call.request.headers):
+        raise Trouble(problem("unreadable", f"{name} is empty: name what is expected, or leave it out"))
+    return said
+
+
 def read_etag(text: str) -> Revision:
     """A revision from a tag, `"41.3"`."""
     found = parse_revision(text.strip().removeprefix("W/").strip('"'))
-    if found is None:
+    if not found:  # nothing is at revision 0, and to expect it would be to expect nothing
         raise Trouble(problem("unreadable", f"{text[:80]!r} is no tag that was given here"))
     return found
 
