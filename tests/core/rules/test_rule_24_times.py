@@ -19,7 +19,7 @@ from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import FAILOVER
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
-from holdfast.core.region.fence import falls_at
+from holdfast.core.region.fence import falls_at, longest
 from holdfast.core.region.node_conditions import node_conditions
 from tests.support.noded import REPAIR, Noded
 from tests.support.platform import ROOT as OPERATOR
@@ -98,6 +98,18 @@ def test_a_log_that_keeps_no_fence_times_keeps_the_one_it_has_or_takes_a_longer_
         nodes.silence(0)
     assert nodes.bench.refuse(ROOT, Configure(SHORT)).code is Code.LEVEL
     nodes.bench.accept(ROOT, Configure(LONG))
+
+
+def test_the_longest_fence_time_counts_until_no_session_and_no_fence_goes_by_it() -> None:
+    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    nodes.bench.accept(ROOT, Configure(LONG))
+    nodes.bench.accept(ROOT, Configure(DEFAULTS))
+    assert longest(nodes.state, nodes.bench.at) == LONG.fence_time
+    nodes.silence(0)
+    nodes.bench.at += LONG.fence_time - 1
+    assert longest(nodes.state, nodes.bench.at) == LONG.fence_time
+    nodes.bench.at += 1
+    assert longest(nodes.state, nodes.bench.at) == DEFAULTS.fence_time
 
 
 def exclusive(bench: RegionBench) -> c.Propose:

@@ -8,14 +8,14 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger.house import EndSession
+from holdfast.core.ledger.house import Configure, EndSession, OpenSession
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.ledger.revision import seq_of
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import Action
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.tenancy import Right
-from holdfast.core.model.topology import RegionHealth
+from holdfast.core.model.topology import RegionHealth, RegionStatus
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import ASSIGNMENT
 from holdfast.core.reconcilers.region_health import Regions
@@ -29,7 +29,7 @@ from holdfast.sim.loop import VirtualClock
 from holdfast.stores.memory import MemoryStore
 from tests.support.acting import acting
 from tests.support.host import batches_in, until
-from tests.support.link import LinkWorld, PlatformServer, RegionServer, linked
+from tests.support.link import ROOT, LinkWorld, PlatformServer, RegionServer, linked
 from tests.support.platform import a_class, a_principal, a_region, a_token, an_exclusive
 
 
@@ -526,5 +526,27 @@ def test_a_region_that_cannot_write_now_applies_it_later() -> None:
         world.region_store.limit_bytes = limit
         await world.same(platform, region, 60_000)
         assert (await stored_in(region))["person/ops"] == 1
+
+    linked(story)
+
+
+def test_a_platform_waits_for_the_longest_fence_that_still_runs_in_a_region_whose_times_were_lowered() -> None:
+    """Its agents were told a grace of ten minutes, and may be cut off before they hear of another."""
+
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await platform.put(a_principal("agent/*"))
+        await world.same(platform, region)
+        long = replace(DEFAULTS, grace=600_000, fence_time=620_000)
+        await region.accept(ROOT, Configure(long))
+        await region.accept("agent/n1", OpenSession())
+
+        def status() -> RegionStatus:
+            return platform.state.regions["eu"].status
+
+        await until(lambda: status().grace == long.grace, world.clock)
+        await region.accept(ROOT, Configure(DEFAULTS))
+        await until(lambda: status().grace == DEFAULTS.grace, world.clock)
+        assert status().fence_time == long.fence_time
 
     linked(story)

@@ -33,6 +33,14 @@ def is_past(state: RegionState, node: Node, at: Instant) -> bool:
     return at >= falls_at(state, node)
 
 
+def longest(state: RegionState, at: Instant) -> Duration:
+    """The longest fence time that counts here now: of the settings, of a session, or of a fence that is not past. Who
+    waits for all that runs here to have ended waits for that one."""
+    sessions = (session.fence for _, session in state.sessions.unordered())
+    running = (node.fence for _, node in state.nodes.unordered() if not is_past(state, node, at))
+    return max((state.facts.settings.fence_time, *sessions, *running))
+
+
 def configure(state: RegionState, command: house.Configure, case: Case) -> Accepted | Refused:
     """Beside what is unsafe in itself: a grace below the platform's, with which exclusive work is admitted, and a lower
     fence time while one runs of which it is not kept how long it is."""

@@ -13,6 +13,7 @@ import asyncio
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.revision import show
 from holdfast.core.model.settings import times_of
+from holdfast.core.region.fence import longest
 from holdfast.core.region.state import RegionState
 from holdfast.host.clock import Clock
 from holdfast.host.errors import Unavailable
@@ -104,8 +105,8 @@ class Link:
             await self._must_lead(leader)
             answered = await speaker.open()
             if speaker.session:
-                facts = leader.term.durable.state.facts
-                answered = await speaker.join(facts.log_id, facts.settings)
+                state, now = leader.term.durable.state, leader.term.now()
+                answered = await speaker.join(state.facts.log_id, state.facts.settings, longest(state, now))
                 if answered.said is Said.LANDED or answered.code == Code.ALREADY:
                     break
             self._outlook.trouble = f"the platform does not take this region: {answered.message} ({answered.code})"

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.settings import DEFAULT_TIMES, Settings, times_of
-from holdfast.core.model.shapes import Instant
+from holdfast.core.model.shapes import Duration, Instant
 from holdfast.core.platform.commands import JoinRegion
 from holdfast.host.clock import Clock
 from holdfast.host.transport import Pairs, Transport
@@ -51,10 +51,11 @@ class Speaker(Voice):
         #: The numbers that it has joined with.
         self.times = DEFAULT_TIMES
 
-    async def join(self, log_id: str, settings: Settings) -> Answered:
-        """Speak for the region with its log, from now on, in this session, and say by which numbers it fences."""
+    async def join(self, log_id: str, settings: Settings, fence: Duration = 0) -> Answered:
+        """Speak for the region with its log, from now on, in this session, and say by which numbers it fences; `fence`
+        is a longer fence time than that of the settings which still counts."""
         self.times = times_of(settings)
-        times = settings.session_lease, settings.grace, settings.fence_time
+        times = settings.session_lease, settings.grace, max(settings.fence_time, fence)
         return await self.send(JoinRegion(self.region, log_id, self._address, *times))
 
     def _judged(self, answers: list[Answered]) -> list[Answered]:
