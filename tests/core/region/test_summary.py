@@ -271,3 +271,30 @@ def test_of_more_accounts_than_a_report_takes_those_that_are_charged_most_are_to
     assert [account for account, _ in uses] == [f"quota/t{number:05}" for number in range(10, ACCOUNTS_MAX + 10)]
     assert refuse_excess(Report("eu", 1, summary=Summary(uses=uses))) is None
     assert len(encode(uses)) < RECORD_BYTES_MAX // 2
+
+
+def test_no_agent_makes_a_summary_that_is_too_large_to_be_told() -> None:
+    """Otherwise its region is refused every report of its nodes, and says all else once in five seconds."""
+    bench = RegionBench(checked=False)
+    for number in range(3):
+        bench.a_node(f"honest{number}", extended=(("fpga", 8),))
+    for number in range(70):
+        labels = tuple((f"{number:0128}-{mark:0120}", "v" * 250) for mark in range(64))
+        extended = tuple((f"{number:0128}-{mark:0120}", 8) for mark in range(64))
+        models = [f"{number}-{index:0240}" for index in range(64)]
+        bench.a_node(f"n{number}", labels=labels, extended=extended, gpus=models)
+    for number in range(ACCOUNTS_MAX):
+        bench.state.uses.put(f"quota/t{number:0127}", Use(Resources(cpu=1 + number)))
+    report = Report("eu", 1, summary=summary_of(bench.state))
+    assert refuse_excess(report) is None
+    assert len(encode(report)) < RECORD_BYTES_MAX - 4_096
+    nodes = summary_of(bench.state).nodes
+    assert sum(one.count for one in nodes) == 73
+    assert sum(dict(one.capacity.extended).get("fpga", 0) for one in nodes) == 24, "what most nodes have is told"
+
+
+def test_a_node_has_a_most_of_extended_resources() -> None:
+    bench = RegionBench()
+    bench.open_session("agent/n1")
+    capacity = Resources(1_000, 1_024, extended=tuple((f"r{number:03}", 1) for number in range(65)))
+    assert "at most 64 extended" in bench.refuse("agent/n1", c.RegisterNode("n1", "general", "a", capacity)).message

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.judge import NAME_MAX as SENDER_MAX
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.limits import NODE_PORTS_MAX
+from holdfast.core.model.limits import MARKS_MAX, NODE_PORTS_MAX
 from holdfast.core.model.placement import EMPTY_ROOM, standing
 from holdfast.core.model.resources import ill_formed
 from holdfast.core.model.topology import (
@@ -102,6 +102,8 @@ def _ill_formed(command: RegisterNode) -> str:
     names = (command.machine.id, command.machine.host, command.machine.boot)
     if any(len(name) > MACHINE_NAME_MAX or not name.isprintable() for name in names) or command.overrun < 0:
         return f"a machine's names are one line of at most {MACHINE_NAME_MAX} characters, and no time is below 0"
+    if len(command.capacity.extended) > MARKS_MAX:
+        return f"a node has at most {MARKS_MAX} extended resources, not {len(command.capacity.extended)}"
     return ill_formed(command.capacity)
 
 

@@ -5,16 +5,21 @@
 It is a function of the state and of nothing else, so that two reports from one position of the log are the same. It
 looks at every node: whoever shares its thread with others makes it bit by bit. Rows that change meanwhile are seen as
 they are when their turn comes; a report is as of the position at which it was begun, and the next one tells of them.
+
+Size: what is told and how much of it at most are one thing; apart, the bounds would not be seen where a part is added.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterable
 from functools import reduce
+from itertools import accumulate
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
+from holdfast.core.ledger.codec import encode
 from holdfast.core.model.limits import ACCOUNTS_MAX
 from holdfast.core.model.meta import Labels
 from holdfast.core.model.placement import EMPTY_ROOM, Room, SchedulingRequest
@@ -36,6 +41,10 @@ LARGEST_MAX = 4
 LARGEST_KEPT = 16
 NAMES_MAX = 3
 MESSAGE_MAX = 200
+#: What nodes and accounts take of a report at most, whatever agents say. Where that is not enough fewer kinds are told
+#: apart, and of many resources and GPU models those are told that most nodes have.
+NODES_BYTES, USES_BYTES = 256 << 10, 384 << 10
+EXTENDED_TOLD, MODELS_TOLD = 32, 64
 
 #: Pool, labels, taints, tenancy and GPU models: what a node is told apart by.
 Kind = tuple[str, Labels, tuple[Taint, ...], tuple[str, ...], tuple[str, ...]]
@@ -62,16 +71,18 @@ class _Group:
         self.capacity = self.free = NOTHING
         self.largest: list[Resources] = []
         self.largest_free: list[Resources] = []
+        self.having: Counter[str] = Counter()
 
     def take(self, capacity: Resources, free: Resources) -> None:
         self.count += 1
+        self.having.update(name for name, _ in capacity.extended)
         self.capacity, self.free = add(self.capacity, capacity), add(self.free, free)
         _raise(self.largest, capacity)
         _raise(self.largest_free, free)
 
     def told(self, kind: Kind) -> Nodes:
         most, most_free = _few(self.largest), _few(self.largest_free)
-        return Nodes(*kind, self.count, self.capacity, self.free, most, most_free)
+        return _named(Nodes(*kind, self.count, self.capacity, self.free, most, most_free), self.having)
 
 
 def summary_of(state: RegionState) -> Summary:
@@ -110,6 +121,10 @@ def _uses(state: RegionState) -> tuple[tuple[str, Resources], ...]:
     if len(uses) > ACCOUNTS_MAX:
         uses.sort(key=lambda one: (-one[1].cpu, -one[1].memory, one[0]))
         uses = sorted(uses[:ACCOUNTS_MAX])
+    if len(encode(uses)) > USES_BYTES:
+        uses.sort(key=lambda one: (-one[1].cpu, -one[1].memory, one[0]))
+        sizes = accumulate(len(encode(one)) for one in uses)
+        uses = sorted(one for one, size in zip(uses, sizes, strict=True) if size <= USES_BYTES)
     return tuple(uses)
 
 
@@ -150,10 +165,17 @@ def _few_kinds(groups: dict[Kind, _Group]) -> tuple[Nodes, ...]:
     """Every kind, in order; of too many those with most nodes, and the others as one."""
     told = [group.told(kind) for kind, group in groups.items()]
     ordered = sorted(told, key=lambda nodes: (-nodes.count, _order(nodes)))
-    kept, others = ordered[:KINDS_MAX], ordered[KINDS_MAX:]
-    if others:
-        kept.append(_mixed(others))
+    most = KINDS_MAX
+    kept = _kept(ordered, most)
+    while most and len(encode(kept)) > NODES_BYTES:
+        most //= 2
+        kept = _kept(ordered, most)
     return tuple(sorted(kept, key=_order))
+
+
+def _kept(ordered: list[Nodes], most: int) -> list[Nodes]:
+    others = ordered[most:]
+    return [*ordered[:most], _mixed(others)] if others else ordered
 
 
 def _order(nodes: Nodes) -> tuple[object, ...]:
@@ -171,7 +193,33 @@ def _mixed(others: list[Nodes]) -> Nodes:
     models = tuple(sorted({model for nodes in others for model in nodes.models}))
     count = sum(nodes.count for nodes in others)
     capacity, free = reduce(add, [n.capacity for n in others]), reduce(add, [n.free for n in others])
-    return Nodes(MIXED, (), (), (), models, count, capacity, free, _few(largest), _few(largest_free))
+    having: Counter[str] = Counter()
+    for nodes in others:
+        having.update(dict.fromkeys((name for name, _ in nodes.capacity.extended), nodes.count))
+        having.update(dict.fromkeys(nodes.models, nodes.count))
+    if len(models) > MODELS_TOLD:
+        models = tuple(sorted(sorted(models, key=lambda model: (-having[model], model))[:MODELS_TOLD]))
+    mixed = Nodes(MIXED, (), (), (), models, count, capacity, free, _few(largest), _few(largest_free))
+    return _named(mixed, having)
+
+
+def _named(nodes: Nodes, having: Counter[str]) -> Nodes:
+    """Nodes with no more resources than are told."""
+    if len(nodes.capacity.extended) <= EXTENDED_TOLD:
+        return nodes
+    names = sorted((name for name, _ in nodes.capacity.extended), key=lambda name: (-having[name], name))
+    told = {*names[:EXTENDED_TOLD]}
+
+    def cut(amounts: Resources) -> Resources:
+        return replace(amounts, extended=tuple(pair for pair in amounts.extended if pair[0] in told))
+
+    return replace(
+        nodes,
+        capacity=cut(nodes.capacity),
+        free=cut(nodes.free),
+        largest=tuple(map(cut, nodes.largest)),
+        largest_free=tuple(map(cut, nodes.largest_free)),
+    )
 
 
 # What is not as it should be
