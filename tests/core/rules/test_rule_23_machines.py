@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.core.agent.bound import bound_to
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.house import StartTerm
 from holdfast.core.model.lifecycle import Phase
@@ -194,3 +195,23 @@ def test_a_node_tells_what_machine_it_was_before_until_the_same_one_is_back() ->
     assert nodes.node(0).machine_changed == changed, "it says more in the same session"
     nodes.come_back(0, machine=other)
     assert (nodes.node(0).machine_before, nodes.node(0).machine_changed) == (NO_MACHINE, 0)
+
+
+def test_a_machine_that_is_told_for_the_first_time_is_no_change() -> None:
+    """As of every node when its log comes to the second level; its word of earlier work waits all the same."""
+    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    nodes.come_back(0, machine=FIRST)
+    assert (nodes.node(0).machine_before, nodes.node(0).machine_changed) == (NO_MACHINE, 0)
+    nodes.send(HEALTH, 0)
+    assert say(nodes, Phase.FAILED, "gone") is Code.FENCE
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_an_agent_is_told_what_was_bound_to_another_machine_and_only_of_exclusive_work(exclusive: bool) -> None:
+    """Two machines never share a token: what it is told of so it does not start again, and it is placed anew."""
+    nodes = Noded(1, Phase.RUNNING, FIRST, exclusive=exclusive)
+    assert [one.moved for one in bound_to(nodes.state, nodes.uids[0], nodes.bench.at)] == [False]
+    nodes.come_back(0, machine=FIRST)
+    assert [one.moved for one in bound_to(nodes.state, nodes.uids[0], nodes.bench.at)] == [False]
+    nodes.come_back(0, machine=OTHERS["another machine"])
+    assert [one.moved for one in bound_to(nodes.state, nodes.uids[0], nodes.bench.at)] == [exclusive]

@@ -80,6 +80,15 @@ def test_an_agent_that_is_back_right_after_a_leap_may_keep_what_runs(leap: int) 
     assert nodes.phases() == {"running": 1}
 
 
+@pytest.mark.parametrize(("late", "is_kept"), [(-1, True), (0, False)])
+def test_what_is_found_again_when_its_fence_is_past_may_not_be_kept(late: int, is_kept: bool) -> None:
+    """Another may run by then: who finds it ends it."""
+    nodes = silent()
+    nodes.bench.at += FENCE + late
+    nodes.come_back(0)
+    assert is_fenced_off(nodes, "agent/n0", Phase.RUNNING, "found-again") is not is_kept
+
+
 def test_what_an_agent_of_an_earlier_term_may_have_kept_is_not_given_up_after_a_leap() -> None:
     """It came back in time, and the next leader's clock is ahead: by that clock it came late."""
     nodes = silent()

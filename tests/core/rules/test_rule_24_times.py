@@ -112,6 +112,24 @@ def test_the_longest_fence_time_counts_until_no_session_and_no_fence_goes_by_it(
     assert longest(nodes.state, nodes.bench.at) == DEFAULTS.fence_time
 
 
+def test_a_session_from_before_its_log_was_of_level_2_is_fenced_by_what_it_was_told_before_times_fell() -> None:
+    bench = RegionBench(level=1)
+    uid = bench.a_node("n1")
+    bench.book = REGION
+    bench.accept("ledger", RaiseLevel(2))
+    bench.accept(ROOT, Configure(SHORT))
+    bench.accept("controller/node-health", EndSession(bench.sessions["agent/n1"], "silent"))
+    assert falls_at(bench.state, bench.state.nodes[uid]) == bench.at + DEFAULTS.fence_time
+
+
+def test_an_agent_that_speaks_after_times_were_lowered_is_fenced_by_the_longer_ones_all_the_same() -> None:
+    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    nodes.bench.accept(ROOT, Configure(SHORT))
+    nodes.say(0, Phase.READY, "probe-passed")
+    nodes.silence(0)
+    assert falls_at(nodes.state, nodes.node(0)) == nodes.bench.at + DEFAULTS.fence_time
+
+
 def exclusive(bench: RegionBench) -> c.Propose:
     template = a_template(cpu=100)
     assignment = an_assignment(template=template, count=1, exclusive=True, ordinals=(0,))
@@ -211,14 +229,31 @@ def test_the_platform_does_not_raise_its_grace_above_that_of_a_region() -> None:
     bench.accept(OPERATOR, Configure(LONG))
 
 
-def test_a_leased_right_is_waited_for_by_the_fence_of_its_region() -> None:
+def test_the_platform_raises_its_grace_above_that_of_a_region_that_is_retired() -> None:
+    bench = a_world()
+    bench.accept("region/eu", joined(bench, 10_000))
+    bench.lose("eu")
+    bench.retire("eu")
+    bench.accept(OPERATOR, Configure(LONG))
+
+
+def right_lapses_after(fence: int, session_lease: int) -> int:
+    """How long after its region was lost a leased right goes elsewhere, by the times that the region joined with."""
     bench = a_world()
     db = bench.put(an_exclusive(leased=True, replicas=1, budget="reserve"))
-    bench.accept("region/eu", joined(bench, 10_000, 90_000))
+    bench.accept("region/eu", replace(joined(bench, 10_000, fence), session_lease=session_lease))
     bench.hold(db, "eu", 0)
     bench.lose("eu")
-    usual = bench.refuse(Code.TOO_EARLY, FAILOVER, p.GrantRight(db, 0, "us")).facts["until"]
-    bench.at = usual - 65_000
+    until = bench.refuse(Code.TOO_EARLY, FAILOVER, p.GrantRight(db, 0, "us")).facts["until"]
+    lost, bench.at = bench.at, until - 1
     bench.refuse(Code.TOO_EARLY, FAILOVER, p.GrantRight(db, 0, "us"))
-    bench.at = usual
+    bench.at = until
     bench.accept(FAILOVER, p.GrantRight(db, 0, "us"))
+    return int(until - lost)
+
+
+def test_a_leased_right_is_waited_for_by_the_fence_of_its_region() -> None:
+    usual = right_lapses_after(DEFAULTS.fence_time, DEFAULTS.session_lease)
+    assert right_lapses_after(DEFAULTS.fence_time + 65_000, DEFAULTS.session_lease) >= usual + 65_000
+    assert right_lapses_after(DEFAULTS.fence_time, DEFAULTS.session_lease + 5_000) >= usual + 2 * 5_000
+    assert right_lapses_after(6_100, 3_000) == usual, "shorter ones than the platform's do not count"
