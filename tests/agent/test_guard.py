@@ -212,3 +212,25 @@ def test_a_guard_needs_an_interpreter_and_no_more_rights_than_its_process(slot: 
     result = read_result(slot)
     assert result is not None
     assert result.code == 4
+
+
+def test_nothing_begins_after_the_deadline_it_was_ordered_with(slot: Path, tmp_path: Path) -> None:
+    """The disk that a guard writes its record to may hang for longer than a fence: by then another runs elsewhere."""
+    proof = tmp_path / "begun"
+    order = an_order(f"echo >{proof}; sleep 60", leased=True, deadline=kernel.boot_ms() - 1, grace=60_000)
+    said = launched(slot, order)
+    assert said == b"lease 0"
+    assert not proof.exists()
+
+
+def test_a_command_beside_it_begins_by_the_deadline_that_its_guard_holds(slot: Path) -> None:
+    """Not by the one that was ordered, which is long past."""
+    deadline = kernel.boot_ms() + 5_000
+    assert launched(slot, an_order("sleep 60", leased=True, deadline=deadline)) == b"begun"
+    with a_line(slot) as line:
+        line.recv(65_536)
+        line.send(json.dumps({"extend": kernel.boot_ms() + 60_000}).encode())
+        time.sleep((deadline + 1 - kernel.boot_ms()) / 1_000)
+        line.send(json.dumps({"run": 1, "command": ["true"], "limit": 5_000}).encode())
+        assert json.loads(line.recv(65_536))["code"] == 0
+        line.send(json.dumps({"stop": 0}).encode())

@@ -21,6 +21,7 @@ from holdfast.agent.guard.kernel import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
+    boot_ms,
     kill_descendants,
     prctl,
 )
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 #: How soon to look again while something that was killed is not gone.
 HURRY_MS = 20
+#: What is said of a process whose lease had run out before it began: another one may run elsewhere.
+LATE = "lease 0"
 #: No descriptor has a higher number.
 FILES_MAX = 1 << 20
 #: Ignored by a guard or by Python, and whatever is executed would ignore them, too.
@@ -70,6 +73,9 @@ def become(order: dict[str, Any], said: int, streams: tuple[int, int, int], go: 
             os._exit(1)
         step = "folder"
         os.chdir("." if order["own"] else order["folder"])
+        if go is not None and order["leased"] and boot_ms() >= order["deadline"]:
+            os.write(said, LATE.encode())
+            os._exit(1)
         step = "exec"
         os.umask(0o022)
         for ignored in _IGNORED:

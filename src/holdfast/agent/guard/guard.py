@@ -28,7 +28,7 @@ import threading
 from contextlib import suppress
 
 from holdfast.agent.guard import kernel
-from holdfast.agent.guard.child import HURRY_MS, become
+from holdfast.agent.guard.child import HURRY_MS, LATE, become
 from holdfast.agent.guard.commands import Commands
 from holdfast.agent.guard.files import LOGS, RECORD, RESULT, SOCKET, WHO, Log, write_whole
 from holdfast.agent.guard.kernel import boot_ms
@@ -112,7 +112,9 @@ class Guard:
         for file in (self.door.fileno(), self.said, self.woken):
             self.poll.register(file, select.POLLIN)
         os.dup2(self.nothing, 0)
-        os.write(let_go, b"!")
+        self.failed = LATE if self.order["leased"] and boot_ms() >= self.deadline else ""  # a disk has hung since
+        os.write(let_go, b"" if self.failed else b"!")
+        os.close(let_go)
 
     def patience(self) -> int | None:
         """How long news may be waited for."""
@@ -183,7 +185,7 @@ class Guard:
 
     def hear_start(self) -> None:
         """The process has begun, or could not: whoever ordered it is told, in the latter case when all is over."""
-        self.failed = os.read(self.said, 64).decode()
+        self.failed = os.read(self.said, 64).decode() or self.failed
         self.poll.unregister(self.said)
         if not self.failed:
             self.report("begun")

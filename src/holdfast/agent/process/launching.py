@@ -111,6 +111,8 @@ def fault(said: str, command: str, folder: str, who: str = "") -> CannotStart:
             return CannotStart(StartFault.FOLDER, f"{folder}: cannot be entered{who}: {why}")
         case "user":
             return CannotStart(StartFault.USER_NOT_ALLOWED, f"cannot be run{who}: {why}")
+        case "lease":
+            return CannotStart(StartFault.DRIVER, "its lease had run out when it could have begun")
         case "ending":
             return CannotStart(StartFault.DRIVER, "its process ends, and nothing begins for it any more")
         case "busy":
