@@ -1,13 +1,17 @@
 """RetireRegion: everything a region held is released in one commit."""
 
 from holdfast.core.model.allotment import Purpose, Stage
+from holdfast.core.model.limits import REASON_MAX
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT
+from holdfast.core.platform.retirement import OBJECTS_MAX
 from tests.support.platform import (
     ACME,
+    ROOT,
     PlatformBench,
     a_quota,
+    a_tenant,
     a_workload,
     a_world,
     an_exclusive,
@@ -93,3 +97,14 @@ def test_a_region_without_anything_is_retired_as_well() -> None:
     bench = a_world()
     bench.retire("us2")
     assert bench.state.tombstones["log-us2"] == "us2"
+
+
+def test_a_region_with_many_exclusive_workloads_is_retired_for_the_longest_reason() -> None:
+    bench = a_world()
+    bench.checked = False
+    bench.put(a_tenant("acme", "normal", most=OBJECTS_MAX, submits_per_minute=100_000))
+    for number in range(OBJECTS_MAX):
+        bench.hold(bench.put(an_exclusive(f"db{number}", replicas=1)), "eu", 0)
+    bench.accept(ROOT, c.RetireRegion("eu", "\u6f22" * REASON_MAX))
+    assert bench.state.rights.is_empty()
+    bench.verify()

@@ -42,6 +42,8 @@ from holdfast.core.platform.state import PlatformState, assignments_of, grant_ke
 
 #: One part releases so many workloads or grants at most.
 OBJECTS_MAX = 500
+#: On what evidence rights are free.
+RETIRED = "its region is retired"
 
 
 class Part(Struct):
@@ -70,7 +72,9 @@ def retire_region(state: PlatformState, command: RetireRegion, case: Case) -> Ac
         return already(f"Region/{name}", state.regions[name].meta.revision)
     part = _next_part(state, name)
     retired = RegionRetired(name, status.log_id, command.reason, part.left)
-    return Accepted((retired, *_released(state, name, part, f"retired: {command.reason}", case)), rows=part.rows)
+    # Why is said once, with the tombstone: with each workload it would not fit, where there are many.
+    evidence = f"retired: {command.reason}" if state.facts.level < 2 else RETIRED
+    return Accepted((retired, *_released(state, name, part, evidence, case)), rows=part.rows)
 
 
 def release_retired(state: PlatformState, command: ReleaseRetired, case: Case) -> Accepted | Refused:
@@ -86,7 +90,7 @@ def release_retired(state: PlatformState, command: ReleaseRetired, case: Case) -
     if not status.unreleased:
         return already(f"Region/{name}", state.regions[name].meta.revision)
     part = _next_part(state, name)
-    released = _released(state, name, part, "its region is retired", case)
+    released = _released(state, name, part, RETIRED, case)
     return Accepted((RetirementContinued(name, part.left), *released), rows=part.rows)
 
 
