@@ -47,6 +47,7 @@ TIMES: tuple[dict[str, Any], ...] = (
     {"session_lease": 10_000, "grace": 10_000, "fence_time": 25_000},
     {"session_lease": 3_000, "grace": 2_000, "fence_time": 6_100},
     {"session_lease": 10_000, "grace": 10_000, "fence_time": 40_000},
+    {"session_lease": 20_000, "grace": 2_000, "fence_time": 25_000},
 )
 
 

@@ -230,7 +230,7 @@ def fence_of(model: Model, node: Node) -> int:
 
 
 def configure(model: Model, command: Configure, sender: Sender) -> Code | None:
-    if unsafe(command.settings):
+    if unsafe(command.settings) or outlives_fence(model, command.settings):
         return Code.CONTRADICTORY
     if command.settings == model.settings:
         return Code.ALREADY
@@ -238,6 +238,20 @@ def configure(model: Model, command: Configure, sender: Sender) -> Code | None:
         life.fence = max(life.fence, command.settings.fence_time)
     model.settings = command.settings
     return None
+
+
+def outlives_fence(model: Model, s: Settings) -> bool:
+    """Whether a lease becomes so long that what is exclusive somewhere would end after the fence of its session."""
+    lease, before = (-(-t.session_lease * (1_000_000 + t.drift_per_million) // 1_000_000) for t in (s, model.settings))
+    late = [
+        uid
+        for uid, node in model.nodes.items()
+        if node.session in model.sessions
+        and lease + node.said.overrun > max(model.sessions[node.session].fence, s.fence_time)
+    ]
+    return lease > before and any(
+        model.assignments[slot.assignment].exclusive for uid in late for slot in model.on(uid)
+    )
 
 
 def unsafe(s: Settings) -> bool:

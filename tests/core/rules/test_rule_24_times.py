@@ -100,6 +100,24 @@ def test_a_log_that_keeps_no_fence_times_keeps_the_one_it_has_or_takes_a_longer_
     nodes.bench.accept(ROOT, Configure(LONG))
 
 
+def test_a_lease_is_not_raised_above_what_an_agent_with_exclusive_work_keeps() -> None:
+    """Another machine takes the node's name just after a renewal: what the first one runs lives on for both."""
+    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    longer = replace(DEFAULTS, session_lease=20_000, grace=3_000)
+    assert unsafe(longer) == []
+    assert nodes.bench.refuse(ROOT, Configure(longer)).code is Code.CONTRADICTORY
+    nodes.bench.accept(ROOT, Configure(replace(DEFAULTS, grace=3_000)))
+    nodes.bench.a_node("n0", overrun=4_000)
+    nodes.bench.accept(ROOT, Configure(longer))
+
+
+def test_a_lease_is_raised_with_its_fence_or_where_nothing_is_exclusive() -> None:
+    longer = replace(DEFAULTS, session_lease=20_000, grace=3_000)
+    Noded(1, Phase.RUNNING).bench.accept(ROOT, Configure(longer))
+    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    nodes.bench.accept(ROOT, Configure(replace(longer, fence_time=32_000)))
+
+
 def test_the_longest_fence_time_counts_until_no_session_and_no_fence_goes_by_it() -> None:
     nodes = Noded(1, Phase.RUNNING, exclusive=True)
     nodes.bench.accept(ROOT, Configure(LONG))

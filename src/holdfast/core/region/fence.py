@@ -15,7 +15,7 @@ from __future__ import annotations
 from holdfast.core.ledger import house
 from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.registry import Case
-from holdfast.core.model.placement import Slot
+from holdfast.core.model.placement import EMPTY_ROOM, Slot, standing
 from holdfast.core.model.settings import Settings, drifted
 from holdfast.core.model.shapes import Duration, Instant
 from holdfast.core.model.topology import Node
@@ -42,8 +42,8 @@ def longest(state: RegionState, at: Instant) -> Duration:
 
 
 def configure(state: RegionState, command: house.Configure, case: Case) -> Accepted | Refused:
-    """Beside what is unsafe in itself: a grace below the platform's, with which exclusive work is admitted, and a lower
-    fence time while one runs of which it is not kept how long it is."""
+    """Beside what is unsafe in itself: a grace below the platform's, with which exclusive work is admitted; a lower
+    fence time while one runs of which it is not kept how long it is; a lease with which an agent could not keep it."""
     grace, least = command.settings.grace, state.place.grace
     if grace < least:
         message = f"a grace of {grace} ms is below the platform's, by which work is admitted here: lower that first"
@@ -52,7 +52,26 @@ def configure(state: RegionState, command: house.Configure, case: Case) -> Accep
         refused = _refuse_shorter(state, case)
         if refused is not None:
             return refused
-    return house.configure(state, command, case)
+    return _refuse_overrun(state, command.settings) or house.configure(state, command, case)
+
+
+def _refuse_overrun(state: RegionState, settings: Settings) -> Refused | None:
+    """With a longer lease an agent that goes by an earlier grace would end what it has after the fence."""
+    lease = drifted(settings.session_lease, settings)
+    if lease <= drifted(state.facts.settings.session_lease, state.facts.settings):
+        return None
+    for node in state.nodes.values():
+        session = state.sessions.get(node.session)
+        if session is None or lease + node.overrun <= max(session.fence, settings.fence_time):
+            continue
+        slots = (state.slots[key] for key in standing(state.rooms.get(node.uid) or EMPTY_ROOM))
+        if any(state.assignments[slot.assignment].exclusive for slot in slots):
+            message = (
+                f"{node.name} has exclusive work, and its agent ends that {node.overrun} ms after its lease: raise the "
+                "fence time with the lease, or lower the grace first, until agents keep it"
+            )
+            return Refused(Code.CONTRADICTORY, message, {"node": node.name, "overrun": node.overrun})
+    return None
 
 
 def _refuse_shorter(state: RegionState, case: Case) -> Refused | None:
