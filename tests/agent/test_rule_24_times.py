@@ -5,15 +5,19 @@ Otherwise a region with short times fences a process that its guard, on compiled
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from holdfast.agent.driver import State, Why
 from holdfast.agent.process.driver import KILL_MARGIN_LEAST_MS, ProcessDriver
-from holdfast.agent.times import NAME, on_disk
+from holdfast.agent.simulated import SimulatedDriver
+from holdfast.agent.times import NAME, KeptTimes, on_disk
 from holdfast.core.ledger.house import Configure
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.settings import DEFAULT_TIMES, DEFAULTS, Settings, times_of, unsafe
@@ -26,6 +30,8 @@ from tests.support.served import OPERATOR, Part, World, in_world
 SHORT = replace(DEFAULTS, session_lease=3_000, grace=2_000, kill_margin=1_000, fence_time=6_100)
 TIMES = times_of(SHORT)
 DEFAULTS_BUT_ONE = replace(DEFAULTS, reservation_life=29_000)
+#: A grace that nobody waits for.
+LONG_MS = 100_000
 STUBBORN = "trap '' TERM; while :; do sleep 0.05; done"
 
 
@@ -38,12 +44,27 @@ def test_the_short_set_is_safe_and_the_defaults_do_not_keep_it() -> None:
 async def test_a_guard_gets_the_grace_of_the_region_with_its_next_extension(yard: Yard) -> None:
     """It was begun under longer times, which hold for the session of then."""
     async with yard.driver() as driver:
-        await driver.start(a_work(STUBBORN, leased=True, deadline=CLOCK.boot() + 2_000, grace_ms=10_000))
-        deadline = CLOCK.boot() + 2_500
+        driver.keep(replace(DEFAULT_TIMES, grace=LONG_MS))
+        deadline = CLOCK.boot() + 4_000
+        await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=LONG_MS))
         driver.keep(replace(DEFAULT_TIMES, grace=100))
         driver.extend(deadline)
-        assert (await until(driver, State.ENDED)).why is Why.DEADLINE
-        assert CLOCK.boot() < deadline + 5_000, "not after ten seconds"
+        assert (await until(driver, State.ENDED, limit=60)).why is Why.DEADLINE
+        assert CLOCK.boot() < deadline + LONG_MS
+
+
+@in_a_loop
+async def test_a_guard_that_hangs_is_killed_when_the_grace_of_its_last_extension_is_over(yard: Yard) -> None:
+    """The agent counts with what it has told the guard, not with what that began with."""
+    async with yard.driver() as driver:
+        driver.keep(replace(DEFAULT_TIMES, grace=LONG_MS))
+        deadline = CLOCK.boot() + 4_000
+        await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=LONG_MS))
+        driver.keep(replace(DEFAULT_TIMES, grace=100))
+        driver.extend(deadline)
+        os.kill(yard.record().guard.pid, signal.SIGSTOP)
+        await until(driver, State.ENDED, limit=60)
+        assert CLOCK.boot() < deadline + LONG_MS
 
 
 def test_a_driver_says_for_how_long_work_outlives_its_lease(yard: Yard) -> None:
@@ -98,10 +119,51 @@ def test_an_agent_says_anew_what_it_keeps_once_it_was_told_the_regions_numbers()
         assert node.times.now == TIMES
         await bind(region, node, 0)
         await world.until(lambda: region.state.slots[1, 0].phase is Phase.READY)
-        assert [one.overrun for one in node.machine.processes.values()] == [3_000]
+        assert [(one.overrun, one.work.grace_ms) for one in node.machine.processes.values()] == [(3_000, 2_000)]
         await node.kill()
 
     in_world(main)
+
+
+def test_an_agent_registers_with_the_numbers_that_it_has_kept() -> None:
+    """They are those of the region, which so tells it nothing new: it would say so never again."""
+
+    async def main(world: World) -> None:
+        region = await a_region(world, exclusive=True, ordinals=(0, 1))
+        await region.submit(OPERATOR, Configure(SHORT), key="configured")
+        node = Node(world, region)
+        node.times = KeptTimes(TIMES)
+        node.start()
+        await node.is_known()
+        assert region.state.nodes[node.uid].overrun == 3_000
+        await bind(region, node, 0)
+        await world.until(lambda: region.state.slots[1, 0].phase is Phase.READY)
+        await node.kill()
+
+    in_world(main)
+
+
+def test_the_numbers_of_a_renewal_hold_before_the_lease_that_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were the lease first, a guard would have the new one with the grace of before."""
+    done: list[str] = []
+
+    def noted(name: str, what: Any) -> Any:
+        def play(driver: SimulatedDriver, told: Any) -> Any:
+            done.append(name)
+            return what(driver, told)
+
+        return play
+
+    monkeypatch.setattr(SimulatedDriver, "keep", noted("keep", SimulatedDriver.keep))
+    monkeypatch.setattr(SimulatedDriver, "extend", noted("extend", SimulatedDriver.extend))
+
+    async def main(world: World) -> None:
+        _, node = await configured(world, SHORT)
+        await world.until(lambda: "extend" in done)
+        await node.kill()
+
+    in_world(main)
+    assert done[:3] == ["keep", "keep", "extend"], "its own, the region's, and then the lease"
 
 
 def test_numbers_that_change_in_a_session_reach_what_runs_with_the_next_renewal() -> None:

@@ -20,6 +20,8 @@ import pytest
 
 from holdfast.agent.process.driver import ProcessDriver
 from holdfast.agent.process.settings import ProcessSettings
+from holdfast.agent.times import on_disk
+from holdfast.core.model.settings import DEFAULT_TIMES
 from holdfast.host.clock import SystemClock
 from holdfast.wiring.agent import end_all
 from holdfast.wiring.dev_agents import Runner, runner
@@ -123,6 +125,7 @@ def test_two_machines_of_one_name_never_run_one_identity_at_a_time(nodes: Nodes)
     said = nodes.conditions("n1")
     assert (said["SameMachine"]["status"], said["SameMachine"]["reason"]) == ("false", "machine-replaced")
     assert said["TimesKept"]["status"] == "true"
+    assert on_disk(nodes.folder / "n1").now == on_disk(nodes.folder / "n1-elsewhere").now != DEFAULT_TIMES
     assert "code=fence" in nodes.log("n1-elsewhere"), "it said that nothing is there, and was not believed"
 
 
