@@ -32,7 +32,7 @@ def _commands(heading: str) -> list[str]:
 
 def _run(command: str, environment: dict[str, str], cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "holdfast.cli.main", *shlex.split(command)[1:]]
-    return subprocess.run(words, env=environment, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(words, env=environment, cwd=cwd, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.fixture(scope="module")
