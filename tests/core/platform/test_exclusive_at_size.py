@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from holdfast.core.model.limits import IDENTITIES_MAX, RIGHTS_MAX
 from holdfast.core.model.runs import first_of, in_parts, joined, size
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
+from holdfast.core.platform import retirement
 from holdfast.core.platform.book import ASSIGNMENT, PLATFORM, RETIREMENT
 from holdfast.core.reconcilers.assignment import Assignments
 from holdfast.core.reconcilers.retirement import Retirement
@@ -137,6 +139,8 @@ def test_a_region_with_the_largest_exclusive_workload_is_retired_in_parts_and_th
         for one in wanted:
             bench.accept(RETIREMENT, one.command)
         left.append(bench.state.regions["eu"].status.unreleased)
+    parts = [before - after for before, after in pairwise((IDENTITIES_MAX // 2, *left))]
+    assert max(parts) <= RIGHTS_MAX + 1, "no record frees more, and the last of them goes with its assignment"
     assert left == sorted({*left}, reverse=True)
     assert left[-1] == 0
     assert [region for region, _ in bench.state.rights_of[db]] == ["us"]
@@ -145,6 +149,46 @@ def test_a_region_with_the_largest_exclusive_workload_is_retired_in_parts_and_th
     bench.accept("region/eu", c.JoinRegion("eu", "log-eu-2"))
     settle(bench, db)
     bench.verify()
+
+
+def retired_in_parts(bench: PlatformBench) -> list[tuple[int, int]]:
+    """Retire a region to its end; how many assignments and grants of it are left after each part."""
+    bench.retire("eu")
+
+    def left() -> tuple[int, int]:
+        rows = bench.state.assignments.values(), bench.state.grants.values()
+        assignments, grants = (sum(one.region == "eu" for one in table) for table in rows)
+        return assignments, grants
+
+    found = [left()]
+    while wanted := Retirement().reconcile(bench.state, "eu", bench.at).send:
+        for one in wanted:
+            bench.accept(RETIREMENT, one.command)
+        found.append(left())
+    assert bench.state.regions["eu"].status.unreleased == 0
+    return found
+
+
+def test_many_workloads_and_grants_of_a_retired_region_are_released_so_many_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retirement, "OBJECTS_MAX", 2)
+    bench = a_world()
+    for name in ("a", "b", "c", "d", "e"):
+        bench.assign(bench.put(a_workload(name)), "eu", 1)
+    for tenant in ("acme", "beta"):
+        bench.settle("eu", bench.offer("eu", cpu(1_000), f"quota/{tenant}"), cpu(1_000), f"quota/{tenant}")
+    assert retired_in_parts(bench) == [(3, 2), (1, 2), (0, 1), (0, 0)]
+
+
+def test_small_workloads_of_a_retired_region_are_released_together_until_a_record_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retirement, "RIGHTS_MAX", 6)
+    bench = a_world()
+    for name in ("a", "b", "c"):
+        bench.hold(bench.put(an_exclusive(name, replicas=2)), "eu", 0, 1)
+    assert retired_in_parts(bench) == [(1, 0), (0, 0)]
 
 
 def test_what_fits_one_record_is_retired_at_once() -> None:

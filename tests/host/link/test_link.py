@@ -550,3 +550,16 @@ def test_a_platform_waits_for_the_longest_fence_that_still_runs_in_a_region_whos
         assert status().fence_time == long.fence_time
 
     linked(story)
+
+
+def test_a_region_is_told_the_platforms_grace_when_it_joins_and_when_that_changes() -> None:
+    """It may not lower its own below that: work was admitted with it."""
+
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await world.same(platform, region)
+        assert region.state.place.grace == DEFAULTS.grace
+        await platform.accept(ROOT, Configure(replace(DEFAULTS, grace=DEFAULTS.grace - 1_000)))
+        await until(lambda: region.state.place.grace == DEFAULTS.grace - 1_000, world.clock)
+
+    linked(story)
