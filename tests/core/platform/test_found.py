@@ -135,3 +135,13 @@ def test_an_operator_of_a_tenant_named_like_a_region_cannot_hold_that_region_los
     bench.put(a_principal("person/eu", *Right, tenant="eu"))
     declared = OpenOverride(Action.DECLARE_LOST, "", "eu", "why not", bench.at + HOUR)
     bench.refuse(Code.WRONG_SCOPE, "person/eu", declared)
+
+
+def test_the_end_of_a_lease_that_a_region_was_told_is_forgotten_with_its_last_right() -> None:
+    bench = a_world()
+    db = bench.put(an_exclusive(leased=True))
+    bench.hold(db, "eu", 0)
+    assert db in bench.state.leases
+    asked = bench.ask_back(db, "eu", 0)
+    bench.accept("region/eu", c.ReleaseRights(db, (0,), asked))
+    assert db not in bench.state.leases

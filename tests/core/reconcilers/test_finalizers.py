@@ -46,6 +46,7 @@ def test_while_repair_is_paused_a_lost_region_is_waited_for() -> None:
     ends = bench.at + 1_000
     opened = bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "it comes back", ends))
     assert FINALIZERS.reconcile(bench.state, uid, bench.at) == Outcome((), ends)
+    bench.refuse(Code.PAUSED, REPAIR, c.ReleaseFinalizer(uid, "eu"))
     assert uid in FINALIZERS.wake(bench.state, ("override", opened))
     bench.later(1_000)
     assert sent(bench, uid) == [c.ReleaseFinalizer(uid, "eu")]
@@ -101,6 +102,7 @@ def test_a_region_that_fares_otherwise_wakes_every_deletion() -> None:
     assert [*FINALIZERS.keys(bench.state)] == [uid]
     assert [*FINALIZERS.wake(bench.state, ("standing", "eu"))] == [uid]
     assert [*FINALIZERS.wake(bench.state, ("workload", other))] == [other]
+    assert {*FINALIZERS.watches} == {"workload", "standing", "override"}, "it is woken by nothing else"
 
 
 def test_a_region_that_is_back_before_the_deadline_is_waited_for_again() -> None:
