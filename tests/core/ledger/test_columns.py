@@ -113,6 +113,7 @@ def test_rows_of_a_newer_version_are_refused() -> None:
         ((2, [1, 2, 3]), (2, ["a", "b"])),
         ((2, [1, 2, 3]), (3, ["a"], b"\0\0")),
         ((0, 1), (0, "a")),
+        ((2, [1, 2, 3]), (1, 0)),
     ],
 )
 def test_columns_that_contradict_one_another_are_not_read(columns: tuple[Any, ...]) -> None:
