@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.house import Configure
 from holdfast.core.model.placement import EMPTY_ROOM, HoldPurpose
+from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import Taint, Toleration
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
@@ -154,6 +157,18 @@ def test_a_node_that_is_cordoned_drains_or_has_no_session_is_not_used() -> None:
     bench = administered()
     bench.open_session("agent/n2")  # a new life that has not registered its node yet
     assert passing(Condition(), seen(bench, a_template())) == "n1"
+
+
+def test_a_node_whose_agent_does_not_keep_the_times_is_not_used_for_exclusive_work() -> None:
+    """The ledger would refuse it there, again and again."""
+    bench = a_bench()
+    short = replace(DEFAULTS, session_lease=3_000, grace=2_000, kill_margin=1_000, fence_time=6_100)
+    bench.accept(ROOT, Configure(short))
+    bench.a_node("n1", overrun=3_000)
+    bench.a_node("n2")
+    assert passing(Condition(), seen(bench, a_template(), exclusive=True)) == "n1"
+    assert passing(Condition(), seen(bench, a_template())) == "n1 n2"
+    assert an_ask(a_template(), exclusive=True).kind != an_ask(a_template()).kind, "they are not looked for together"
 
 
 def test_a_node_that_is_left_alone_is_not_used() -> None:

@@ -31,8 +31,10 @@ def table_of(bench: RegionBench) -> NodeTable:
     return table
 
 
-def an_ask(template: Template, *, tenant: str = "acme", firm: bool = True, workload: int = 1) -> Ask:
-    return Ask(template_digest(template), template, tenant, firm, workload if template.spread else 0)
+def an_ask(
+    template: Template, *, tenant: str = "acme", firm: bool = True, workload: int = 1, exclusive: bool = False
+) -> Ask:
+    return Ask(template_digest(template), template, tenant, firm, workload if template.spread else 0, exclusive)
 
 
 def seen(bench: RegionBench, template: Template, *, avoided: tuple[str, ...] = (), **asked: Any) -> Window:
