@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from holdfast.bench import limits, limits_exclusive, limits_silence, limits_tabl
 from holdfast.bench.report import Report, Result
 from holdfast.bench.stalls import longest, stalls_of, watched, written
 from holdfast.cli.main import app
+from holdfast.core.ledger.draft import Draft
 from holdfast.core.model.settings import Settings, unsafe
 
 #: So that a region falls silent within seconds.
@@ -60,6 +62,21 @@ def test_the_table_of_limits_tells_of_each_how_long_its_end_takes_and_what_holds
         ("limits.node_stall_ms", "ms", 100),
     ]
     assert all(one.value > 0 and one.baseline > 0 for one in results if one.unit == "s")
+
+
+def test_the_table_of_limits_notices_a_callback_that_holds_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    land = Draft.land
+
+    def slowly(draft: Draft[Any]) -> None:
+        _work(limits_table.STALL_MS + 20)
+        land(draft)
+
+    few = tuple(case for case in limits_table.TABLE if case.name == "node")
+    monkeypatch.setattr(Draft, "land", slowly)
+    (_, stall) = asyncio.run(limits_table.measure_table(tmp_path, few))
+    assert (stall.name, stall.met) == ("limits.node_stall_ms", False)
 
 
 def _work(ms: float) -> None:

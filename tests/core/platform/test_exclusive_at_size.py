@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.draft import Draft
+from holdfast.core.ledger.draft import ROW_BYTES, Draft
 from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.limits import IDENTITIES_MAX, RIGHTS_MAX
 from holdfast.core.model.runs import first_of, in_parts, joined, size
@@ -248,6 +248,15 @@ def test_the_end_of_a_lease_is_told_once_for_all_rights_of_a_region() -> None:
     assert {"assignments", "leases"} <= set(written)
     assert "rights" not in written
     assert draft.state.leases[db] > told
+
+
+def test_what_a_range_stands_for_weighs_in_its_batch() -> None:
+    """The record is small and its rows are not: a batch of a few such would hold the loop for long."""
+    bench = a_large_world()
+    db = bench.put(an_exclusive(**LARGEST))
+    draft = Draft(PLATFORM, bench.state)
+    draft.consider(bench.envelope(ASSIGNMENT, c.GrantRight(db, ((0, RIGHTS_MAX),), "eu")), bench.at)
+    assert draft.size_bytes >= RIGHTS_MAX * ROW_BYTES
 
 
 def test_neighbours_are_granted_to_one_region_and_the_lacking_are_levelled() -> None:
