@@ -20,7 +20,7 @@ from holdfast.agent.process.records import read_record
 from holdfast.wiring import first
 from holdfast.wiring.dev_agents import end_left_behind, runner
 from holdfast.wiring.dev_folder import NODES, REGIONS, ready_in
-from tests.e2e.test_dev import Dev
+from tests.e2e.test_dev import PARTS, Dev
 from tests.support.served import a_class, a_tenant, a_workload
 
 SERVICE = {
@@ -129,8 +129,10 @@ def test_ctrl_c_ends_all_that_runs_and_the_next_start_runs_it_again(dev: Dev) ->
 
 def test_what_was_left_by_one_that_was_killed_ends_when_everything_is_forgotten(dev: Dev) -> None:
     before = [pid for pids in processes(dev).values() for pid in pids]
+    servers = [dev.ready(part).pid for part in PARTS]
     assert dev.stop(signal.SIGKILL) == -signal.SIGKILL
     time.sleep(1)
+    until(lambda: not any(lives(pid) for pid in servers), dev)
     assert [pid for pid in before if not lives(pid)] == [], "what runs outlives its agents"
     dev.start("--fresh", "--no-apply", "--agents", "0")
     dev.until_said("ready after", 60)
