@@ -17,6 +17,7 @@ from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform import retirement
 from holdfast.core.platform.book import ASSIGNMENT, PLATFORM, RETIREMENT
+from holdfast.core.platform.events import RegionRetired, RetirementContinued
 from holdfast.core.reconcilers.assignment import Assignments
 from holdfast.core.reconcilers.retirement import Retirement
 from tests.support.platform import ACME, ROOT, PlatformBench, a_workload, a_world, an_exclusive, cpu
@@ -264,3 +265,10 @@ def test_neighbours_are_granted_to_one_region_and_the_lacking_are_levelled() -> 
     db = bench.put(an_exclusive(**{**LARGEST, "regions": ("eu", "us")}))
     settle(bench, db)
     assert [(size(runs), len(runs)) for _, runs in bench.state.rights_of[db]] == [(IDENTITIES_MAX // 2, 1)] * 2
+
+
+@pytest.mark.parametrize("event", [RegionRetired("eu", "log-eu", "gone", 5), RetirementContinued("eu", 3)])
+def test_each_part_of_a_retirement_wakes_who_does_the_next(event: Any) -> None:
+    state, controller = a_world().state, Retirement()
+    touched = [key for key in PLATFORM.keys[type(event)](event, 1) if key[0] in controller.watches]
+    assert [name for key in touched for name in controller.wake(state, key)] == ["eu"]
