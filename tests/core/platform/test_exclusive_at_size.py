@@ -17,7 +17,7 @@ from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform import retirement
 from holdfast.core.platform.book import ASSIGNMENT, PLATFORM, RETIREMENT
-from holdfast.core.platform.events import RegionRetired, RetirementContinued
+from holdfast.core.platform.events import RegionRetired, RetirementContinued, RightsFreed
 from holdfast.core.reconcilers.assignment import Assignments
 from holdfast.core.reconcilers.retirement import Retirement
 from tests.support.platform import ACME, ROOT, PlatformBench, a_workload, a_world, an_exclusive, cpu
@@ -272,3 +272,31 @@ def test_each_part_of_a_retirement_wakes_who_does_the_next(event: Any) -> None:
     state, controller = a_world().state, Retirement()
     touched = [key for key in PLATFORM.keys[type(event)](event, 1) if key[0] in controller.watches]
     assert [name for key in touched for name in controller.wake(state, key)] == ["eu"]
+
+
+def test_at_the_first_level_a_region_is_retired_whole_and_keeps_no_right() -> None:
+    """Parts of a retirement are events of level 2: below it everything goes with the tombstone."""
+    bench = a_large_world(1)
+    db = bench.put(an_exclusive(replicas=RIGHTS_MAX + 2, regions=("eu", "us")))
+    settle(bench, db)
+    bench.retire("eu")
+    assert bench.state.regions["eu"].status.unreleased == 0
+    assert [region for region, _ in bench.state.rights_of[db]] == ["us"]
+    assert not Retirement().reconcile(bench.state, "eu", bench.at).send
+    one = bench.put(an_exclusive("one", replicas=RIGHTS_MAX + 2, regions=("us",)))
+    settle(bench, one)
+    bench.retire("us")
+    assert one not in bench.state.rights_of
+    bench.verify()
+
+
+def test_the_removal_of_a_workload_frees_each_right_once() -> None:
+    bench = a_world()
+    db = bench.put(an_exclusive(replicas=4, regions=("eu",)))
+    settle(bench, db)
+    bench.accept(ACME, c.DeleteWorkload("acme", "db"))
+    bench.accept("region/eu", c.RemoveAssignment(in_region(bench, db).uid))
+    raw, digest = bench.log[-1]
+    records = PLATFORM.batches.read(raw, PLATFORM.batches.header(raw).previous, digest).records
+    freed = [event.ordinals for record in records for event in record.events if isinstance(event, RightsFreed)]
+    assert sum(map(size, freed)) == 4
