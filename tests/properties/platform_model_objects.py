@@ -209,7 +209,7 @@ def need_unused(world: World, kind: str, name: str, old: Any, case: Case) -> Non
         case "Token":
             need(old.spec.revoked or old.spec.expires <= case.at, Code.TOO_EARLY)
         case "Region":
-            used = world.standing[name].health is not RegionHealth.RETIRED
+            used = world.standing[name].health is not RegionHealth.RETIRED or world.standing[name].unreleased > 0
             used = used or any(pool.spec.region == name for pool in world.of_kind("NodePool").values())
             used = used or any(name in budget.spec.regions for budget in budgets)
             places = [w.spec.placement for w in wanted]

@@ -34,7 +34,7 @@ def clean(seeds: range, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCa
 def test_ten_seeds_of_each_scenario_are_clean_and_meet_everything(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    clean(range(1, 121), capsys, caplog)
+    clean(range(1, 141), capsys, caplog)
 
 
 @pytest.mark.soak

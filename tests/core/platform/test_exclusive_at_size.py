@@ -135,6 +135,7 @@ def test_a_region_with_the_largest_exclusive_workload_is_retired_in_parts_and_th
     bench.open_session("eu")
     bench.refuse(Code.TOMBSTONED, "region/eu", c.JoinRegion("eu", "log-eu"))
     left = [status.unreleased]
+    assert bench.refuse(Code.IN_USE, ROOT, c.Delete("Region", "eu")).facts == {"unreleased": status.unreleased}
     while wanted := Retirement().reconcile(bench.state, "eu", bench.at).send:
         bench.refuse(Code.IN_USE, "region/eu", c.JoinRegion("eu", "log-eu-2"))
         for one in wanted:

@@ -36,8 +36,8 @@ HURRY_MS = 20
 LATE = "lease 0"
 #: No descriptor has a higher number.
 FILES_MAX = 1 << 20
-#: Ignored by a guard or by Python, and whatever is executed would ignore them, too.
-_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+#: Ignored by a guard, by Python, or by a shell that started the agent beside itself: what is executed would do so, too.
+_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def become(order: dict[str, Any], said: int, streams: tuple[int, int, int], go: int | None = None) -> NoReturn:

@@ -77,6 +77,9 @@ def uses_of_region(state: PlatformState, stored: Region, case: Case) -> Refused 
     name = stored.meta.name
     if stored.status.health is not RegionHealth.RETIRED:
         return in_use(f"region {name} is {stored.status.health}; retire it first", health=stored.status.health.value)
+    if stored.status.unreleased:
+        left = stored.status.unreleased
+        return in_use(f"{left} of what region {name} held are not released yet", unreleased=left)
     pools = [key for key, pool in state.pools.items() if pool.spec.region == name]
     budgets = [key for key, budget in state.budgets.items() if name in budget.spec.regions]
     if pools or budgets:
