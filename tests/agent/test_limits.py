@@ -117,7 +117,7 @@ async def test_where_the_kernel_cannot_kill_a_cgroup_it_is_killed_while_it_canno
     group.mkdir()
     try:
         async with cgroup_yard.driver() as driver:
-            await driver.start(a_work("while :; do sleep 0.01 & done", pids=1000))
+            await driver.start(a_work("while :; do sleep 0.01 & wait; done", pids=1000))
             record = cgroup_yard.record()
             groups = [folder for folder in record.groups if "/unified/" not in folder]
             for pid in kernel.members(groups):
