@@ -191,8 +191,26 @@ async def test_a_probe_has_the_variables_the_folder_and_the_signals_of_its_repli
         await driver.start(work)
         script = 'test "$COLOUR" = green && test "$HOLDFAST_FENCING_TOKEN" = 11 && test "$PWD" = "$HOME"'
         assert await driver.exec(work, sh(script), LIMIT_MS) == 0
-        assert await driver.exec(work, ("grep", "-q", "SigIgn:.0*$", "/proc/self/status"), LIMIT_MS) == 0
         assert await driver.exec(work, sh("test $(ls /proc/self/fd | wc -l) -le 5; kill -TERM $$"), LIMIT_MS) == -15
+
+
+@in_a_loop
+async def test_neither_a_process_nor_its_probe_ignores_a_signal_whatever_the_agent_was_started_with(yard: Yard) -> None:
+    work = a_work("grep SigIgn /proc/self/status > process; exec sleep 60")
+    ours = (signal.SIGUSR1, signal.SIGTTOU, signal.SIGQUIT, signal.SIGRTMIN + 1)
+    before = [(number, signal.signal(number, signal.SIG_IGN)) for number in ours]
+    try:
+        async with yard.driver() as driver:
+            await driver.start(work)
+            assert await driver.exec(work, sh("grep SigIgn /proc/self/status > probe"), LIMIT_MS) == 0
+            seen = [yard.working() / name for name in ("process", "probe")]
+            await until_true(lambda: all(file.exists() and file.read_text().endswith("\n") for file in seen))
+            for file in seen:
+                ignored = int(file.read_text().split()[1], 16)
+                assert [number for number in signal.valid_signals() if ignored >> (number - 1) & 1] == []
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 @in_a_loop

@@ -36,8 +36,9 @@ HURRY_MS = 20
 LATE = "lease 0"
 #: No descriptor has a higher number.
 FILES_MAX = 1 << 20
-#: Ignored by a guard, by Python, or by a shell that started the agent beside itself: what is executed would do so, too.
-_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+#: A guard ignores some signals, Python others, and whoever started the agent may have ignored any: what is executed
+#: would ignore them, too.
+_SIGNALS = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 
 
 def become(order: dict[str, Any], said: int, streams: tuple[int, int, int], go: int | None = None) -> NoReturn:
@@ -78,8 +79,8 @@ def become(order: dict[str, Any], said: int, streams: tuple[int, int, int], go: 
             os._exit(1)
         step = "exec"
         os.umask(0o022)
-        for ignored in _IGNORED:
-            signal.signal(ignored, signal.SIG_DFL)
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
         failed: int | None = errno.ENOENT
         for program in _programs(order["command"][0], order["environment"]["PATH"]):
             try:
