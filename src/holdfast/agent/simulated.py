@@ -148,7 +148,8 @@ class SimulatedDriver:
 
     def capabilities(self) -> Capabilities:
         """Everything is promised: nothing uses anything."""
-        return Capabilities(Means.CGROUP, Means.CGROUP, Means.CGROUP, whole=True, users=True)
+        by_kernel = Means.CGROUP
+        return Capabilities(by_kernel, by_kernel, by_kernel, by_kernel, whole=True, users=True, namespaces=True)
 
     def lives(self) -> Sequence[Live]:
         """What there is at this time, by binding."""

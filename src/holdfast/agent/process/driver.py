@@ -96,7 +96,11 @@ class ProcessDriver:
             missing.append("without cgroups, a process that leaves its session survives if its guard is killed")
         if os.geteuid() != 0:
             missing.append("the agent is not root: processes run as its own user, and are not kept apart")
-        return Capabilities(memory, cpu, pids, self._cgroups.works, os.geteuid() == 0, tuple(missing))
+        missing.append("replicas have no namespaces of their own: they see each other's processes and folders' names")
+        return Capabilities(
+            memory=memory, cpu=cpu, pids=pids, disk=Means.NOT_LIMITED, whole=self._cgroups.works,
+            users=os.geteuid() == 0, namespaces=False, missing=tuple(missing),
+        )  # fmt: skip
 
     def lives(self) -> Sequence[Live]:
         """What there is, by binding."""
