@@ -37,12 +37,14 @@ class Trouble(Exception):
 class Call:
     """A request with its caller. `rest` is the path behind the word that chose the endpoint, in segments."""
 
-    __slots__ = ("_caller", "request", "rest", "timeout_ms")
+    __slots__ = ("_caller", "held_at", "request", "rest", "timeout_ms")
 
     def __init__(self, request: Request, rest: tuple[str, ...], caller: Caller | None, limits: Limits) -> None:
         self.request = request
         self.rest = rest
         self._caller = caller
+        #: After which batch the caller of a stream was last seen to be what it was.
+        self.held_at = -1
         asked = named(request.headers, "holdfast-timeout-ms", str(limits.timeout_ms))
         self.timeout_ms = _number("holdfast-timeout-ms", asked, limits.timeout_most_ms)
 

@@ -116,7 +116,14 @@ class Desk:
 
     def no_longer(self, call: Call) -> Problem | None:
         """Why a stream that was opened by this call has to end now; None: it may go on."""
-        return self.callers.no_longer(self.state, call.request, call.caller)
+        seq, expires = self.state.facts.seq, call.caller.expires
+        # A stream that tells much asks before each word: nothing but its end can have come since the last batch.
+        if call.held_at == seq and (not expires or self.clock.wall() < expires):
+            return None
+        refused = self.callers.no_longer(self.state, call.request, call.caller)
+        if refused is None:
+            call.held_at = seq
+        return refused
 
     def deny(self, call: Call, found: Problem, tenant: str = "") -> Problem:
         """Put a refusal of identity or right on record, and hand it on."""

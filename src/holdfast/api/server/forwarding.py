@@ -59,7 +59,8 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
     desk.meters.count("api_to_region")
     try:
         if named(onward.query, "watch") in ("true", "1"):
-            return await of_person(desk.watches, call, _flow(desk, call, region, onward))
+            # The region judges by its own copy, which may be old: here the newest is known.
+            return await of_person(desk.watches, call, desk.no_longer, _flow(desk, region, onward))
         return await desk.transport.ask(region.status.address, onward, _part(call.timeout_ms))
     except Declined as error:
         return error.reply
@@ -68,7 +69,7 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
         raise Trouble(_dark(desk, region, error, code)) from error
 
 
-async def _flow(desk: Desk, call: Call, region: Region, onward: Request) -> Flow:
+async def _flow(desk: Desk, region: Region, onward: Request) -> Flow:
     """The region's stream. Its first message is waited for: before it, the region may still decline."""
     source = desk.transport.stream(region.status.address, onward, IDLE_MS)
     try:
@@ -82,11 +83,7 @@ async def _flow(desk: Desk, call: Call, region: Region, onward: Request) -> Flow
             yield first
             try:
                 async for message in source:
-                    # The region judges by its own copy, which may be old: here the newest is known.
-                    refused = desk.no_longer(call)
-                    yield message if refused is None else broken(refused)
-                    if refused is not None:
-                        return
+                    yield message
             except TransportError as error:
                 yield broken(_dark(desk, region, error))
 

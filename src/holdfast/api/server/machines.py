@@ -131,7 +131,7 @@ async def shipped(desk: Desk, call: Call) -> Reply | Flow:
         refused = of_refusal(Refused(Code.NO_RIGHT, f"{call.caller.actor} is sent no shipments", {}))
         raise Trouble(desk.deny(call, refused))
     serving = serve_shipments(desk.ledger, call.request, name, desk.limits.shipped_objects)
-    return await of_machine(desk.streams, call, serving)
+    return await of_machine(desk.streams, call, desk.no_longer, serving)
 
 
 async def log(desk: Desk, call: Call) -> Flow:
@@ -139,8 +139,8 @@ async def log(desk: Desk, call: Call) -> Flow:
     if call.caller.kind != "scheduler":
         refused = of_refusal(Refused(Code.NO_RIGHT, f"{call.caller.actor} is not told the log", {}))
         raise Trouble(desk.deny(call, refused))
-    serving = serve_log(desk.ledger, call.since(), lambda: desk.no_longer(call) is None)
-    return await of_machine(desk.streams, call, serving)
+    serving = serve_log(desk.ledger, call.since())
+    return await of_machine(desk.streams, call, desk.no_longer, serving)
 
 
 async def bindings(desk: Desk, call: Call) -> Flow:
@@ -152,12 +152,11 @@ async def bindings(desk: Desk, call: Call) -> Flow:
     if session is None:
         raise Trouble(problem("unreadable", "say in which session: ?session=41.3"))
     name = call.caller.actor.partition("/")[2]
-    return await of_machine(desk.streams, call, _bound(desk, call, name, session))
+    return await of_machine(desk.streams, call, desk.no_longer, _bound(desk, call, name, session))
 
 
 async def _bound(desk: Desk, call: Call, name: str, session: Revision) -> Flow:
-    reader = Reader(name, session, lambda: desk.no_longer(call) is None)
-    found = await serve_bindings(desk.ledger, reader, call.timeout_ms, desk.watchers)
+    found = await serve_bindings(desk.ledger, Reader(name, session), call.timeout_ms, desk.watchers)
     if isinstance(found, Refused):
         raise Trouble(of_refusal(found))
     return found

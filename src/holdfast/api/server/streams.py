@@ -6,20 +6,27 @@
 People's watches and machines' streams have places of their own: however many watch, an agent is told what to run. A
 machine that comes again may have lost its last connection without this server having seen that: the new one counts.
 What a stream took it gives back however it ends, also if nobody reads a word of it, as after a HEAD.
+
+Before each word it is judged anew whether its caller may still be told: a token may be revoked or over, a principal
+disabled. Every stream says something every five seconds, so it ends within that, also when there is nothing to tell,
+and no stream needs a timer of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from holdfast.api.problems import Problem
 from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.limits import Places, overloaded
+from holdfast.api.server.lines import broken
 from holdfast.host.streams import close
 from holdfast.host.transport import Flow, Reply
 
 F = TypeVar("F", bound=Reply | Flow)
+#: Why the stream that a call has opened has to end now; None: it may go on.
+NoLonger = Callable[[Call], Problem | None]
 
 
 class Stream:
@@ -62,21 +69,31 @@ class Streams:
                 del self._of[stream.actor]
 
 
-async def of_machine(streams: Streams, call: Call, answering: Awaitable[F]) -> F:
-    """The answer to a machine. If it is a stream it has a place until it ends, or until a later one of it has that."""
+async def of_machine(streams: Streams, call: Call, no_longer: NoLonger, answering: Awaitable[F]) -> F:
+    """The answer to a machine. If it is a stream it has a place until it ends, or until a later one of it has that. One
+    that may be told no more is not told why: its session may go on, with another token for one."""
     stream = streams.open(call.caller.actor)
     if isinstance(stream, Problem):
         raise _never_begun(answering, stream)
-    return await _in_place(answering, lambda: stream.is_over, lambda: streams.leave(stream))
+
+    def last() -> Sequence[bytes] | None:
+        return () if stream.is_over or no_longer(call) is not None else None
+
+    return await _in_place(answering, last, lambda: streams.leave(stream))
 
 
-async def of_person(watches: Places, call: Call, answering: Awaitable[F]) -> F:
+async def of_person(watches: Places, call: Call, no_longer: NoLonger, answering: Awaitable[F]) -> F:
     """The answer to a person. If it is a stream it has a place until it ends; the problem when there is none."""
     actor = call.caller.actor
     full = watches.take(actor)
     if full is not None:
         raise _never_begun(answering, full)
-    return await _in_place(answering, lambda: False, lambda: watches.leave(actor))
+
+    def last() -> Sequence[bytes] | None:
+        refused = no_longer(call)
+        return None if refused is None else (broken(refused),)
+
+    return await _in_place(answering, last, lambda: watches.leave(actor))
 
 
 def _never_begun(answering: Awaitable[F], full: Problem) -> Trouble:
@@ -85,7 +102,9 @@ def _never_begun(answering: Awaitable[F], full: Problem) -> Trouble:
     return Trouble(full)
 
 
-async def _in_place(answering: Awaitable[F], is_over: Callable[[], bool], leave: Callable[[], None]) -> F:
+async def _in_place(
+    answering: Awaitable[F], last: Callable[[], Sequence[bytes] | None], leave: Callable[[], None]
+) -> F:
     try:
         found = await answering
     except BaseException:
@@ -94,19 +113,23 @@ async def _in_place(answering: Awaitable[F], is_over: Callable[[], bool], leave:
     if isinstance(found, Reply):
         leave()
         return found
-    messages = _held(found.messages, is_over, leave)
+    messages = _held(found.messages, last, leave)
     await anext(messages)  # begun: whoever closes it unread gives its place back, too
     return Flow(messages, found.framing, found.headers)  # type: ignore[return-value]
 
 
 async def _held(
-    messages: AsyncIterator[bytes], is_over: Callable[[], bool], leave: Callable[[], None]
+    messages: AsyncIterator[bytes], last: Callable[[], Sequence[bytes] | None], leave: Callable[[], None]
 ) -> AsyncGenerator[bytes, None]:
-    """What is sent, after a first word that is not: it is taken by whoever makes the stream."""
+    """What is sent, after a first word that is not: it is taken by whoever makes the stream. `last` is what is still
+    said when it has to end; None: it may go on."""
     try:
         yield b""
         async for message in messages:
-            if is_over():
+            words = last()
+            if words is not None:
+                for word in words:
+                    yield word
                 return
             yield message
     finally:

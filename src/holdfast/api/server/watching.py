@@ -22,6 +22,7 @@ from holdfast.api.server.filters import Filter
 from holdfast.api.server.lines import Lines, bookmark, broken, listed, removed
 from holdfast.api.server.reading import must_read, narrowed
 from holdfast.api.server.rights import refuse_tenant
+from holdfast.api.server.streams import of_person
 from holdfast.api.server.touched import is_by_id, row_at, touched
 from holdfast.host.changes import Change, Changes, Interest, about
 from holdfast.host.errors import ListAgain, Unavailable
@@ -51,30 +52,26 @@ async def watch(desk: Desk, call: Call, kind: Kind, lines: Lines) -> Flow:
     if refused is not None:
         raise Trouble(desk.deny(call, refused, tenant))
     chosen = Filter(call, kind)
-    since = call.since()
     call.count("limit", 1, 1)  # not for a watch, and not to be wrong either
-    if since is not None and call.flag("initial"):
+    if call.since() is not None and call.flag("initial"):
         raise Trouble(problem("unreadable", "initial lists what is there now: it goes without since"))
-    full = desk.watches.take(call.caller.actor)
-    if full is not None:
-        raise Trouble(full)
-    try:
-        await desk.view(call)
-        wanted = interest(kind, call, desk.state, desk.ledger.book.kinds)
-        subscription = await desk.ledger.watch(wanted, since, call.timeout_ms)
-    except BaseException:
-        desk.watches.leave(call.caller.actor)
-        raise
+    return await of_person(desk.watches, call, desk.no_longer, _watched(desk, call, chosen, lines))
+
+
+async def _watched(desk: Desk, call: Call, chosen: Filter, lines: Lines) -> Flow:
+    since = call.since()
+    await desk.view(call)
+    wanted = interest(chosen.kind, call, desk.state, desk.ledger.book.kinds)
+    subscription = await desk.ledger.watch(wanted, since, call.timeout_ms)
     try:
         chosen.begin(desk.state, resumes=since is not None)
         beginning = Beginning(desk, call, chosen)
     except BaseException:
         subscription.close()
-        desk.watches.leave(call.caller.actor)
         raise
     desk.watchers.add(subscription)
-    messages = _lines(desk, call, chosen, subscription, beginning, lines)
-    await anext(messages)  # begun: whoever closes it unread gives its place back, too
+    messages = _lines(desk, chosen, subscription, beginning, lines)
+    await anext(messages)  # begun: whoever closes it unread ends its subscription, too
     return Flow(messages)
 
 
@@ -127,7 +124,7 @@ class Beginning:
 
 
 async def _lines(
-    desk: Desk, call: Call, chosen: Filter, subscription: Subscription, beginning: Beginning, lines: Lines
+    desk: Desk, chosen: Filter, subscription: Subscription, beginning: Beginning, lines: Lines
 ) -> AsyncGenerator[bytes, None]:
     """What is sent, after a first word that is not: it is taken by whoever makes the stream."""
     try:
@@ -144,10 +141,6 @@ async def _lines(
             except StoreError:
                 await desk.clock.sleep(RETRY_MS)
                 continue
-            refused = desk.no_longer(call)
-            if refused is not None:
-                yield broken(refused)
-                return
             for line in _told(desk, chosen, changes, lines):
                 yield line
     except (ListAgain, Unavailable) as error:
@@ -156,7 +149,6 @@ async def _lines(
         beginning.close()
         desk.watchers.leave(subscription)
         subscription.close()
-        desk.watches.leave(call.caller.actor)
 
 
 def _told(desk: Desk, chosen: Filter, changes: Changes, lines: Lines) -> list[bytes]:

@@ -10,7 +10,7 @@ stream of its own, and the older one ends.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -38,11 +38,10 @@ SLOTS_IN_A_MS = 100
 
 
 class Reader(NamedTuple):
-    """A node's agent: its name, the session in which it asks, and whether it may still be told."""
+    """A node's agent: its name, and the session in which it asks."""
 
     name: str
     session: Revision
-    may_go_on: Callable[[], bool]
 
 
 async def serve_bindings(ledger: Ledger[RegionState], reader: Reader, watch_ms: int, rounds: Rounds) -> Flow | Refused:
@@ -84,7 +83,6 @@ class _Stream:
         self._rounds = rounds
         self._actor = f"agent/{reader.name}"
         self._session = reader.session
-        self._may_go_on = reader.may_go_on
         self._node = node
         self._told: tuple[Bound, ...] | None = None
         #: The last batch of the state that was looked at.
@@ -101,8 +99,6 @@ class _Stream:
         try:
             yield b""
             while self._is_of_now():
-                if not self._may_go_on():
-                    return  # its session may go on: with another token, for one
                 for message in self._news():
                     yield encode_message(message)
                 await self._rest()

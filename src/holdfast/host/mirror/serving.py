@@ -9,7 +9,7 @@ leader neither forks nor keeps anything for those who lag. Only a leader that ca
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -30,25 +30,24 @@ BEAT_MS = 250
 READ_BYTES = 1 << 20
 
 
-async def serve_log(ledger: Ledger[Any], since: Token | None, may_go_on: Callable[[], bool]) -> Flow:
-    """Answer `GET /v1/log`, for as long as the asker may be told. `Unavailable` or `ListAgain` when it cannot be."""
+async def serve_log(ledger: Ledger[Any], since: Token | None) -> Flow:
+    """Answer `GET /v1/log`. `Unavailable` or `ListAgain` when it cannot be."""
     proven(ledger)
     if since is not None:
         await place_of(ledger, since)
-    return Flow(_Stream(ledger, since, may_go_on).frames(), Framing.FRAMES)
+    return Flow(_Stream(ledger, since).frames(), Framing.FRAMES)
 
 
 class _Stream:
     """One mirror's stream, and how far it has told."""
 
-    def __init__(self, ledger: Ledger[Any], since: Token | None, may_go_on: Callable[[], bool]) -> None:
+    def __init__(self, ledger: Ledger[Any], since: Token | None) -> None:
         self._ledger = ledger
         self._told: int | None = since.seq if since is not None else None
-        self._may_go_on = may_go_on
         self._journal = Journal("mirror", server=ledger.identity.server)
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """Every message, encoded, until this server leads no more or the asker may be told no more."""
+        """Every message, encoded, until this server leads no more."""
         self._count_streams(1)
         try:
             async with aclosing(self._messages()) as messages:
@@ -69,7 +68,7 @@ class _Stream:
                 async with aclosing(self._snapshot()) as parts:
                     async for part in parts:
                         yield part
-            while self._may_go_on():
+            while True:
                 for message in await self._next():
                     yield message
         except (NotLeading, NotProven) as error:
