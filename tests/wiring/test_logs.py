@@ -94,3 +94,31 @@ def test_whoever_has_closed_the_other_end_stops_nobody() -> None:
         a_logger(writer, "holdfast").info("said")
     writer.flush()
     os.close(begin)
+
+
+HOSTILE = "x\n2026-01-01T00:00:00.000Z INFO    holdfast.server: ready\x1b[2K\r\u2028\x9b1m\u202e"
+
+
+def _formatted(error: BaseException | None = None) -> list[str]:
+    record = logging.LogRecord("holdfast.x", logging.WARNING, "", 0, f"heard name={HOSTILE}", (), None)
+    if error is not None:
+        record.exc_info = (type(error), error, error.__traceback__)
+    return Lines().format(record).split("\n")
+
+
+def test_what_others_said_begins_no_line_of_its_own_and_commands_no_terminal() -> None:
+    (line,) = _formatted()
+    assert line.isprintable(), line
+    assert r"x\n2026-01-01" in line
+    assert r"\x1b[2K\r\u2028\x9b1m\u202e" in line
+
+
+def test_neither_does_what_an_exception_says() -> None:
+    _, *below = _formatted(ValueError(HOSTILE))
+    assert below
+    assert all(line.startswith("    ") and line.isprintable() for line in below), below
+
+
+def test_an_object_a_line_stays_one_line_whatever_others_said() -> None:
+    record = logging.LogRecord("holdfast.x", logging.WARNING, "", 0, HOSTILE, (), None)
+    assert "\n" not in JsonLines().format(record)

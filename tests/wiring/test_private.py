@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.options import note
+from holdfast.cli.troubles import misused, tell
 from holdfast.wiring import logs
 from holdfast.wiring.private import NotPrivate, read_private, write_private
 
@@ -63,3 +65,11 @@ def test_a_token_that_slips_into_a_log_is_blotted_out(form: str) -> None:
         logging.getLogger("holdfast").setLevel(logging.NOTSET)
     assert SECRET not in out.getvalue()
     assert "hf_operator-1_(secret)" in out.getvalue()
+
+
+def test_a_token_that_slips_into_what_the_command_line_says_is_blotted_out(capsys: pytest.CaptureFixture[str]) -> None:
+    note(f"GET http://127.0.0.1/?x=hf_operator-1_{SECRET}")
+    tell(misused(f"token0hf_operator-1_{SECRET}", f"not hf_operator-1_{SECRET}", [f"hf_operator-1_{SECRET}"]))
+    said = capsys.readouterr().err
+    assert SECRET not in said
+    assert said.count("hf_operator-1_(secret)") == 4

@@ -88,5 +88,7 @@ def moment_of(text: str, option: str) -> str:
 
 def note(text: str) -> None:
     """Say something that is not data, after what was printed before it."""
+    from holdfast.core.model.secrets import blotted
+
     sys.stdout.flush()
-    print(text, file=sys.stderr)
+    print(blotted(text), file=sys.stderr)

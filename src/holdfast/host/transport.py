@@ -32,11 +32,12 @@ class Request(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """One answer."""
+    """One answer. `known` is the principal that the request has proven, for the carrier; empty: nobody's."""
 
     status: int = 200
     headers: Pairs = ()
     body: bytes = b""
+    known: str = ""
 
 
 class Framing(StrEnum):
@@ -52,6 +53,7 @@ class Flow(Struct, frozen=True):
     messages: AsyncIterator[bytes]
     framing: Framing = Framing.LINES
     headers: Pairs = ()
+    known: str = ""
 
 
 #: Answers whatever is asked of a process. It never raises: what it cannot do is a reply too.

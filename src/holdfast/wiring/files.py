@@ -9,10 +9,12 @@ WANTED = 65_536
 
 
 def allow_many_files() -> int:
-    """Raise what this process may have open as far as it is wanted and allowed; how many that is."""
+    """Raise what this process may have open as far as it is wanted and allowed; how many that is at least."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
-    if soft == resource.RLIM_INFINITY or soft >= most:
+    if soft == resource.RLIM_INFINITY:
+        return WANTED
+    if soft >= most:
         return soft
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return most

@@ -1,7 +1,8 @@
 """What happens, as lines on standard error: for people, or one JSON object a line.
 
 Nothing in the project hands a secret to a logger. Should one ever slip through, the lines are looked at once more: a
-token reads `hf_NAME_...`, and all but its name is blotted out.
+token reads `hf_NAME_...`, and all but its name is blotted out. A line for people begins where it seems to: what others
+said may hold line ends or commands for a terminal, and these are escaped; what stands below a line is indented.
 """
 
 from __future__ import annotations
@@ -17,17 +18,19 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TextIO
 
+from holdfast.core.model.secrets import blotted
 from holdfast.wiring.log_writer import LogWriter, to_descriptor
 
 #: The logger by which a server says that it is ready, and that it stops.
 SERVER = "holdfast.server"
 
-_SECRET = re.compile(r"\b(hf_[A-Za-z0-9.-]+_)[A-Za-z0-9_-]{43}")
+#: Whatever moves a terminal's cursor, ends a line, or turns the direction of what follows.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-def blotted(text: str) -> str:
-    """The text without the secrets of tokens in it."""
-    return _SECRET.sub(r"\1(secret)", text)
+def one_line(text: str) -> str:
+    """The text with everything escaped that is no character of a line."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class Lines(logging.Formatter):
@@ -39,6 +42,12 @@ class Lines(logging.Formatter):
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
         return f"{super().formatTime(record, datefmt)}.{int(record.msecs):03d}Z"
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return one_line(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return "\n".join(f"    {one_line(line)}" for line in super().formatException(ei).split("\n"))
 
     def format(self, record: logging.LogRecord) -> str:
         return blotted(super().format(record))

@@ -6,16 +6,20 @@ import os
 from pathlib import Path
 
 from holdfast.api.carriers.connection import Limits as CarrierLimits
+from holdfast.api.carriers.connections import Most
 from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.carriers.tls import Tls
 from holdfast.api.server import Limits
 from holdfast.host.clock import Clock
 from holdfast.host.store import Store, StoreCorrupt, StoreError
 from holdfast.wiring.credentials import Credentials, NoToken
+from holdfast.wiring.files import allow_many_files
 from holdfast.wiring.opening import ledger_in, open_store
 from holdfast.wiring.private import make_folder
 from holdfast.wiring.settings import ServerSettings
 
+#: Files that a server opens for itself, with its connections to others.
+OWN_FILES = 512
 #: What a request has around its body: the carrier bears that much more than the API takes.
 AROUND_BYTES = 64 << 10
 
@@ -41,7 +45,12 @@ def data_folder(settings: ServerSettings) -> Path:
 
 def transport(settings: ServerSettings, clock: Clock) -> HttpTransport:
     """The way to others, not started."""
-    limits = CarrierLimits(body_bytes=settings.body_bytes + AROUND_BYTES)
+    most = Most(
+        min(settings.connections, max(OWN_FILES, allow_many_files() - OWN_FILES)),
+        settings.caller_connections,
+        settings.stranger_connections,
+    )
+    limits = CarrierLimits(body_bytes=settings.body_bytes + AROUND_BYTES, most=most)
     return HttpTransport(clock, listen=settings.listen, tls=_tls(settings), limits=limits)
 
 

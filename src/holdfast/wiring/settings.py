@@ -49,6 +49,9 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     lists_at_a_time: int = 64
     list_items: int = 1_000
     watches: int = 20_000
+    connections: int = 30_000
+    caller_connections: int = 5_000
+    stranger_connections: int = 512
     timeout: int = 10_000
     timeout_most: int = 60_000
     log_level: str = "info"
@@ -161,6 +164,12 @@ SETTINGS: tuple[Setting, ...] = (
             "Too many: one page takes long enough to delay others."),
     Setting("watches", Form.COUNT, "Watches that are open at the same time, and as many streams of machines.",
             "Too many: each takes memory for what its reader has not read yet."),
+    Setting("connections", Form.COUNT, "Connections in all; never more than the files that the process may open.",
+            "Too many: each takes memory. Too few: agents and watches are turned away."),
+    Setting("caller_connections", Form.COUNT, "Connections of one caller; with one more its oldest ends.",
+            "Too many: one caller takes the place of all others. Too few: its own watches end one another."),
+    Setting("stranger_connections", Form.COUNT, "Connections of one address that have not proven yet who asks.",
+            "Too many: whoever opens and leaves them takes memory. Too few: agents behind one address retry for long."),
     Setting("timeout", Form.DURATION, "How long a request may take that does not say.",
             "Too short: answers are lost while the store is slow, and clients ask again."),
     Setting("timeout_most", Form.DURATION, "The longest deadline that a request may ask for.",

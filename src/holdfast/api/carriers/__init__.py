@@ -2,7 +2,9 @@
 
 - `http`        `HttpTransport`: both halves in one, for servers and agents
 - `answering`   the half that serves, behind uvicorn's parser
+- `acceptor`    a connection's first moment: it is counted, and TLS begins
 - `connection`  one client's connection to it; `gathering` lets it write an answer at once
+- `connections` all of them, and who leaves when there are too many
 - `asking`      the half that asks, on aiohttp
 - `plain`       `PlainTransport`: asks and waits, without an event loop, for the command line
 - `tls`         certificates, and the principal that one proves

@@ -42,6 +42,8 @@ class Answering:
         connection: Connection = scope[CONNECTION]
         try:
             found = await self._found(scope, receive, connection.proven)
+            if found is not None and found.known:
+                connection.know(found.known)
             if isinstance(found, Reply):
                 await _send(found, connection, send)
             elif found is not None:

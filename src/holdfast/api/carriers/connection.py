@@ -2,7 +2,8 @@
 
 - A request has so long to arrive in full, its first byte included; a connection without one has so long to get another.
 - The head of a request has a size, beyond one read of the socket.
-- Who is at the other end is read from the certificate, once, when the connection is made.
+- Who is at the other end is read from the certificate, once, when the connection is made; with a token it is known
+  once a request has proven it. Until then it has a stranger's place (see `connections`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from holdfast.api.carriers.connections import Connections, Most, Place
 from holdfast.api.carriers.gathering import Gathering
 from holdfast.api.carriers.tls import principal_of
+from holdfast.host.journal import Journal
 from holdfast.host.wire import problem
 
 #: Under which name a request's scope holds its connection.
 CONNECTION = "holdfast.connection"
+
+#: That there are too many connections is said so often at the most.
+TELL_EVERY_S = 10.0
 
 # What uvicorn warns of is what clients do wrong, and they are told. Its errors go where those of the carrier go.
 _quiet = logging.getLogger("holdfast.transport.uvicorn")
@@ -40,14 +46,29 @@ class Limits(Struct, frozen=True):
     idle_ms: int = 75_000
     #: How long requests under way may take when the process closes.
     drain_ms: int = 5_000
+    #: How long a TLS handshake may take.
+    handshake_ms: int = 10_000
+    most: Most = Most()
 
 
 class Crowd(ServerState):
     """All connections to one process, and the tasks that answer them."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: Most, journal: Journal) -> None:
         super().__init__()
+        self.places = Connections(most)
+        #: Nobody waits for these when the process closes.
+        self.handshakes: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
+        self._journal = journal
+        self._told, self._told_at = (0, 0), -TELL_EVERY_S
+
+    def tell(self, now: float) -> None:
+        """Say that somebody had to leave or was turned away: at most once in a while."""
+        counts = (self.places.ended, self.places.refused)
+        if counts != self._told and now >= self._told_at + TELL_EVERY_S:
+            self._told, self._told_at = counts, now
+            self._journal.warning("too-many-connections", open=len(self.places), ended=counts[0], refused=counts[1])
 
     def leave(self) -> None:
         """A connection is gone."""
@@ -66,9 +87,10 @@ class Crowd(ServerState):
 class Connection(HttpToolsProtocol):
     """What uvicorn calls a protocol."""
 
-    def __init__(self, config: Config, crowd: Crowd, limits: Limits) -> None:
+    def __init__(self, config: Config, crowd: Crowd, limits: Limits, place: Place) -> None:
         super().__init__(config, crowd, {})
         self._crowd = crowd
+        self._place = place
         self.logger = _quiet
         self.timeout_keep_alive = limits.idle_ms / 1000  # type: ignore[assignment]  # uvicorn's is in whole seconds
         self.proven = ""
@@ -86,11 +108,14 @@ class Connection(HttpToolsProtocol):
         self.outgoing = Gathering(transport, self.loop)
         super().connection_made(self.outgoing)
         self.proven = principal_of(transport.get_extra_info("ssl_object"))
+        if self.proven:
+            self.know(self.proven)
         self._awaited_since = self.loop.time()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._crowd.places.leave(self._place)
         if self._alarm is not None:
             self._alarm.cancel()
         if self.when_lost is not None:
@@ -134,6 +159,11 @@ class Connection(HttpToolsProtocol):
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         super().timeout_keep_alive_handler()
+
+    def know(self, caller: str) -> None:
+        """This is who asks on it: it was proven."""
+        if not self._place.caller:
+            self._crowd.places.know(self._place, caller)
 
     def hang_up(self) -> None:
         """End it in the middle of an answer, after what was sent of it: the other end sees that it is not whole."""

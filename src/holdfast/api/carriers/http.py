@@ -9,9 +9,11 @@ from contextlib import aclosing
 
 from uvicorn import Config
 
+from holdfast.api.carriers.acceptor import Acceptor
 from holdfast.api.carriers.answering import Answering
 from holdfast.api.carriers.asking import Asking
 from holdfast.api.carriers.connection import Connection, Crowd, Limits
+from holdfast.api.carriers.connections import Place
 from holdfast.api.carriers.tls import Tls, server_context
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
@@ -20,6 +22,8 @@ from holdfast.host.waiting import DeadlinePassed, within
 
 #: How many connections wait to be accepted.
 BACKLOG = 2_048
+#: How many are accepted before those that are open are heard again: asyncio would take all that wait.
+AT_ONCE = 64
 
 
 class HttpTransport:
@@ -33,7 +37,7 @@ class HttpTransport:
         self._limits = limits or Limits()
         self._journal = Journal("transport", listens=listen)
         self._answering = Answering(self._journal, self._limits.body_bytes)
-        self._crowd = Crowd()
+        self._crowd = Crowd(self._limits.most, self._journal)
         self._listener: asyncio.Server | None = None
         self._asking: Asking | None = None
         self._is_closed = False
@@ -59,14 +63,15 @@ class HttpTransport:
         config.load()
         # One that only believes authorities asks over TLS and is asked without.
         context = server_context(self._tls) if self._tls is not None and self._tls.certificate else None
+
+        def make(place: Place) -> Connection:
+            return Connection(config, self._crowd, self._limits, place)
+
         sock = _bound(self._listen)
         self._listener = await asyncio.get_running_loop().create_server(
-            lambda: Connection(config, self._crowd, self._limits),
-            sock=sock,
-            ssl=context,
-            ssl_handshake_timeout=self._limits.request_ms / 1000 if context is not None else None,
-            backlog=BACKLOG,
+            lambda: Acceptor(self._crowd, make, context, self._limits.handshake_ms), sock=sock, backlog=AT_ONCE
         )
+        sock.listen(BACKLOG)  # as many may wait all the same
         host, port = self._listen.rpartition(":")[0], sock.getsockname()[1]
         self.address = f"{'https' if context is not None else 'http'}://{host}:{port}"
         self._journal.info("listening", address=self.address)
@@ -102,7 +107,7 @@ class HttpTransport:
         crowd = self._crowd
         for connection in list(crowd.connections):
             connection.shutdown()  # now, or after the answer that is under way
-        for task in list(self._answering.pouring):
+        for task in (*self._answering.pouring, *crowd.handshakes):
             task.cancel()
         try:
             await within(self._clock, self._limits.drain_ms, crowd.rest())

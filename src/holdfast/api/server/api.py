@@ -146,9 +146,12 @@ class Api:
 
     async def serve(self, request: Request) -> Reply | Flow:
         """The answer to a request. Never raises: what goes wrong is a problem."""
-        desk = self.desk
+        desk, known = self.desk, ""
         try:
-            found = await self._answer(request)
+            route, rest = self._route(request)
+            caller = self._caller(route, request, rest)
+            known = "" if caller is None else caller.actor
+            found = await self._answer(route, Call(request, rest, caller, desk.limits))
         except Trouble as error:
             found = problem_reply(error.problem, error.headers)
         except (Unavailable, ListAgain) as error:
@@ -162,24 +165,18 @@ class Api:
         place = desk.place(brief=request.path in _BRIEF)
         for name, _ in found.headers:
             if name in _HANDED_ON:
-                return found  # another server's answer or stream: what is true of this one is not of it
+                place = ()  # another server's answer or stream: what is true of this one is not of it
         if isinstance(found, Flow):
-            return Flow(found.messages, found.framing, (*found.headers, *place))
-        return Reply(found.status, (*found.headers, *place), found.body)
+            return Flow(found.messages, found.framing, (*found.headers, *place), known)
+        return Reply(found.status, (*found.headers, *place), found.body, known)
 
     def _count(self, request: Request, found: Reply | Flow) -> None:
         status = found.status if isinstance(found, Reply) else 200
         verb = request.verb if request.verb in _VERBS else "other"
         self.desk.meters.count("api_answers", verb=verb, status=str(status))
 
-    async def _answer(self, request: Request) -> Reply | Flow:
-        desk = self.desk
-        route, rest = self._route(request)
-        # Before anything else: who has no state yet knows nobody, and must not say that a good token is none.
-        if desk.ledger.role is Role.LOADING and not route.is_open:
-            raise Trouble(problem("not-reached", f"{desk.ledger.identity.server} is loading its state"))
-        caller = None if route.is_open else self._caller(request, rest)
-        call = Call(request, rest, caller, desk.limits)
+    async def _answer(self, route: Route, call: Call) -> Reply | Flow:
+        desk, request = self.desk, call.request
         _must_know(route, request)
         if len(request.body) > desk.limits.body_bytes:
             raise Trouble(_too_large(len(request.body), desk.limits.body_bytes))
@@ -207,8 +204,14 @@ class Api:
             raise Trouble(problem("no-such-route", f"there is nothing at {request.path[:200]}"))
         return route, rest
 
-    def _caller(self, request: Request, rest: tuple[str, ...]) -> Caller:
+    def _caller(self, route: Route, request: Request, rest: tuple[str, ...]) -> Caller | None:
+        """Who asks; None where that makes no difference."""
         desk = self.desk
+        if route.is_open:
+            return None
+        # Before anything else: who has no state yet knows nobody, and must not say that a good token is none.
+        if desk.ledger.role is Role.LOADING:
+            raise Trouble(problem("not-reached", f"{desk.ledger.identity.server} is loading its state"))
         found = desk.callers.of(desk.state, request)
         if isinstance(found, Problem):
             # The endpoint and no more: strangers must not choose what is written into the log, nor how much.

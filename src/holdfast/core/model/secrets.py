@@ -23,6 +23,7 @@ _SPOKEN = re.compile(
     rf"{TOKEN_PREFIX}_([a-z0-9](?:[-a-z0-9.]{{0,{NAME_MAX - 2}}}[a-z0-9])?)_([A-Za-z0-9_-]{{{SECRET_CHARACTERS}}})"
 )
 _SPOKEN_MAX = len(TOKEN_PREFIX) + NAME_MAX + SECRET_CHARACTERS + 2
+_SECRET = re.compile(rf"({TOKEN_PREFIX}_[A-Za-z0-9.-]+_)[A-Za-z0-9_-]{{{SECRET_CHARACTERS}}}")
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_CHARACTERS}}}")
 
 
@@ -39,6 +40,11 @@ def parse(text: str) -> tuple[str, str] | None:
         return None
     found = _SPOKEN.fullmatch(text)
     return (found[1], found[2]) if found else None
+
+
+def blotted(text: str) -> str:
+    """The text without the secrets of tokens in it."""
+    return _SECRET.sub(r"\1(secret)", text)
 
 
 def hashed(secret: str) -> str:

@@ -1,0 +1,220 @@
+"""How many connections a process bears, and who leaves: whoever opens them and leaves them has only its own to lose."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.api.carriers.connection import Limits
+from holdfast.api.carriers.connections import Connections, Most, Place
+from holdfast.api.carriers.http import HttpTransport
+from holdfast.api.carriers.tls import Tls
+from holdfast.host.clock import SystemClock
+from holdfast.host.transport import Pairs, Reply, Request, named
+from tests.support.aio import in_a_loop
+from tests.support.certificates import Authority
+from tests.support.served import World, bearer, in_world
+
+REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\nauthorization: %s\r\n\r\n"
+
+
+class Ending:
+    def __init__(self) -> None:
+        self.is_over = False
+
+    def abort(self) -> None:
+        self.is_over = True
+
+
+def taken(places: Connections, address: str) -> tuple[Place, Ending]:
+    transport = Ending()
+    place = places.take(address, transport)
+    assert place is not None
+    return place, transport
+
+
+def test_the_first_stranger_of_an_address_leaves_for_one_too_many_of_it() -> None:
+    places = Connections(Most(100, 10, 2))
+    mine, other = [taken(places, "a") for _ in range(3)], taken(places, "b")
+    assert [ending.is_over for _, ending in (*mine, other)] == [True, False, False, False]
+    assert (len(places), places.ended, places.refused) == (3, 1, 0)
+
+
+def test_whoever_is_known_leaves_for_no_stranger() -> None:
+    places = Connections(Most(3, 10, 2))
+    known, ending = taken(places, "a")
+    places.know(known, "agent/n1")
+    strangers = [taken(places, "a") for _ in range(50)]
+    assert not ending.is_over
+    assert [one.is_over for _, one in strangers] == [True] * 48 + [False] * 2
+
+
+def test_in_all_the_oldest_stranger_of_any_address_leaves_and_where_there_is_none_nobody_comes() -> None:
+    places = Connections(Most(3, 10, 2))
+    first, second, third = (taken(places, address) for address in "abc")
+    fourth = taken(places, "d")
+    assert [ending.is_over for _, ending in (first, second, third, fourth)] == [True, False, False, False]
+    for place, _ in (second, third, fourth):
+        places.know(place, f"agent/{place.address}")
+    assert places.take("e", Ending()) is None
+    assert (len(places), places.refused) == (3, 1)
+    places.leave(second[0])
+    taken(places, "e")
+
+
+def test_a_caller_with_one_too_many_loses_its_own_first_one() -> None:
+    places = Connections(Most(100, 2, 100))
+    of_others = taken(places, "a")
+    places.know(of_others[0], "agent/n1")
+    mine = [taken(places, "a") for _ in range(4)]
+    for place, _ in mine:
+        places.know(place, "tenant/shop")
+    assert [ending.is_over for _, ending in mine] == [True, True, False, False]
+    assert not of_others[1].is_over
+
+
+def test_nothing_is_kept_of_those_who_left_however_often_they_are_told_to() -> None:
+    places = Connections(Most(4, 1, 2))
+    seen = [taken(places, str(number % 3)) for number in range(20)]
+    for number, (place, _) in enumerate(seen):
+        if number % 2:
+            places.know(place, f"agent/{number % 4}")
+    for place, _ in seen + seen:
+        places.leave(place)
+    assert len(places) == 0
+    assert [places._strangers, places._of_address, places._of_caller] == [{}, {}, {}]
+
+
+# Over sockets.
+
+
+@asynccontextmanager
+async def serving(most: Most, tls: Tls | None = None) -> AsyncIterator[HttpTransport]:
+    """A server that knows whoever says a name."""
+
+    async def serve(request: Request) -> Reply:
+        return Reply(200, body=b"heard", known=named(request.headers, "authorization"))
+
+    limits = Limits(drain_ms=500, most=most)
+    transport = HttpTransport(SystemClock(), listen="127.0.0.1:0", tls=tls, limits=limits)
+    await transport.start()
+    transport.serve(serve)
+    try:
+        yield transport
+    finally:
+        await transport.close()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "a task was left behind"
+
+
+class Client:
+    """A connection that somebody has opened."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def says(self, name: str) -> bytes:
+        """What is answered to whoever says this name; nothing: it was hung up on."""
+        try:
+            self._writer.write(REQUEST % name.encode())
+            head = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), 20)
+            assert b"content-length: 5" in head, head
+            return await self._reader.readexactly(5)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return b""
+
+    async def is_hung_up_on(self) -> None:
+        """Returns when the server has ended it."""
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(self._reader.readexactly(1), 20)
+
+    async def close(self) -> None:
+        self._writer.close()
+        await asyncio.wait({asyncio.ensure_future(self._writer.wait_closed())})
+
+
+@asynccontextmanager
+async def clients(transport: HttpTransport, count: int) -> AsyncIterator[list[Client]]:
+    port = int(transport.address.rpartition(":")[2])
+    opened = [Client(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(count)]
+    try:
+        yield opened
+    finally:
+        for one in opened:
+            await one.close()
+
+
+@in_a_loop
+async def test_connections_that_are_left_open_end_and_those_who_say_who_they_are_are_heard() -> None:
+    async with serving(Most(1_000, 100, 20)) as transport, clients(transport, 1) as (agent,):
+        assert await agent.says("agent/n1") == b"heard"
+        async with clients(transport, 60) as left:
+            await left[0].is_hung_up_on()
+            assert await agent.says("agent/n1") == b"heard", "who is known is not touched"
+            async with clients(transport, 1) as (newcomer,):
+                assert await newcomer.says("agent/n2") == b"heard", "a newcomer finds a place"
+
+
+@in_a_loop
+async def test_who_answers_nothing_to_who_are_you_stays_a_stranger() -> None:
+    async with serving(Most(1_000, 100, 5)) as transport, clients(transport, 1) as (nobody,):
+        assert await nobody.says("") == b"heard"
+        async with clients(transport, 5):
+            await nobody.is_hung_up_on()
+
+
+@in_a_loop
+async def test_a_handshake_that_does_not_go_on_counts_too(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ours")
+    tls = authority.server()
+    async with serving(Most(1_000, 100, 5), tls) as transport, clients(transport, 12) as left:
+        await left[0].is_hung_up_on()
+        asker = HttpTransport(SystemClock(), tls=authority.client("holdfast:agent/n1"))
+        await asker.start()
+        try:
+            found = await asker.ask(transport.address, Request("GET", "/"), 20_000)
+        finally:
+            await asker.close()
+        assert found.body == b"heard"
+
+
+@in_a_loop
+async def test_a_server_that_closes_waits_for_no_handshake(tmp_path: Path) -> None:
+    began = asyncio.get_running_loop().time()
+    async with serving(Most(), Authority(tmp_path / "ours").server()) as transport, clients(transport, 3):
+        await asyncio.sleep(0.05)
+        await transport.close()
+        assert asyncio.get_running_loop().time() - began < Limits().handshake_ms / 1_000
+
+
+def said(name: str) -> Pairs:
+    return (("authorization", bearer(name)),)
+
+
+def test_the_server_says_whom_it_knows_and_of_strangers_nothing() -> None:
+    async def story(world: World) -> None:
+        served = (await world.platform()).api.serve
+        known = await served(Request("GET", "/v1/whoami", headers=said("operator")))
+        assert known.known == "person/operator"
+        for path, headers in (("/healthz", said("operator")), ("/v1/whoami", ()), ("/v1/whoami", said("nobody"))):
+            assert (await served(Request("GET", path, headers=headers))).known == ""
+        refused = await served(Request("GET", "/v1/workloads", (("x", "y"),), said("operator")))
+        assert refused.known == "person/operator", "to be refused is to be known"
+
+    in_world(story)
+
+
+def test_what_everybody_may_ask_for_is_made_once() -> None:
+    async def story(world: World) -> None:
+        served = (await world.platform()).api.serve
+        for path in ("/openapi.json", "/v1/schemas/Workload"):
+            first, second = [await served(Request("GET", path)) for _ in range(2)]
+            assert isinstance(first, Reply)
+            assert isinstance(second, Reply)
+            assert first.body is second.body
+
+    in_world(story)

@@ -1,0 +1,184 @@
+"""Whoever means harm and has no name, at real servers: connections that are opened and left, and requests of any shape.
+
+What others do meanwhile goes on: an agent's session is renewed, and memory stays bounded.
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from holdfast.wiring.dev_folder import address, ready_in, token_file
+from holdfast.wiring.files import allow_many_files
+from holdfast.wiring.private import read_private
+from tests.support.field import PLACE, Field
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1_800)]
+
+CONNECTIONS = 10_000
+REQUESTS = 100_000
+#: How much larger a server may have become: what it keeps of strangers is bounded.
+GROWTH_MB = 200
+
+
+@pytest.fixture
+def field(tmp_path: Path) -> Iterator[Field]:
+    found = Field(tmp_path)
+    try:
+        found.open()
+        data, server = tmp_path / "n1", address(PLACE, found.port)
+        words = (f"--server={server}", "--node=n1", f"--data={data}", f"--token-file={token_file(tmp_path)}")
+        found.start("n1", "holdfast.cli.main", "agent", *words)
+        found.until(lambda: ready_in(data) is not None, "n1 is not registered")
+        yield found
+    finally:
+        found.end()
+
+
+def session(field: Field) -> str:
+    """The agent's session, by its name; it would have another if it had not been heard for a lease."""
+    with field.client() as client:
+        (found,) = [
+            one for one in client.region(PLACE).list("sessions").items if one["spec"]["principal"] == "agent/n1"
+        ]
+    return str(found["metadata"]["uid"])
+
+
+def megabytes(pid: int) -> int:
+    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1]) // 1_024
+
+
+def place(field: Field, name: str) -> tuple[str, int]:
+    host, port = address(name, field.port).removeprefix("http://").split(":")
+    return host, int(port)
+
+
+@pytest.mark.parametrize("first", [b"", b"GET /v1/nodes HTTP/1.1\r\nhost: x\r\n"], ids=["silent", "half-a-head"])
+def test_with_ten_thousand_connections_opened_and_left_agents_are_heard(field: Field, first: bytes) -> None:
+    assert allow_many_files() > CONNECTIONS + 1_000, "this test needs more files than it may open"
+    region = field.processes[1]
+    before, size = session(field), megabytes(region.pid)
+    with ExitStack() as opened:
+        for _ in range(CONNECTIONS):
+            left = opened.enter_context(socket.create_connection(place(field, PLACE), timeout=30))
+            if first:
+                try:
+                    left.sendall(first)
+                except OSError:
+                    continue  # it had to leave already
+        time.sleep(25)  # more than two leases
+        assert session(field) == before, "the agent was heard all the time"
+        assert "too-many-connections" in field.log(PLACE)
+    assert megabytes(region.pid) - size < GROWTH_MB
+    assert region.poll() is None
+
+
+WORDS = (
+    "v1", "nodes", "workloads", "replicas", "tokens", "principals", "commands", "envelopes", "batch", "renewals", "log",
+    "bindings", "shipments", "audit", "status", "decisions", "queue", "in", PLACE, "shop", "..", "%00", "%ff", "*",
+    "a" * 300,
+)  # fmt: skip
+PATHS = (
+    "/healthz", "/readyz", "/openapi.json", "/v1/schemas", "/v1/status", "/v1/whoami", "/v1/can-i", "/v1/audit",
+    "/v1/repairs", "/v1/batch", "/v1/commands/Put", "/v1/envelopes", "/v1/envelopes/batch", "/v1/renewals", "/v1/quota",
+    "/v1/shipments", f"/v1/in/{PLACE}/nodes", f"/v1/in/{PLACE}/v1/nodes", "/v1/bindings", "/v1/decisions", "/v1/log",
+    "/v1/queue", "/v1/nodes", "/v1/nodes/n1", "/v1/workloads", "/v1/workloads/shop/w", "/v1/tenants/shop",
+    "/v1/tokens/t", "/v1/principals/person/x", "/v1/regions", "/v1/sessions", "/v1/overrides", "/v1/policies",
+)  # fmt: skip
+QUERIES = (
+    "limit=1",
+    "limit=0",
+    "limit=x",
+    "since=1",
+    "continue=x",
+    "read=linear",
+    "read=any",
+    "x=y",
+    "session=1.1",
+    "=&=",
+)
+TOKEN = "authorization: Bearer {token}"
+HEADERS = (
+    TOKEN, "authorization: Bearer hf_x_" + "A" * 43, "authorization: Basic eDp5", "authorization: Bearer",
+    "holdfast-acting-for: person/operator", "holdfast-actor: agent/n1", "holdfast-forwarded: 1", 'if-match: "1.1"',
+    "holdfast-timeout-ms: 10", "holdfast-timeout-ms: 99999999999999999999", "holdfast-read: linear",
+    "idempotency-key: k", "content-type: application/json", "content-type: application/msgpack", "accept: */*",
+    "content-type: text/\x7f", "x-long: " + "y" * 4_000, "transfer-encoding: gzip", "connection: close",
+)  # fmt: skip
+BODIES = (
+    b"", b"{}", b"[]", b"null", b"{" * 5_000, b'{"a":' * 2_000, b"\x93\x01\x02\x03", b"\xdd\xff\xff\xff\xff",
+    b"\xc7\xff\x01", b'{"session":"1.1"}', b'{"session":"' + b"9" * 400 + b'"}', "\ud7ff{}".encode(),
+    b'{"apiVersion":"holdfast/v1","kind":"Workload","metadata":{"name":"w","tenant":"shop"},"spec":{}}',
+    b'{"apiVersion":"holdfast/v1","kind":"Tenant","metadata":{"name":"shop"},"spec":{"pendingMax":1e999}}',
+    b'{"apiVersion":"holdfast/v1","kind":"Principal","metadata":{"name":"person/x"},"spec":{"rights":["read"]}}',
+)  # fmt: skip
+
+
+def request(chance: random.Random, token: str) -> bytes:
+    """One that is meant to be odd: of the right words in any order, then with bytes changed, lost or repeated."""
+    path = chance.choice(PATHS) if chance.random() < 0.8 else "/" + "/".join(chance.choices(WORDS, k=4))
+    query = "?" + "&".join(chance.sample(QUERIES, chance.randint(1, 2))) if chance.random() < 0.3 else ""
+    verb = "GET" if chance.random() < 0.5 else chance.choice(("PUT", "POST", "DELETE", "HEAD", "PATCH", "X"))
+    body = b"" if verb == "GET" else chance.choice(BODIES)
+    head = [f"{verb} {path}{query} HTTP/1.1", "host: x"]
+    if chance.random() < 0.7:
+        head.append(TOKEN)
+    head += chance.sample(HEADERS, chance.choice((0, 0, 1, 3)))
+    whole = "\r\n".join([*head, f"content-length: {len(body)}", "", ""]).replace("{token}", token)
+    raw = bytearray(whole.encode("latin-1") + body)
+    for _ in range(chance.choice((0, 0, 0, 1, 3))):
+        at = chance.randrange(len(raw))
+        match chance.randrange(3):
+            case 0:
+                raw[at] = chance.randrange(256)
+            case 1:
+                del raw[at : at + chance.randint(1, 20)]
+            case _:
+                raw[at:at] = raw[at : at + chance.randint(1, 20)]
+    return bytes(raw)
+
+
+def answer(to: tuple[str, int], raw: bytes) -> int:
+    """The status of the answer; 0: it was hung up on without one, or has not been asked in full."""
+    with socket.create_connection(to, timeout=30) as connection:
+        try:
+            connection.sendall(raw)
+            connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            return 0
+        if not select.select([connection], [], [], 70)[0]:
+            raise AssertionError(f"a hang: {raw!r}")
+        try:
+            said = connection.recv(64)
+        except OSError:
+            return 0
+    return int(said.split(b" ", 2)[1]) if said.startswith(b"HTTP/1.1 ") else 0
+
+
+@pytest.mark.parametrize("name", ["platform", PLACE])
+def test_a_hundred_thousand_odd_requests_find_no_fault_of_ours(field: Field, name: str) -> None:
+    chance, to = random.Random(f"odd requests to {name}"), place(field, name)
+    token = read_private(field.folder / "platform" / "operator.token") or ""
+    server = field.processes[0 if name == "platform" else 1]
+    before, seen, size = session(field), Counter[int](), 0
+    for number in range(REQUESTS // 2):
+        raw = request(chance, token)
+        status = answer(to, raw)
+        seen[status] += 1
+        assert status < 500 or status in (503, 504), (status, raw)
+        if number == REQUESTS // 20:
+            size = megabytes(server.pid)
+    assert server.poll() is None
+    assert megabytes(server.pid) - size < GROWTH_MB
+    assert session(field) == before
+    assert sum(seen[status] for status in (200, 201)) > 100, seen
+    assert sum(seen[status] for status in (400, 401, 403, 404, 405, 409, 413, 415, 422)) > REQUESTS // 4, seen
