@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -466,7 +466,40 @@ async def test_a_deadline_that_passes_while_connecting_promises_that_nothing_was
             await aside(lambda: PlainTransport().ask(f"http://{address}", HELLO, 200))
 
 
-@pytest.mark.parametrize("peer", ["http://127.0.0.1:1", "http://no-such-host.invalid:80", "http://127.0.0.1:99999"])
+@in_a_loop
+async def test_plain_http_beyond_loopback_is_refused_before_a_connection_is_made() -> None:
+    # The kernel takes 0.0.0.0 for this machine, and nothing but the kernel promises that: it stands for elsewhere.
+    async with serving() as served, asking() as client:
+        elsewhere, connections = served.address.replace("127.0.0.1", "0.0.0.0"), served.transport._crowd.connections
+        plain = PlainTransport()
+        for refused in (
+            client.ask(elsewhere, HELLO, 3_000),
+            anext(client.stream(elsewhere, HELLO, 3_000)),
+            aside(lambda: plain.ask(elsewhere, HELLO, 3_000)),
+            aside(lambda: list(plain.stream(elsewhere, HELLO, 3_000))),
+        ):
+            with pytest.raises(Unreachable, match="plain http and not on this machine"):
+                await refused
+        assert (served.asked, len(connections)) == ([], 0)
+        insisting = HttpTransport(SystemClock(), insecure=True)
+        await insisting.start()
+        assert (await insisting.ask(elsewhere, HELLO, 3_000)).body == b"hello"
+        await insisting.close()
+        with closing(PlainTransport(insecure=True)) as plainly:
+            assert (await aside(lambda: plainly.ask(elsewhere, HELLO, 3_000))).body == b"hello"
+
+
+@in_a_loop
+async def test_a_redirect_is_an_answer_and_not_followed() -> None:
+    async with serving() as away, serving() as served, asking() as client:
+        served.answer = Reply(307, (("location", f"{away.address}/echo"),))
+        assert (await client.ask(served.address, HELLO, 3_000)).status == 307
+        with closing(PlainTransport()) as plain:
+            assert (await aside(lambda: plain.ask(served.address, HELLO, 3_000))).status == 307
+        assert (len(served.asked), away.asked) == (2, [])
+
+
+@pytest.mark.parametrize("peer", ["http://127.0.0.1:1", "https://no-such-host.invalid:80", "http://127.0.0.1:99999"])
 @in_a_loop
 async def test_nobody_there_is_unreachable(peer: str) -> None:
     async with asking() as client:

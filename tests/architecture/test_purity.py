@@ -14,7 +14,7 @@ from tests.architecture.checkout import CORE, Finding, modules_under, name_of, n
 
 ALLOWED = {
     "__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "enum", "functools", "hashlib",
-    "heapq", "hmac", "itertools", "math", "operator", "re", "struct", "types", "typing", "zlib",
+    "heapq", "hmac", "ipaddress", "itertools", "math", "operator", "re", "struct", "types", "typing", "zlib",
     "msgspec", "numpy",
 }  # fmt: skip
 

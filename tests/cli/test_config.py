@@ -56,6 +56,20 @@ def test_the_file_counts_then_the_environment_then_flags(tmp_path: Path) -> None
     assert resolved(CONFIG, tmp_path, HOLDFAST_TOKEN="hf_c_d").token == "hf_c_d"
 
 
+@pytest.mark.parametrize(
+    ("said", "insists"), [("true", True), ("yes", True), ('"yes"', True), ("no", False), ('"false"', False)]
+)
+def test_a_context_may_insist_on_plain_http(tmp_path: Path, said: str, insists: bool) -> None:
+    config = f"current: a\ncontexts:\n  a:\n    servers: [http://a:1]\n    insecure: {said}\n"
+    assert resolved(config, tmp_path).insecure is insists
+    assert resolved(config, tmp_path, Options(insecure=True)).insecure
+
+
+def test_insisting_is_yes_or_no(tmp_path: Path) -> None:
+    with pytest.raises(Trouble, match="'perhaps' is neither yes nor no"):
+        resolved("current: a\ncontexts:\n  a:\n    insecure: perhaps\n", tmp_path)
+
+
 def test_the_context_is_chosen_by_flag_then_environment_then_file(tmp_path: Path) -> None:
     assert resolved(CONFIG, tmp_path).name == "production"
     assert resolved(CONFIG, tmp_path, HOLDFAST_CONTEXT="test").region == "eu"
@@ -223,11 +237,22 @@ def test_the_path_is_printed(holdfast: CommandLine) -> None:
 
 
 def test_a_command_goes_where_the_context_says(holdfast: CommandLine) -> None:
-    holdfast("config", "set", "servers=http://a:1", "token=hf_a_b", "tenant=shop")
+    holdfast("config", "set", "servers=https://a:1", "token=hf_a_b", "tenant=shop")
     holdfast("get", "tenants")
     assert holdfast.access is not None
     assert (holdfast.access.servers, holdfast.access.token, holdfast.access.tenant) == (
-        ("http://a:1",),
+        ("https://a:1",),
         "hf_a_b",
         "shop",
     )
+
+
+def test_a_context_that_insists_sends_its_token_over_plain_http(holdfast: CommandLine) -> None:
+    holdfast("config", "set", "servers=http://a:1", "token=hf_a_b")
+    assert holdfast("get", "tenants").exit_code == 2
+    assert not holdfast.access
+    holdfast("config", "set", "insecure=yes")
+    holdfast("get", "tenants")
+    found = holdfast.access
+    assert found is not None
+    assert (found.servers, found.insecure) == (("http://a:1",), True)

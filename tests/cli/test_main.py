@@ -36,10 +36,15 @@ MODULES_MOST = 220
 # A server that is just enough for a list
 
 
+#: Who asked it, request by request.
+HEARD: list[str] = []
+
+
 class Lists(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        HEARD.append(self.headers.get("authorization") or "")
         meta = {"name": "web", "tenant": "shop", "labels": {"text": "x" * 100}}
         item = {"kind": "Workload", "metadata": meta, "spec": {"replicas": 3}, "status": {"ready": 2}}
         body = msgspec.json.encode({"kind": "List", "items": [item] * 2_000, "metadata": {"token": "log:1:2:ab"}})
@@ -126,6 +131,7 @@ def as_typer_reads(words: list[str]) -> dict[str, Any]:
         "get nodes -r eu --sort-by spec.cpu --read linear",
         "get wl -l app=web,x!=y --context test --server http://a:1,http://b:2 --token-file t --timeout 5s",
         "get wl --selector=app=web",
+        "get wl --insecure",
     ],
 )
 def test_the_short_way_reads_what_the_long_one_reads(line: str) -> None:
@@ -163,6 +169,24 @@ def test_both_ways_print_the_same(server: str) -> None:
     long = run("--timeout", "30s", "get", "workloads", HOLDFAST_SERVER=server)
     assert (short.returncode, short.stdout) == (0, long.stdout)
     assert short.stdout.count("\n") == 2_001
+
+
+# What is sent in the clear
+
+
+@pytest.mark.parametrize("way", [[], ["--timeout", "30s"]], ids=["the short way", "the long way"])
+def test_a_token_is_not_sent_to_another_machine_over_plain_http_unless_somebody_insists(
+    server: str, way: list[str]
+) -> None:
+    elsewhere = server.replace("127.0.0.1", "0.0.0.0")  # the kernel takes it for this machine, and nobody else does
+    HEARD.clear()
+    refused = run(*way, "get", "workloads", HOLDFAST_SERVER=elsewhere, HOLDFAST_TOKEN="hf_a_b")
+    assert (refused.returncode, refused.stdout, HEARD) == (Ending.USAGE, "", [])
+    assert refused.stderr.startswith(f"error: nothing was sent: {elsewhere} is plain http and not on this machine")
+    assert "--insecure" in refused.stderr
+    assert "hf_a_b" not in refused.stderr
+    done = run(*way, "get", "workloads", "--insecure", HOLDFAST_SERVER=elsewhere, HOLDFAST_TOKEN="hf_a_b")
+    assert (done.returncode, HEARD) == (Ending.DONE, ["Bearer hf_a_b"])
 
 
 # How it ends

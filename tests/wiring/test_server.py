@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 import os
 import socket
 from collections.abc import Coroutine, Iterator
@@ -199,6 +200,16 @@ def test_a_server_with_certificates_answers_those_who_trust_them_and_show_their_
 
     assert one.advertise.startswith("https://")
     assert lived(one, story())[0] is Ending.ASKED
+
+
+def test_a_server_that_is_told_to_be_insecure_says_so_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        lived(settings(tmp_path))
+        assert "insecure" not in caplog.text
+        lived(settings(tmp_path, insecure=True))
+    assert "insecure" in caplog.text
 
 
 def test_a_certificate_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,9 @@ Region = Annotated[str, typer.Option("--region", "-r", metavar="NAME", help="Ask
 TokenFile = Annotated[str, typer.Option("--token-file", metavar="PATH", help="Read the token from this file.")]
 Timeout = Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to try, such as 30s or 5m.")]
 Verbose = Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more on stderr.", show_default=False)]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Ask other machines over plain http, too.", show_default=False)
+]
 
 COMMON: dict[str, Any] = {
     "context": Context,
@@ -36,7 +39,10 @@ COMMON: dict[str, Any] = {
     "token_file": TokenFile,
     "timeout": Timeout,
     "verbose": Verbose,
+    "insecure": Insecure,
 }
+#: What an option is when nobody says it, where that is not an empty text.
+_UNSAID: dict[str, Any] = {"verbose": 0, "insecure": False}
 
 #: For commands that print an answer rather than objects.
 Printed = Annotated[Data, typer.Option("--output", "-o", help="How to print.")]
@@ -100,9 +106,10 @@ def everywhere(
     token_file: TokenFile = "",
     timeout: Timeout = "",
     verbose: Verbose = 0,
+    insecure: Insecure = False,
 ) -> None:
     """Keep what was given before the command's name."""
-    ctx.meta[_KEY] = Options(context, server, tenant, region, token_file, timeout, verbose)
+    ctx.meta[_KEY] = Options(context, server, tenant, region, token_file, timeout, verbose, insecure)
 
 
 def an_app(help: str = "", **settings: Any) -> typer.Typer:
@@ -144,7 +151,7 @@ def command(
             inspect.Parameter("ctx", named, annotation=typer.Context),
             *(one.replace(kind=named) for one in own),
             *(
-                inspect.Parameter(one, named, annotation=kind, default=0 if one == "verbose" else "")
+                inspect.Parameter(one, named, annotation=kind, default=_UNSAID.get(one, ""))
                 for one, kind in COMMON.items()
             ),
         ]

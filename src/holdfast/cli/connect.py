@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from holdfast.cli.contexts import Context
 from holdfast.cli.options import Options, note
 from holdfast.cli.troubles import Ending, Trouble, Where, from_problem, misused
+from holdfast.core.model.addresses import is_exposed
 
 if TYPE_CHECKING:
     from holdfast.api.client.access import Access
@@ -30,6 +31,11 @@ def connect(options: Options, context: Context, *, region: str = "") -> Client:
 
     if "/" in region or region in (".", ".."):
         raise misused(f"--region {region}: not the name of a region", "`holdfast get regions` lists them")
+    exposed = [one for one in context.servers if is_exposed(one)]
+    if exposed and not context.insecure:
+        what = "the token would travel in the clear" if context.token else "others could read it, and answer it"
+        hint = "say https://, or --insecure if something else keeps the wire private"
+        raise misused(f"nothing was sent: {exposed[0]} is plain http and not on this machine: {what}", hint)
     patience = options.timeout_ms
     access = Access(
         servers=context.servers,
@@ -37,6 +43,7 @@ def connect(options: Options, context: Context, *, region: str = "") -> Client:
         tenant=context.tenant,
         patience_ms=patience,
         timeout_ms=max(1, min(ATTEMPT_MS, patience)),
+        insecure=context.insecure,
     )
     if options.verbose:
         through = f" through region {region}" if region else ""
@@ -52,7 +59,8 @@ def opened(access: Access, context: Context, verbose: int = 0) -> Client:
     from holdfast.api.client.sync import HoldfastSync
 
     shows = Tls(certificate=context.certificate, key=context.key, authorities=context.authorities)
-    transport = PlainTransport(shows if any((context.certificate, context.authorities)) else None)
+    tls = shows if any((context.certificate, context.authorities)) else None
+    transport = PlainTransport(tls, insecure=context.insecure)
     return HoldfastSync(_Telling(transport) if verbose else transport, access)
 
 

@@ -24,7 +24,7 @@ from holdfast.cli.troubles import misused
 
 SERVER = "http://127.0.0.1:7400"
 #: What a context may say.
-FIELDS = ("servers", "token", "tokenFile", "tenant", "region", "certificate", "key", "authorities")
+FIELDS = ("servers", "token", "tokenFile", "tenant", "region", "certificate", "key", "authorities", "insecure")
 _PLAIN = r"[A-Za-z/~][A-Za-z0-9/_.:~@+-]*"
 _LINE = rf"(?P<indent> *)(?P<key>[A-Za-z][A-Za-z0-9_.-]*):(?: (?P<value>{_PLAIN}|\[[^\]\"'#]*\]))?"
 _NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "null", "y", "n"])
@@ -41,6 +41,8 @@ class Context(NamedTuple):
     certificate: str = ""
     key: str = ""
     authorities: str = ""
+    #: Whether other machines may be asked over plain http.
+    insecure: bool = False
 
 
 def path_of(environment: Mapping[str, str] = os.environ) -> str:
@@ -69,6 +71,7 @@ def resolve(options: Options, environment: Mapping[str, str] = os.environ) -> Co
         certificate=os.path.expanduser(said.get("certificate", "")),
         key=os.path.expanduser(said.get("key", "")),
         authorities=os.path.expanduser(said.get("authorities", "")),
+        insecure=options.insecure or _yes(said.get("insecure", False), f"{path}: context {name}: insecure"),
     )
 
 
@@ -90,6 +93,14 @@ def _addresses(said: Any) -> tuple[str, ...]:
         if not one.startswith(("http://", "https://")):
             raise misused(f"server {one!r} is no address", "such as http://127.0.0.1:7400")
     return found or (SERVER,)
+
+
+def _yes(said: Any, where: str) -> bool:
+    """Whether it was said; as YAML reads it, or as `config set` writes it."""
+    word = str(said).lower()
+    if word not in ("true", "yes", "false", "no"):
+        raise misused(f"{where}: {said!r} is neither yes nor no")
+    return word in ("true", "yes")
 
 
 def _token(options: Options, environment: Mapping[str, str], said: Mapping[str, Any]) -> str:

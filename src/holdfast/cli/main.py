@@ -30,6 +30,7 @@ PLAIN = {
     "-r": ("region", True),
     "--token-file": ("token_file", True),
     "--timeout": ("timeout", True),
+    "--insecure": ("insecure", False),
 }
 #: The options whose values are a few words, the first of which is the default.
 CHOICES = {"output": ("table", "wide", "json", "yaml", "name"), "read": ("any", "linear")}

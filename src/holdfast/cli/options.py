@@ -26,6 +26,7 @@ class Options(NamedTuple):
     token_file: str = ""
     timeout: str = ""
     verbose: int = 0
+    insecure: bool = False
 
     @property
     def timeout_ms(self) -> int:

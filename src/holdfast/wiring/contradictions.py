@@ -5,14 +5,13 @@ Each finding says what is wrong and how to say what was meant. A server that has
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec.structs import fields, replace
 
+from holdfast.core.model import addresses
 from holdfast.core.model.quantity import BadQuantity, parse_duration
 from holdfast.core.model.settings import DEFAULTS, Settings, unsafe
 from holdfast.wiring.settings import ServerSettings
@@ -94,49 +93,17 @@ def _where(s: ServerSettings) -> Iterator[str]:
     if address(s.listen) is None:
         yield f"listen {s.listen!r} is no address and port; say 127.0.0.1:7400"
     for name, url in (("advertise", s.advertise), *(("platform", url) for url in s.platform)):
-        why = unreachable(url)
+        why = addresses.not_an_address(url)
         if why:
             yield f"{name} {url} {why}"
     if s.advertise in s.platform:
         yield f"platform {s.advertise} is this server itself; name the platform's servers"
 
 
-def unreachable(url: str) -> str:
-    """Why nobody could be reached by this URL."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        return f"is no URL: {error}"
-    if parts.scheme not in ("http", "https") or not host or parts.path.strip("/") or parts.query:
-        return "is no URL of a server; write it as http://HOST:PORT or https://HOST:PORT"
-    ip = _ip(host)
-    if ip is not None and ip.is_unspecified:
-        return "is an address that nobody can reach; name the one that others use: --advertise http://HOST:PORT"
-    return ""
-
-
-def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
-
-
 def is_loopback(listen: str) -> bool:
     """Whether only this machine can reach it. A name other than localhost may lead anywhere."""
     found = address(listen)
-    return found is not None and _is_this_machine(found[0])
-
-
-def is_near(url: str) -> bool:
-    """Whether what is sent to this URL stays on this machine."""
-    return _is_this_machine(urlsplit(url).hostname or "")
-
-
-def _is_this_machine(host: str) -> bool:
-    ip = _ip(host)
-    return ip.is_loopback if ip is not None else host == "localhost"
+    return found is not None and addresses.is_loopback(found[0])
 
 
 def _wire(s: ServerSettings) -> Iterator[str]:
@@ -151,11 +118,16 @@ def _wire(s: ServerSettings) -> Iterator[str]:
             "say --tls-certificate and --tls-key, or --insecure if something else keeps the wire private"
         )
     for url in s.platform:
-        if url.startswith("http:") and not unreachable(url) and not is_near(url) and not s.insecure:
+        if addresses.is_exposed(url) and not s.insecure:
             yield (
                 f"platform {url} is elsewhere and plain: this region's token would travel in the clear; say https, "
                 "or --insecure if something else keeps the wire private"
             )
+    if addresses.is_exposed(s.advertise) and not has_tls and not s.insecure:
+        yield (
+            f"advertise {s.advertise} is elsewhere and plain: whoever follows it would send in the clear; say https, "
+            "or --insecure if something else keeps the wire private"
+        )
     if has_tls and s.advertise.startswith("http:"):
         yield f"advertise {s.advertise} is plain and this server answers TLS; say https"
     if has_tls and s.insecure:

@@ -19,12 +19,14 @@ from msgspec import Struct
 from holdfast.api.carriers.connection import Limits
 from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.carriers.tls import Tls
+from holdfast.core.model.addresses import is_exposed, not_an_address
 from holdfast.host.clock import Clock
 from holdfast.host.exports import exporting
+from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
 from holdfast.host.transport import Pairs
 from holdfast.wiring import logs
-from holdfast.wiring.contradictions import address, is_loopback, is_near, unreachable
+from holdfast.wiring.contradictions import address, is_loopback
 from holdfast.wiring.credentials import Credentials, NoToken
 from holdfast.wiring.pieces import CannotStart
 
@@ -83,10 +85,10 @@ def wrong(wish: MachineWish) -> Iterator[str]:
     if not wish.servers:
         yield "no server is named; say --server URL, of a server of the region"
     for url in wish.servers:
-        why = unreachable(url)
+        why = not_an_address(url)
         if why:
             yield f"server {url} {why}"
-        elif url.startswith("http:") and not is_near(url) and not wish.insecure:
+        elif is_exposed(url) and not wish.insecure:
             yield f"server {url} is elsewhere and plain: the token would travel in the clear; say https, or --insecure"
     if not _NAME.fullmatch(wish.name):
         yield f"{wish.name!r} is no name for {_a(wish.kind)}; use small letters, digits, - and ."
@@ -118,7 +120,10 @@ async def until_signalled(run: Callable[[asyncio.Event], Awaitable[Ending]]) -> 
 @asynccontextmanager
 async def on_the_wire(wish: MachineWish, clock: Clock, meters: Meters) -> AsyncIterator[HttpTransport]:
     """A way to its region, and its numbers told meanwhile. `CannotStart` when that cannot be."""
-    transport = HttpTransport(clock, tls=wish.tls)
+    if wish.insecure:
+        why = "other machines are asked and answered without TLS; its token can be read"
+        Journal(wish.kind, actor=wish.actor).warning("insecure", why=why)
+    transport = HttpTransport(clock, tls=wish.tls, insecure=wish.insecure)
     try:
         await transport.start()
     except (ssl.SSLError, OSError) as error:

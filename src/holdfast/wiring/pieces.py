@@ -51,7 +51,7 @@ def transport(settings: ServerSettings, clock: Clock) -> HttpTransport:
         settings.stranger_connections,
     )
     limits = CarrierLimits(body_bytes=settings.body_bytes + AROUND_BYTES, most=most)
-    return HttpTransport(clock, listen=settings.listen, tls=_tls(settings), limits=limits)
+    return HttpTransport(clock, listen=settings.listen, tls=_tls(settings), limits=limits, insecure=settings.insecure)
 
 
 def limits(settings: ServerSettings) -> Limits:

@@ -121,6 +121,10 @@ class Server:
         server = cls(settings, clock, store)
         if settings.store == "memory:":
             server.journal.warning("store-in-memory", why="everything is gone when this process ends")
+        if settings.insecure:
+            server.journal.warning(
+                "insecure", why="other machines are asked and answered without TLS; tokens can be read"
+            )
         await server._put_together(stack)
         return server
 

@@ -53,6 +53,15 @@ def test_a_client_needs_a_server() -> None:
         Access(servers=())
 
 
+def test_a_token_is_not_for_servers_that_are_elsewhere_and_plain() -> None:
+    there = ("https://a", "http://b.example:7400")
+    with pytest.raises(ValueError, match="in the clear to http://b"):
+        Access(servers=there, token="hf_a_b")
+    assert Access(servers=there).token == ""
+    assert Access(servers=there, token="hf_a_b", insecure=True).insecure
+    assert Access(servers=("https://a", "http://localhost:7400", "http://[::1]:1"), token="hf_a_b").token
+
+
 def test_keys_are_long_and_never_the_same_and_chance_is_a_part_of_one() -> None:
     keys = {new_key(1_700_000_000_000) for _ in range(1_000)}
     assert len(keys) == 1_000

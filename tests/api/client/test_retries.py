@@ -97,6 +97,8 @@ def test_a_leader_that_is_unreachable_sends_us_back_to_the_list() -> None:
         ("https://a", "b", "https://c"),
         ("https://a", "https://b/", "https://b"),
         ("http://a", "https://b", "https://b"),
+        ("http://127.0.0.1:1", "http://b:1", "https://c"),
+        ("http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:2"),
     ],
 )
 def test_a_leader_is_not_followed_from_a_protected_connection_to_an_open_one(

@@ -28,7 +28,8 @@ from aiohttp import (
 from yarl import URL
 
 from holdfast.api.carriers.tls import Tls, client_context
-from holdfast.api.carriers.wire import Unframing, carried, framing_of, received, target
+from holdfast.api.carriers.wire import EXPOSED, Unframing, carried, framing_of, received, target
+from holdfast.core.model.addresses import in_the_clear
 from holdfast.host.transport import Declined, NoAnswer, Reply, Request, TransportError, Unreachable
 
 #: How long a connection without a request is kept.
@@ -96,9 +97,13 @@ class Waiting:
 
 
 class Asking:
-    """Connections to all peers, kept for the next request. It is made within a running loop."""
+    """Connections to all peers, kept for the next request. It is made within a running loop.
 
-    def __init__(self, tls: Tls | None) -> None:
+    Beyond this machine it asks over https only, unless it is `insecure`.
+    """
+
+    def __init__(self, tls: Tls | None, *, insecure: bool = False) -> None:
+        self._insecure = insecure
         self._waits: dict[Waiting, None] = {}
         connector = TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=KEPT_S, ssl=client_context(tls))
         self._session = ClientSession(
@@ -165,6 +170,9 @@ class Asking:
             _ = url.port  # looked at only now, and it may be no number of a port
         except ValueError as error:
             raise attempt.failed(error) from error
+        # Of the URL as it is connected to, and not of the text: another parser might find another host in that.
+        if not self._insecure and in_the_clear(url.scheme, url.host or ""):
+            raise attempt.failed(EXPOSED)
         response = await self._session.request(
             request.verb,
             url,

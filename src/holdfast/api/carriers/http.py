@@ -27,13 +27,25 @@ AT_ONCE = 64
 
 
 class HttpTransport:
-    """Both halves. Without `listen` it only asks. `start` and `close` belong to one running loop."""
+    """Both halves. Without `listen` it only asks: over https beyond this machine, unless it is `insecure`.
 
-    def __init__(self, clock: Clock, *, listen: str = "", tls: Tls | None = None, limits: Limits | None = None) -> None:
+    `start` and `close` belong to one running loop.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        listen: str = "",
+        tls: Tls | None = None,
+        limits: Limits | None = None,
+        insecure: bool = False,
+    ) -> None:
         self.address = ""
         self._clock = clock
         self._listen = listen
         self._tls = tls
+        self._insecure = insecure
         self._limits = limits or Limits()
         self._journal = Journal("transport", listens=listen)
         self._answering = Answering(self._journal, self._limits.body_bytes)
@@ -46,7 +58,7 @@ class HttpTransport:
         """Listen, from when this returns; `address` says where. Raises OSError where it cannot."""
         if self._listen:
             await self._open()
-        self._asking = Asking(self._tls)
+        self._asking = Asking(self._tls, insecure=self._insecure)
 
     async def _open(self) -> None:
         # Without uvicorn's own `Server`: it takes the signals of the process, ends the process when it cannot listen,

@@ -15,17 +15,19 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from urllib.parse import urlsplit
 
 from holdfast.api.carriers.tls import Tls, client_context
-from holdfast.api.carriers.wire import Unframing, carried, framing_of, received, target
+from holdfast.api.carriers.wire import EXPOSED, Unframing, carried, framing_of, received, target
+from holdfast.core.model.addresses import in_the_clear
 from holdfast.host.transport import Declined, NoAnswer, Pairs, Reply, Request, Unreachable
 
 READ_BYTES = 1 << 16
 
 
 class PlainTransport:
-    """One process's way to all others, one question at a time."""
+    """One process's way to all others, one question at a time. Beyond this machine over https, unless `insecure`."""
 
-    def __init__(self, tls: Tls | None = None) -> None:
+    def __init__(self, tls: Tls | None = None, *, insecure: bool = False) -> None:
         self._tls = tls
+        self._insecure = insecure
         self._kept: dict[str, HTTPConnection] = {}
 
     def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
@@ -36,7 +38,7 @@ class PlainTransport:
             connection.close()
             connection = None
         if connection is None:
-            connection = call.connect(self._tls)
+            connection = call.connect(self._tls, self._insecure)
         try:
             response = call.send(connection)
             reply = call.read(response)
@@ -51,7 +53,7 @@ class PlainTransport:
     def stream(self, peer: str, request: Request, idle_ms: int) -> Iterator[bytes]:
         """What the peer sends, each message once and in order, until it ends; on a connection of its own."""
         call = _Call(peer, request, time.monotonic() + idle_ms / 1000)
-        connection = call.connect(self._tls)
+        connection = call.connect(self._tls, self._insecure)
         try:
             response = call.send(connection)
             headers = _headers_of(response)
@@ -86,12 +88,14 @@ class _Call:
         # Kept here: the connection forgets it when the peer will close, though the answer is still being read.
         self._sock: socket.socket | None = None
 
-    def connect(self, tls: Tls | None) -> HTTPConnection:
+    def connect(self, tls: Tls | None, insecure: bool) -> HTTPConnection:
         """A new connection. Whatever goes wrong, nothing was sent."""
         try:
             parts = urlsplit(self._peer)
             assert parts.scheme in ("http", "https"), f"a peer is named by its URL: {self._peer}"
             host, port = parts.hostname or "", parts.port
+            if not insecure and in_the_clear(parts.scheme, host):
+                raise Unreachable(f"{self.what}: {EXPOSED}")
             if parts.scheme == "https":
                 connection: HTTPConnection = HTTPSConnection(host, port, context=client_context(tls))
             else:

@@ -24,6 +24,9 @@ MESSAGE_MAX_BYTES = 64 << 20
 
 _LENGTH_BYTES = 4
 
+#: Why nothing is sent over plain HTTP to another machine.
+EXPOSED = "it is plain http and not on this machine, where others could read what is sent; https is needed"
+
 
 def target(request: Request) -> str:
     """Path and query as they stand in a request line: ASCII, and what they were once they are decoded."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from holdfast import __version__
+from holdfast.core.model.addresses import is_exposed
 
 
 class Access(Struct, frozen=True, kw_only=True):
@@ -28,10 +29,15 @@ class Access(Struct, frozen=True, kw_only=True):
     #: How long a watch's stream may be silent before it is taken for broken.
     idle_ms: int = 45_000
     agent: str = f"holdfast-python/{__version__}"
+    #: Whether plain http to other machines is meant: something else keeps the wire private.
+    insecure: bool = False
 
     def __post_init__(self) -> None:
         if not self.servers:
             raise ValueError("a client needs at least one server")
+        exposed = [one for one in self.servers if is_exposed(one)]
+        if self.token and exposed and not self.insecure:
+            raise ValueError(f"the token would travel in the clear to {exposed[0]}: use https, or insecure=True")
 
     def __repr__(self) -> str:
         """Without the token: this ends up in logs."""

@@ -32,7 +32,7 @@ class Caller:
         self.access = access
         self.means = means
         self.region = ""
-        self.servers = Servers(access.servers)
+        self.servers = Servers(access.servers, insecure=access.insecure)
         self.tokens = Tokens()
 
     def through(self, region: str) -> Caller:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from holdfast.core.model.addresses import is_exposed
 from holdfast.host.transport import Reply, named
 
 
 class Servers:
     """The servers of one ledger. The one that worked last is asked first; a leader may be one that was not listed."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], *, insecure: bool = False) -> None:
+        self._insecure = insecure
         self.names = tuple(dict.fromkeys(_plain(name) for name in names))
         self.preferred = self.names[0]
 
@@ -29,12 +31,12 @@ class Servers:
         leader = _plain(named(reply.headers, "holdfast-leader"))
         if not leader or leader == asked:
             return ""
-        # Our token goes where we go: never from a protected connection to an open one. And where servers are URLs, a
-        # bare name leads nowhere.
+        # Our token goes where we go: never from a protected connection to an open one, nor from this machine to
+        # another in the clear. And where servers are URLs, a bare name leads nowhere.
         scheme = asked.partition("://")[0] if "://" in asked else ""
         if scheme and leader.partition("://")[0] not in (scheme, "https"):
             return ""
-        return leader
+        return "" if is_exposed(leader) and not self._insecure else leader
 
 
 class Tokens:

@@ -9,6 +9,7 @@
 - `meta`        metadata, owners, finalizers, conditions
 - `tenancy`     Tenant, Quota, PriorityClass, Principal, Token
 - `secrets`     tokens as people hold them, and the hash that is stored
+- `addresses`   addresses of servers: which are this machine, and which may be sent credentials
 - `topology`    Region, NodePool, Node
 - `process`     how a process is run and watched over: drivers, restarts, probes
 - `workload`    Template, Workload and its rules
