@@ -21,6 +21,7 @@ Commands
 - `get` (what it does is in `getting`), `describe`, `wait`, `schema`
 - `scale`, `restart`                                 workloads
 - `status`, `audit`, `tokens`, `can_i`, `whoami`     the server, and who may do what
+- `certificates`                                     an authority of one's own, and what it signs
 - `repairs`, `regions`                               what hangs, and regions that do not answer
 - `policies`                                         which scheduler policy is valid where
 - `queue`, `decisions`, `explain`                    what waits, what was decided, and why (`explained` are its texts)

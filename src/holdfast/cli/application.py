@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "region": ("regions", "Declare a region lost, or forget one that is destroyed."),
     "policy": ("policies", "Say which scheduler policy is valid where, and take one back."),
     "token": ("tokens", "Make, list and revoke tokens."),
+    "certificate": ("certificates", "Make an authority, and certificates for servers, machines and people."),
     "can-i": ("can_i", "Ask whether something is allowed."),
     "whoami": ("whoami", "Show whom the server takes you for."),
     "config": ("config", "Show and change contexts: servers, tokens, defaults."),

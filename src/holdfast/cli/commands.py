@@ -132,12 +132,13 @@ def command(
 ) -> Callable[[Body], Body]:
     """Make the function a command of the application. Its first argument is the `Options`.
 
-    Those that it is `without` are refused: whoever says one means less than what the answer would tell of.
+    Those that it is `without` are refused: whoever says one means less than what the answer would tell of. One that the
+    function has a meaning of its own for is its own.
     """
 
     def wrap(function: Body) -> Body:
         def run(ctx: typer.Context, **given: Any) -> None:
-            options = _merged(ctx, {one: given.pop(one) for one in COMMON})
+            options = _merged(ctx, {one: given.pop(one) for one in common})
 
             def act() -> int | None:
                 _refuse(options, without)
@@ -146,13 +147,14 @@ def command(
             raise typer.Exit(ended(act, options.verbose))
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        common = {one: kind for one, kind in COMMON.items() if one not in {parameter.name for parameter in own}}
         named = inspect.Parameter.KEYWORD_ONLY
         parameters = [
             inspect.Parameter("ctx", named, annotation=typer.Context),
             *(one.replace(kind=named) for one in own),
             *(
                 inspect.Parameter(one, named, annotation=kind, default=_UNSAID.get(one, ""))
-                for one, kind in COMMON.items()
+                for one, kind in common.items()
             ),
         ]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -168,7 +170,7 @@ def _refuse(options: Options, without: Sequence[str]) -> None:
     """Raise `Trouble` when an option was said that makes no difference here."""
     for one in without:
         if getattr(options, one):
-            raise misused(f"--{one} makes no difference here", "leave it out")
+            raise misused(f"--{one.replace('_', '-')} makes no difference here", "leave it out")
 
 
 def _merged(ctx: typer.Context, given: dict[str, Any]) -> Options:

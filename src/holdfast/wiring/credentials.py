@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from holdfast.core.model.secrets import parse
 from holdfast.host.journal import Journal
 from holdfast.host.transport import Pairs
 from holdfast.wiring.private import NotPrivate, read_private
@@ -59,12 +60,13 @@ class Credentials:
         return lambda: (*self.headers(), ("holdfast-actor", actor))
 
     def _read(self) -> str:
+        """The token in the file, whole: every token ends with a secret of one length."""
         try:
             seen = self._stamp()
-            text = read_private(self._file)
+            text = read_private(self._file) or ""
         except (NotPrivate, OSError) as error:
             raise NoToken(str(error)) from error
-        if not text:
+        if parse(text) is None:  # it may be half written
             raise NoToken(f"there is no token in {self._file}")
         self._seen = seen
         return text

@@ -7,6 +7,6 @@
 - `connections` all of them, and who leaves when there are too many
 - `asking`      the half that asks, on aiohttp
 - `plain`       `PlainTransport`: asks and waits, without an event loop, for the command line
-- `tls`         certificates, and the principal that one proves
+- `tls`         certificates, and the principal that one proves; `certificates` is what one says to people
 - `wire`        what all of them agree on: URLs, headers, framings
 """

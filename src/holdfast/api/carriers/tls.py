@@ -7,6 +7,7 @@ cluster's own: whatever certificate they sign is believed, so they sign a princi
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -58,11 +59,16 @@ def _as_the_machine_believes() -> ssl.SSLContext:
 
 
 def principal_of(connection: Any) -> str:
-    """The principal that the other end of a TLS connection has proven; empty where it has not.
-
-    A certificate that names two principals proves neither: whoever signed it did not mean what we would guess.
-    """
+    """The principal that the other end of a TLS connection has proven; empty where it has not."""
     # `getpeercert` is empty unless the certificate was verified against our authorities.
     names = (connection.getpeercert() or {}).get("subjectAltName", ()) if connection is not None else ()
-    found = [name for kind, name in names if kind == "URI" and name.startswith(PRINCIPAL)]
+    return principal_among([name for kind, name in names if kind == "URI"])
+
+
+def principal_among(uris: Iterable[str]) -> str:
+    """The principal that a certificate with these URIs proves; empty: none.
+
+    One that names two principals proves neither: whoever signed it did not mean what we would guess.
+    """
+    found = [uri for uri in uris if uri.startswith(PRINCIPAL)]
     return found[0].removeprefix(PRINCIPAL) if len(found) == 1 else ""
