@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.rows import is_region
 from holdfast.core.ledger.state import LedgerState
-from holdfast.core.model.control import OF_TENANTS
+from holdfast.core.model.effects import EmergencyQuota, PauseScheduling, effect_of
 
 
 def tenant_of(kind: Kind, state: LedgerState, key: Any, row: Any) -> str:
@@ -17,8 +17,8 @@ def tenant_of(kind: Kind, state: LedgerState, key: Any, row: Any) -> str:
     return "" if owner is None else owner(state, row)
 
 
-def _of_principal(state: LedgerState, name: str) -> str:
-    """A tenant's own principal, or one whose scope is a tenant."""
+def principal_tenant(state: LedgerState, name: str) -> str:
+    """The tenant of a principal: it is that tenant's own, or its scope is one."""
     kind, _, tenant = name.partition("/")
     if kind == "tenant":
         return tenant
@@ -26,14 +26,22 @@ def _of_principal(state: LedgerState, name: str) -> str:
     return principal.spec.scope.tenant if principal is not None else ""
 
 
-def _of_account(account: str) -> str:
-    kind, _, tenant = account.partition("/")
-    return tenant.partition("/")[0] if kind == "quota" else ""
+def account_tenant(state: Any, account: str) -> str:
+    """The tenant whose account it is; an emergency's is that of whom the override helps, as long as that is known."""
+    kind, _, name = account.partition("/")
+    if kind in ("quota", "reclaimable"):
+        return name.partition("/")[0]
+    if kind != "emergency" or not name.isdigit():
+        return ""
+    overrides = state.platform_overrides if is_region(state) else state.overrides
+    found = overrides.get(int(name))
+    return override_tenant(found) if found is not None else ""
 
 
-def _of_override(state: Any, row: Any) -> str:
+def override_tenant(row: Any) -> str:
     """An override is a tenant's when it is about that tenant alone."""
-    return str(row.target) if row.action in OF_TENANTS else ""
+    effect = effect_of(row.action, row.target, row.facts)
+    return effect.tenant if isinstance(effect, EmergencyQuota | PauseScheduling) else ""
 
 
 def _of_breach(state: Any, row: Any) -> str:
@@ -43,7 +51,7 @@ def _of_breach(state: Any, row: Any) -> str:
         found = state.assignments.get(int(uid)) if kind == "assignment" and uid.isdigit() else None
         return found.tenant if found is not None else ""
     if not row.key.isdigit():
-        return _of_account(row.key)
+        return account_tenant(state, row.key)
     workload = state.workloads.get(int(row.key))
     return workload.meta.tenant if workload is not None else ""
 
@@ -57,13 +65,13 @@ _OWNERS: dict[str, Callable[[Any, Any], str]] = {
     "Tenant": lambda _, row: str(row.meta.name),
     "Quota": lambda _, row: str(row.meta.name),
     "Workload": lambda _, row: str(row.meta.tenant),
-    "Principal": lambda state, row: _of_principal(state, row.meta.name),
-    "Token": lambda state, row: _of_principal(state, row.spec.principal),
+    "Principal": lambda state, row: principal_tenant(state, row.meta.name),
+    "Token": lambda state, row: principal_tenant(state, row.spec.principal),
     "Assignment": lambda _, row: str(row.tenant),
-    "Grant": lambda _, row: _of_account(row.account),
-    "Override": _of_override,
+    "Grant": lambda state, row: account_tenant(state, row.account),
+    "Override": lambda _, row: override_tenant(row),
     "Breach": _of_breach,
-    "Session": lambda state, row: _of_principal(state, row.principal),
+    "Session": lambda state, row: principal_tenant(state, row.principal),
     "Replica": _of_assignment,
     "Endpoint": _of_assignment,
     "SchedulingRequest": _of_assignment,

@@ -26,10 +26,15 @@ from holdfast.core.region.node_conditions import node_conditions
 
 
 def view(kind: Kind, state: LedgerState, key: Any, row: Any) -> dict[str, Any]:
-    """The object as people see it."""
-    build = _BUILDERS.get(kind.name)
-    tree: dict[str, Any] = show(row if build is None else build(state, name_of(kind, state, key, row), key, row))
+    """The object as people see it who see all of it."""
+    tree: dict[str, Any] = show(document(kind, state, key, row))
     return tree
+
+
+def document(kind: Kind, state: LedgerState, key: Any, row: Any) -> Any:
+    """The object as a document of its kind, whole."""
+    build = _BUILDERS.get(kind.name)
+    return row if build is None else build(state, name_of(kind, state, key, row), key, row)
 
 
 def _assignment(state: Any, name: str, key: Any, row: Any) -> s.Assignment:

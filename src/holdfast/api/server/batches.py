@@ -12,6 +12,7 @@ from holdfast.api.problems import Problem, of_error, problem
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.commands import kind_of, storage
 from holdfast.api.server.desk import Desk
+from holdfast.api.server.redaction import Redaction
 from holdfast.api.server.writing import Answered, envelope, invalid, must_name_key, must_pace, outcome_of
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.host.errors import OutcomeUnknown, Unavailable
@@ -32,9 +33,9 @@ async def batch(desk: Desk, call: Call) -> Reply:
     must_pace(desk, call, *keys)
     made = [_prepared(desk, call, item, one) for item, one in zip(items, keys, strict=True)]
     if call.is_dry_run():
-        return answer({"items": _tried(desk, made)})
+        return answer({"items": _tried(desk, call, made)})
     # All of them wait in one lane, in this order, so they are judged in this order, most of them in one commit.
-    return answer({"items": list(await asyncio.gather(*[_submitted(desk, one) for one in made]))})
+    return answer({"items": list(await asyncio.gather(*[_submitted(desk, call, one) for one in made]))})
 
 
 _Prepared = tuple[Kind, str, Envelope[Any]] | Problem
@@ -44,23 +45,25 @@ def _prepared(desk: Desk, call: Call, item: Any, key: str) -> _Prepared:
     try:
         sent = read_object(item)
         kind, name = kind_of(sent)
-        return kind, name, envelope(desk, call, storage(desk.state, kind, sent), key, sent.meta.revision)
+        command = storage(Redaction(call.caller, desk.state), desk.state, kind, sent)
+        return kind, name, envelope(desk, call, command, key, sent.meta.revision)
     except Faulty as error:
         return invalid(error.faults)
     except Trouble as error:
         return error.problem
 
 
-def _tried(desk: Desk, made: list[_Prepared]) -> list[Any]:
+def _tried(desk: Desk, call: Call, made: list[_Prepared]) -> list[Any]:
     """What would become of them, each judged on top of those before it."""
     tried = desk.ledger.try_out(*[one[2] for one in made if not isinstance(one, Problem)])
     answers = iter(tried.answers)
     return [
-        _refused(one) if isinstance(one, Problem) else _told(one[0], tried.state, one[1], next(answers)) for one in made
+        _refused(one) if isinstance(one, Problem) else _told(call, one[0], tried.state, one[1], next(answers))
+        for one in made
     ]
 
 
-async def _submitted(desk: Desk, one: _Prepared) -> Any:
+async def _submitted(desk: Desk, call: Call, one: _Prepared) -> Any:
     if isinstance(one, Problem):
         return _refused(one)
     kind, name, made = one
@@ -70,12 +73,12 @@ async def _submitted(desk: Desk, one: _Prepared) -> Any:
         return {"outcome": "unknown", "problem": of_error(error, lane="operators")}
     except Unavailable as error:
         return _refused(of_error(error, lane="operators"))
-    return _told(kind, desk.state, name, found)
+    return _told(call, kind, desk.state, name, found)
 
 
-def _told(kind: Kind, state: Any, name: str, found: Answered) -> Any:
+def _told(call: Call, kind: Kind, state: Any, name: str, found: Answered) -> Any:
     try:
-        tree, outcome, _ = outcome_of(kind, state, name, found, conditional=False)
+        tree, outcome, _ = outcome_of(call, kind, state, name, found, conditional=False)
     except Trouble as error:
         return _refused(error.problem)
     return {"outcome": outcome, "object": tree}

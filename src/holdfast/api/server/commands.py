@@ -14,6 +14,7 @@ from holdfast.api.documents.rows import ledger_of
 from holdfast.api.documents.shown import SchedulerPolicy
 from holdfast.api.problems import of_refusal, problem
 from holdfast.api.server.call import Trouble
+from holdfast.api.server.redaction import Redaction
 from holdfast.core.ledger.answers import not_found
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.registry import Rule
@@ -22,7 +23,7 @@ from holdfast.core.model.workload import Workload
 from holdfast.core.platform import commands as platform
 
 
-def storage(state: Any, kind: Kind, sent: Any) -> Any:
+def storage(redaction: Redaction, state: Any, kind: Kind, sent: Any) -> Any:
     """The command that stores an object, on the ledger that keeps its kind."""
     if ledger_of(state) not in kind.written_on:
         raise Trouble(problem("no-such-route", f"{kind.plural} are not written on the {ledger_of(state)}'s ledger"))
@@ -38,7 +39,7 @@ def storage(state: Any, kind: Kind, sent: Any) -> Any:
         return platform.Put(sent)
     uid = state.node_names.get(sent.meta.name)
     if uid is None:
-        raise Trouble(of_refusal(not_found("Node", sent.meta.name)))
+        raise Trouble(of_refusal(redaction.refused(not_found("Node", sent.meta.name), by_number=True)))
     return administer(sent, uid)
 
 

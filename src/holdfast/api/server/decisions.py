@@ -19,6 +19,7 @@ from holdfast.api.problems import of_refusal, problem
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.reading import of_tenant
+from holdfast.api.server.redaction import Redaction
 from holdfast.api.server.rights import refuse_reading, refuse_tenant, sees_everything
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.revision import parse as parse_revision
@@ -78,7 +79,8 @@ async def _found(desk: Desk, call: Call, kept: Decisions, asked: Asked) -> Page:
 
 def _told(desk: Desk, call: Call, page: Page) -> Reply:
     nodes, region = sees_everything(call.caller), desk.state.place.name
-    items = [show(decision_of(page, one, region, nodes=nodes)) for one in page.items]
+    redaction = Redaction(call.caller, desk.state)
+    items = [redaction.cleared(show(decision_of(page, one, region, nodes=nodes))) for one in page.items]
     metadata: dict[str, Any] = {"upTo": page.place.seq}
     if page.place.since:
         metadata["since"] = show_instant(page.place.since)

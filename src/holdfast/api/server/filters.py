@@ -13,13 +13,14 @@ from typing import Any
 
 from holdfast.api.documents.finding import row
 from holdfast.api.documents.kinds import Kind
-from holdfast.api.documents.owners import tenant_of
+from holdfast.api.documents.owners import account_tenant, tenant_of
 from holdfast.api.documents.rows import Found, is_called, name_of, replica_name
 from holdfast.api.server.call import Call
-from holdfast.api.server.reading import is_shown, narrowed
+from holdfast.api.server.reading import narrowed
+from holdfast.api.server.redaction import HIDES, Redaction
 from holdfast.api.server.rights import sees, sees_everything, sees_principal
 from holdfast.api.server.selectors import selects
-from holdfast.api.server.touched import labels_of, row_at
+from holdfast.api.server.touched import row_at
 from holdfast.core.ledger.revision import seq_of
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform import events as e
@@ -70,7 +71,9 @@ class Filter:
 
     def shows(self, state: Any, key: Any, found: Any) -> bool:
         """Whether this row is for this watcher."""
-        shown = self._may_show(state, key, found) and (not self._terms or selects(self._terms, labels_of(state, found)))
+        redaction = Redaction(self._call.caller, state)
+        shown = self._may_show(redaction, state, key, found)
+        shown = shown and (not self._terms or selects(self._terms, redaction.labels(found)))
         if shown and not self._is_open:
             self._shown[key] = name_of(self.kind, state, key, found)
         elif shown and self.kind.name == "Replica":
@@ -85,10 +88,10 @@ class Filter:
                 self._workloads[uid] = (one.tenant, one.workload_name)
         return self._workloads.get(uid)
 
-    def _may_show(self, state: Any, key: Any, found: Any) -> bool:
+    def _may_show(self, redaction: Redaction, state: Any, key: Any, found: Any) -> bool:
         kind = self.kind
         return (
-            is_shown(self._call, kind, state, key, found)
+            redaction.shows(kind, key, found)
             and (not self._tenant or tenant_of(kind, state, key, found) == self._tenant)
             and (not self._name or is_called(kind, state, key, found, self._name))
         )
@@ -113,7 +116,8 @@ class Filter:
         if seq_of(changes[-1].revision) > self._caught_up_at:
             return None
         if found is not None:
-            return name_of(self.kind, state, key, found) if self._may_show(state, key, found) else None
+            redaction = Redaction(self._call.caller, state)
+            return name_of(self.kind, state, key, found) if self._may_show(redaction, state, key, found) else None
         return self._lost_before(state, key, changes)
 
     def _lost_before(self, state: Any, key: Any, changes: Sequence[Change]) -> str | None:
@@ -127,7 +131,8 @@ class Filter:
             return name
         owners = [self._owner_of_gone(state, key, change.event) for change in changes]
         owner = next((one for one in owners if one is not None), None)
-        if owner is None:
+        # Whether it was shown to a tenant at all was to be seen in the row, which is gone.
+        if owner is None or (not owner and Redaction(self._call.caller, state).tenant and self.kind.name in HIDES):
             raise Gone("whose it was that ended meanwhile cannot be told any more: list again")
         is_ours = sees(self._call.caller, owner) and (not self._tenant or owner == self._tenant)
         return name if is_ours else None
@@ -140,8 +145,7 @@ class Filter:
         if kind in ("Tenant", "Quota"):
             return str(key)
         if kind == "Grant":
-            account, _, tenant = str(key).rpartition("|")[2].partition("/")
-            return tenant if account == "quota" else ""
+            return account_tenant(state, str(key).rpartition("|")[2])
         if kind in ("Replica", "Endpoint"):
             known = self._workload(state, key[0])
             return None if known is None else known[0]

@@ -1,6 +1,6 @@
 """What a watch sends: one line for each object that changed, in JSON.
 
-The line of an object after a batch is the same for everybody who watches it, so it is made once and handed to all.
+The line of an object after a batch is the same for everybody who is shown the same of it, so it is made once for them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Hashable
 from typing import Any
 
 from holdfast.api.documents.kinds import Kind
-from holdfast.api.documents.views import view as show
 from holdfast.api.problems import Problem
 from holdfast.api.server.call import encode
+from holdfast.api.server.redaction import Redaction
 from holdfast.core.ledger.revision import Token
 from holdfast.core.ledger.revision import show as show_revision
 from holdfast.core.model.shapes import Revision
@@ -25,7 +25,7 @@ class Lines:
     """The lines of the newest batch, made when first asked for."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, Any, Revision], bytes] = {}
+        self._made: dict[tuple[str, Any, Revision, str], bytes] = {}
         #: By what watchers asked for: the objects that the batch tells them of, and their lines.
         self._told: dict[Hashable, tuple[tuple[Any, ...], list[bytes]]] = {}
         self._of: Token | None = None
@@ -39,23 +39,23 @@ class Lines:
         if token == self._of and state.facts.seq == token.seq:
             self._told[asked] = (keys, lines)
 
-    def of(self, kind: Kind, state: Any, key: Any, row: Any, token: Token, at: Revision) -> bytes:
+    def of(self, redaction: Redaction, kind: Kind, key: Any, row: Any, token: Token, at: Revision) -> bytes:
         """The line of an object as it is now, for a change at a revision in the batch of the token."""
-        if state.facts.seq != token.seq:
+        if redaction.seq != token.seq:
             # The newest content is right to send: it is newer than the batch, which is then told again.
-            return self._line(kind, state, key, row, token, at)
+            return self._line(redaction, kind, key, row, token, at)
         if token != self._of or len(self._made) >= KEPT_MAX:
             self._made.clear()  # nobody is told of an older batch by the state of that batch any more
             self._told.clear()
             self._of = token
-        known = (kind.plural, key, at)
+        known = (kind.plural, key, at, redaction.tenant)
         line = self._made.get(known)
         if line is None:
-            line = self._made[known] = self._line(kind, state, key, row, token, at)
+            line = self._made[known] = self._line(redaction, kind, key, row, token, at)
         return line
 
-    def _line(self, kind: Kind, state: Any, key: Any, row: Any, token: Token, at: Revision) -> bytes:
-        tree = show(kind, state, key, row)
+    def _line(self, redaction: Redaction, kind: Kind, key: Any, row: Any, token: Token, at: Revision) -> bytes:
+        tree = redaction.tree(kind, key, row)
         added = tree["metadata"].get("uid") == show_revision(at)
         return _line("ADDED" if added else "MODIFIED", tree, token)
 

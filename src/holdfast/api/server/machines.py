@@ -13,6 +13,7 @@ import msgspec
 from holdfast.api.problems import of_refusal, problem
 from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk
+from holdfast.api.server.redaction import Redaction, by_number
 from holdfast.api.server.streams import of_machine
 from holdfast.api.server.writing import must_pace
 from holdfast.core.ledger.answers import Code, Refused, Repeated
@@ -45,7 +46,8 @@ async def envelope(desk: Desk, call: Call) -> Reply:
     found = made if isinstance(made, Refused) else await desk.ledger.submit(made)
     if isinstance(made, Refused) or isinstance(found, Refused):
         assert isinstance(found, Refused)
-        raise Trouble(of_refusal(found, lane=_lane(desk, made)), ((AT, str(desk.now())),))
+        refused = _refused(desk, call, made, found)
+        raise Trouble(of_refusal(refused, lane=_lane(desk, made)), ((AT, str(desk.now())),))
     return Reply(200, _MEDIA, encode(_landed(desk, made, found)))
 
 
@@ -59,7 +61,7 @@ async def envelopes(desk: Desk, call: Call) -> Reply:
         raise Trouble(problem("unreadable", f"1 to {ENVELOPES_MAX} envelopes, not {len(raw)}"))
     made = [_read(desk, call, bytes(one)) for one in raw]
     _pace(desk, call, made)
-    said = await asyncio.gather(*[_submitted(desk, one) for one in made])
+    said = await asyncio.gather(*[_submitted(desk, call, one) for one in made])
     return Reply(200, _MEDIA, encode(said))
 
 
@@ -79,7 +81,14 @@ def _pace(desk: Desk, call: Call, made: Sequence[Envelope[Any] | Refused]) -> No
         must_pace(desk, call, *[one.key for one in made if not isinstance(one, Refused)])
 
 
-async def _submitted(desk: Desk, made: Envelope[Any] | Refused) -> Answered:
+def _refused(desk: Desk, call: Call, made: Envelope[Any] | Refused, found: Refused) -> Refused:
+    """The refusal as this caller is told of it."""
+    if isinstance(made, Refused):
+        return found
+    return Redaction(call.caller, desk.state).refused(found, by_number=by_number(made.command))
+
+
+async def _submitted(desk: Desk, call: Call, made: Envelope[Any] | Refused) -> Answered:
     if isinstance(made, Refused):
         return Answered(Said.REFUSED, made.code.value, made.message)
     try:
@@ -87,6 +96,7 @@ async def _submitted(desk: Desk, made: Envelope[Any] | Refused) -> Answered:
     except Unavailable as error:
         return Answered(Said.UNAVAILABLE, error.code, str(error))
     if isinstance(found, Refused):
+        found = _refused(desk, call, made, found)
         return Answered(Said.REFUSED, found.code.value, found.message, facts=dict(found.facts))
     return _landed(desk, made, found)
 

@@ -12,10 +12,9 @@ from holdfast.api.documents.scalars import format_instant as show_instant
 from holdfast.api.problems import problem
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.desk import Desk
-from holdfast.api.server.identity import Caller
 from holdfast.api.server.lists import moment
 from holdfast.api.server.reading import of_tenant
-from holdfast.api.server.rights import sees_everything
+from holdfast.api.server.redaction import Redaction
 from holdfast.core.scheduling.queued import Queued, in_order
 from holdfast.host.transport import Reply
 
@@ -27,13 +26,13 @@ async def queue(desk: Desk, call: Call) -> Reply:
     tenant, workload = _asked(call)
     async with moment(desk, call, "requests", tenant) as at:
         waiting = await _in_order(at.state.fork())
-    found = [
-        one
-        for one in waiting
-        if _is_shown(call.caller, one) and tenant in ("", one.tenant) and workload in ("", one.workload)
-    ]
-    metadata = {"total": len(found), "waiting": len(waiting), "at": show_instant(at.now)}
-    return answer({"kind": "QueueList", "items": [show(one) for one in found[: at.limit]], "metadata": metadata})
+    redaction = Redaction(call.caller, desk.state)
+    own = [one for one in waiting if redaction.is_own(one.tenant)]
+    found = [one for one in own if tenant in ("", one.tenant) and workload in ("", one.workload)]
+    # How much of others waits is not for a tenant; its own places say how much goes first.
+    metadata = {"total": len(found), "waiting": len(own if redaction.tenant else waiting), "at": show_instant(at.now)}
+    items = [redaction.cleared(show(one)) for one in found[: at.limit]]
+    return answer({"kind": "QueueList", "items": items, "metadata": metadata})
 
 
 def _asked(call: Call) -> tuple[str, str]:
@@ -60,7 +59,3 @@ async def _in_order(fork: Any) -> list[Queued]:
     finally:
         for _ in fork.let_go():
             await asyncio.sleep(0)
-
-
-def _is_shown(caller: Caller, one: Queued) -> bool:
-    return sees_everything(caller) or one.tenant == (caller.tenant() or None)

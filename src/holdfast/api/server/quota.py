@@ -10,7 +10,8 @@ from holdfast.api.problems import of_refusal
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.lists import moment
-from holdfast.api.server.rights import sees, sees_everything
+from holdfast.api.server.redaction import Redaction
+from holdfast.api.server.rights import sees_everything
 from holdfast.core.ledger.answers import not_found
 from holdfast.core.model.shapes import Instant
 from holdfast.core.platform.standing import Part, Standing, overpromised, quota_report
@@ -23,16 +24,18 @@ async def quota(desk: Desk, call: Call) -> Reply:
     """How every quota stands that the caller may see, or that of one tenant."""
     tenant = call.rest[0] if call.rest else ""
     async with moment(desk, call, "quotas", tenant) as at:
-        found = [one for one in quota_report(at.state, tenant) if sees(call.caller, one.tenant)]
+        redaction = Redaction(call.caller, at.state)
+        found = [one for one in quota_report(at.state, tenant) if redaction.is_own(one.tenant)]
         if tenant and not found:
             raise Trouble(of_refusal(not_found("Quota", tenant)))
+        items = [redaction.cleared(_standing(one, at.now)) for one in found]
         # What all tenants were promised together tells each of the others.
         warnings = overpromised(at.state) if sees_everything(call.caller) and not tenant else ()
     return answer(
         {
             "kind": "QuotaReport",
             "at": show_instant(at.now),
-            "items": [_standing(one, at.now) for one in found],
+            "items": items,
             "warnings": list(warnings),
         }
     )

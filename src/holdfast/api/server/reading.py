@@ -7,15 +7,14 @@ from typing import Any
 from holdfast.api.documents.finding import row
 from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.owners import tenant_of
-from holdfast.api.documents.views import view as show
 from holdfast.api.problems import of_refusal, problem
 from holdfast.api.server import scans
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.pages import Listing, Pages
-from holdfast.api.server.rights import refuse_reading, refuse_tenant, sees, sees_principal
+from holdfast.api.server.redaction import Redaction
+from holdfast.api.server.rights import refuse_reading, refuse_tenant
 from holdfast.api.server.selectors import Term, read_selector, selects
-from holdfast.api.server.touched import labels_of
 from holdfast.core.ledger.answers import Code, Refused, not_found
 from holdfast.host.errors import show_token
 from holdfast.host.transport import Reply
@@ -57,15 +56,6 @@ def of_tenant(tenant: str, workload: str) -> tuple[str, str]:
     return (owner, name) if slash else (tenant, workload)
 
 
-def is_shown(call: Call, kind: Kind, state: Any, key: Any, found: Any) -> bool:
-    """Whether this caller sees this row."""
-    if kind.plural == "principals":
-        return sees_principal(call.caller, found.meta.name)
-    if kind.plural == "tokens":
-        return sees_principal(call.caller, found.spec.principal)
-    return sees(call.caller, tenant_of(kind, state, key, found))
-
-
 async def get(desk: Desk, call: Call, kind: Kind) -> Reply:
     """One object."""
     must_read(desk, call, kind)
@@ -76,15 +66,10 @@ async def get(desk: Desk, call: Call, kind: Kind) -> Reply:
             raise Trouble(desk.deny(call, refused, call.rest[0]))
     view = await desk.view(call)
     name = "/".join(call.rest)
-    found = row(kind, view.state, name)
-    if found is None or not is_shown(call, kind, view.state, *found):
+    found, redaction = row(kind, view.state, name), Redaction(call.caller, view.state)
+    if found is None or not redaction.shows(kind, *found):
         raise Trouble(of_refusal(not_found(kind.name, name)))
-    return single(kind, view.state, *found)
-
-
-def single(kind: Kind, state: Any, key: Any, found: Any) -> Reply:
-    """One object as an answer, with its revision as its tag."""
-    tree = show(kind, state, key, found)
+    tree = redaction.tree(kind, *found)
     return answer(tree, (("etag", f'"{tree["metadata"].get("revision", "")}"'),))
 
 
@@ -119,7 +104,8 @@ async def _page(desk: Desk, call: Call, kind: Kind, pages: Pages, tenant: str) -
     if not listing.is_fork and (left > 0 or len(page) > scans.SHOWN_AT_ONCE):
         listing.state, listing.is_fork = listing.state.fork(), True
     state = listing.state
-    items = [one async for one in scans.shown(page, lambda key, found: show(kind, state, key, found))]
+    redaction = Redaction(call.caller, state)
+    items = [one async for one in scans.shown(page, lambda key, found: redaction.tree(kind, key, found))]
     metadata: dict[str, Any] = {"token": show_token(listing.token)}
     if left > 0:
         metadata["continue"] = pages.on(number, place + limit) if number else pages.keep(listing, place + limit)
@@ -132,15 +118,17 @@ async def _page(desk: Desk, call: Call, kind: Kind, pages: Pages, tenant: str) -
 async def _begin(desk: Desk, call: Call, kind: Kind, tenant: str, asked: tuple[object, ...]) -> Listing:
     _, terms = narrowed(call, kind)
     view = await desk.view(call)
+    is_large = scans.is_large(kind, view.state)
+    fork = view.state.fork() if is_large else view.state
+    redaction = Redaction(call.caller, fork)
 
     def wanted(state: Any, key: Any, one: Any) -> bool:
         return (
-            is_shown(call, kind, state, key, one)
+            redaction.shows(kind, key, one)
             and (not tenant or tenant_of(kind, state, key, one) == tenant)
-            and (not terms or selects(terms, labels_of(state, one)))
+            and (not terms or selects(terms, redaction.labels(one)))
         )
 
-    if not scans.is_large(kind, view.state):
+    if not is_large:
         return Listing(asked, view.state, view.token, scans.at_once(kind, view.state, wanted))
-    fork = view.state.fork()
     return Listing(asked, fork, view.token, await scans.in_parts(kind, fork, wanted), is_fork=True)

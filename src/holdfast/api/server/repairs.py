@@ -9,9 +9,8 @@ from holdfast.api.documents.rows import is_region
 from holdfast.api.documents.scalars import format_instant as show_instant
 from holdfast.api.server.call import Call, answer
 from holdfast.api.server.desk import Desk
-from holdfast.api.server.identity import Caller
 from holdfast.api.server.lists import moment
-from holdfast.api.server.rights import sees, sees_everything
+from holdfast.api.server.redaction import Redaction
 from holdfast.core.model.repair import Repair
 from holdfast.core.model.shapes import Instant
 from holdfast.core.platform import repairs as of_platform
@@ -23,18 +22,13 @@ async def repairs(desk: Desk, call: Call) -> Reply:
     """The most urgent first, as far as the caller may see them; how many there are in all is told, too."""
     tenant = call.query("tenant")
     async with moment(desk, call, "repairs", tenant) as at:
+        redaction = Redaction(call.caller, at.state)
         every = _found(at.state, at.now)
-        found = [one for one in every if _is_shown(call.caller, one) and tenant in ("", one.tenant)]
+        found = [one for one in every if redaction.is_own(one.tenant) and tenant in ("", one.tenant)]
+        items = [redaction.cleared(show(one)) for one in found[: at.limit]]
     metadata = {"total": len(found), "at": show_instant(at.now)}
-    return answer({"kind": "RepairList", "items": [show(one) for one in found[: at.limit]], "metadata": metadata})
+    return answer({"kind": "RepairList", "items": items, "metadata": metadata})
 
 
 def _found(state: Any, now: Instant) -> list[Repair]:
     return of_region.repairs(state, now) if is_region(state) else of_platform.repairs(state, now)
-
-
-def _is_shown(caller: Caller, one: Repair) -> bool:
-    """A tenant sees its own; how the platform is run is not for it."""
-    if caller.tenant() and not sees_everything(caller):
-        return one.tenant == caller.tenant()
-    return sees(caller, one.tenant)

@@ -6,15 +6,14 @@ from typing import Any
 
 import holdfast
 from holdfast.api.documents.kinds import KINDS
-from holdfast.api.documents.owners import tenant_of
 from holdfast.api.documents.rows import rows
 from holdfast.api.documents.scalars import format_instant as show_instant
-from holdfast.api.documents.views import view as show
 from holdfast.api.problems import problem
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.commands import rule_of
 from holdfast.api.server.desk import Desk
-from holdfast.api.server.rights import sees, sees_everything
+from holdfast.api.server.redaction import Redaction
+from holdfast.api.server.rights import sees_everything
 from holdfast.core.ledger.house import settings_revision
 from holdfast.core.ledger.registry import Lane
 from holdfast.core.ledger.revision import seq_of
@@ -64,12 +63,9 @@ async def status(desk: Desk, call: Call) -> Reply:
         "watches": desk.watches.taken,
     }
     if sees_everything(call.caller) or call.caller.has(Right.OPERATE):
-        kind = KINDS["overrides"]
-        found["overrides"] = [
-            show(kind, state, key, row)
-            for key, row in rows(kind, state)
-            if sees(call.caller, tenant_of(kind, state, key, row))
-        ]
+        kind, redaction = KINDS["overrides"], Redaction(call.caller, state)
+        every = [(key, row) for key, row in rows(kind, state) if redaction.shows(kind, key, row)]
+        found["overrides"] = [redaction.tree(kind, key, row) for key, row in every]
     if hasattr(state, "regions"):
         found["regions"] = [_region(desk, region, now) for region in state.regions.values()]
     if desk.link is not None:

@@ -16,11 +16,11 @@ from holdfast.api.documents.finding import row
 from holdfast.api.documents.kinds import API_VERSION, Kind
 from holdfast.api.documents.objects import read_object
 from holdfast.api.documents.scalars import KEY_PATTERN, parse_instant
-from holdfast.api.documents.views import view as show
 from holdfast.api.problems import Detail, Problem, of_refusal, problem
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.commands import command_of, deletion, storage
 from holdfast.api.server.desk import Desk
+from holdfast.api.server.redaction import Redaction, by_number
 from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
@@ -86,11 +86,15 @@ async def put(desk: Desk, call: Call, kind: Kind) -> Reply:
         raise Trouble(invalid(error.faults)) from None
     name = "/".join(call.rest)
     expect, conditional = expected(call, sent)
-    made = envelope(desk, call, storage(desk.state, kind, sent), key, expect)
+    command = storage(Redaction(call.caller, desk.state), desk.state, kind, sent)
+    made = envelope(desk, call, command, key, expect)
     if call.is_dry_run():
         tried = desk.ledger.try_out(made)
-        return written(kind, tried.state, name, tried.answers[0], conditional)
-    return written(kind, desk.state, name, await desk.ledger.submit(made), conditional)
+        found, state = tried.answers[0], tried.state
+    else:
+        found, state = await desk.ledger.submit(made), desk.state
+    tree, outcome, headers = outcome_of(call, kind, state, name, found, conditional=conditional)
+    return answer(tree, (("holdfast-outcome", outcome), *headers), 201 if outcome == "created" else 200)
 
 
 def named_as(call: Call, kind: Kind, tree: Any) -> Any:
@@ -140,24 +144,20 @@ def read_etag(text: str) -> Revision:
     return found
 
 
-def written(kind: Kind, state: Any, name: str, found: Answered, conditional: bool) -> Reply:
-    """What became of a write: the object as it is, or why not."""
-    tree, outcome, headers = outcome_of(kind, state, name, found, conditional)
-    return answer(tree, (("holdfast-outcome", outcome), *headers), 201 if outcome == "created" else 200)
-
-
 Outcome = tuple[dict[str, Any], str, Pairs]
 
 
-def outcome_of(kind: Kind, state: Any, name: str, found: Answered, conditional: bool) -> Outcome:
+def outcome_of(call: Call, kind: Kind, state: Any, name: str, found: Answered, *, conditional: bool) -> Outcome:
     """The object, and whether it was created, configured or unchanged; raises the problem otherwise."""
+    redaction = Redaction(call.caller, state)
     if isinstance(found, Refused) and found.code is not Code.ALREADY:
-        raise Trouble(of_refusal(found, lane="operators", conditional=conditional))
+        refused = redaction.refused(found, by_number=kind.name == "Node")
+        raise Trouble(of_refusal(refused, lane="operators", conditional=conditional))
     stored = row(kind, state, name)
     repeated: Pairs = (("holdfast-repeated", "true"),) if isinstance(found, Repeated) else ()
-    if stored is None:  # accepted, and by now gone again
+    if stored is None or not redaction.shows(kind, *stored):  # accepted, and by now gone again, or not to be seen
         return _gone(kind, name), "configured", repeated
-    tree = show(kind, state, *stored)
+    tree = redaction.tree(kind, *stored)
     headers: Pairs = (("etag", f'"{tree["metadata"].get("revision", "")}"'), *repeated)
     if isinstance(found, Refused):
         return tree, "unchanged", headers
@@ -180,19 +180,21 @@ async def delete(desk: Desk, call: Call, kind: Kind) -> Reply:
     before = row(kind, desk.state, name)
     expect, conditional = expected(call, None)
     made = envelope(desk, call, deletion(kind, call.rest), key, expect)
-    tree = show(kind, desk.state, *before) if before is not None else None
+    tree = Redaction(call.caller, desk.state).tree(kind, *before) if before is not None else None
     if call.is_dry_run():
         tried = desk.ledger.try_out(made)
         found, state = tried.answers[0], tried.state
     else:
         found, state = await desk.ledger.submit(made), desk.state
+    redaction = Redaction(call.caller, state)
     if isinstance(found, Refused):
-        raise Trouble(of_refusal(found, lane="operators", conditional=conditional))
+        refused = redaction.refused(found, by_number=False)
+        raise Trouble(of_refusal(refused, lane="operators", conditional=conditional))
     if before is not None and before[1].meta.uid > found.revision:
         before = tree = None  # a repeat, and who has the name since then is another one
     held = state.workloads.get(before[0]) if before is not None and kind.name == "Workload" else None
     if held is not None:
-        tree = show(kind, state, held.meta.uid, held)
+        tree = redaction.tree(kind, held.meta.uid, held)
     headers: Pairs = (("holdfast-outcome", "deleting" if held is not None else "deleted"),)
     if isinstance(found, Repeated):
         headers = (*headers, ("holdfast-repeated", "true"))
@@ -212,7 +214,8 @@ async def command(desk: Desk, call: Call) -> Reply:
         raise Trouble(invalid(error.faults)) from None
     found = desk.ledger.try_out(made).answers[0] if call.is_dry_run() else await desk.ledger.submit(made)
     if isinstance(found, Refused):
-        raise Trouble(of_refusal(found, lane="operators", conditional=conditional))
+        refused = Redaction(call.caller, desk.state).refused(found, by_number=by_number(made.command))
+        raise Trouble(of_refusal(refused, lane="operators", conditional=conditional))
     repeated = isinstance(found, Repeated)
     headers: Pairs = (("holdfast-repeated", "true"),) if repeated else ()
     return answer({"command": tag, "revision": show_revision(found.revision), "repeated": repeated}, headers)
