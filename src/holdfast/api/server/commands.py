@@ -38,9 +38,9 @@ def storage(redaction: Redaction, state: Any, kind: Kind, sent: Any) -> Any:
     if kind.name != "Node":
         return platform.Put(sent)
     uid = state.node_names.get(sent.meta.name)
-    if uid is None:
-        raise Trouble(of_refusal(redaction.refused(not_found("Node", sent.meta.name), by_number=True)))
-    return administer(sent, uid)
+    if uid is None and not redaction.tenant:  # a tenant is not told whether there is one
+        raise Trouble(of_refusal(not_found("Node", sent.meta.name)))
+    return administer(sent, uid or 0)
 
 
 def deletion(kind: Kind, rest: tuple[str, ...]) -> Any:

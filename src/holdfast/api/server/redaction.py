@@ -6,8 +6,7 @@
 
 What is left out for a tenant: objects that are others' alone, a node that is kept for others among them; in objects
 that are everybody's, the parts that are about others, and how much others use. Texts that people or schedulers wrote
-may name anybody: one that names another tenant is left out as a whole. A tenant's own spec and metadata stay as they
-were sent.
+may name anybody: one that names another tenant is left out as a whole. What a tenant itself has sent stays as it is.
 """
 
 from __future__ import annotations
@@ -85,8 +84,8 @@ class Redaction:
             return tree
         part = _PARTS.get(kind.name)
         tree = show(found if part is None else part(found, self.tenant))
-        if tenant_of(kind, self._state, key, row) == self.tenant:
-            return tree | {"status": self.cleared(tree["status"])} if "status" in tree else tree
+        if kind.name == "Workload":
+            return tree | {"status": self.cleared(tree["status"])}
         cleared: dict[str, Any] = self.cleared(tree)
         return cleared
 
@@ -106,7 +105,7 @@ class Redaction:
         if not self.tenant or not tree:
             return tree
         if isinstance(tree, dict):
-            return {key: self._text(one) if key in _WORDS else self.cleared(one) for key, one in tree.items()}
+            return {key: self._word(key, one) for key, one in tree.items()}
         return [self.cleared(one) for one in tree] if isinstance(tree, list) else tree
 
     def refused(self, found: Refused, *, by_number: bool) -> Refused:
@@ -120,6 +119,11 @@ class Redaction:
         if self._names_others(found.message, *map(str, found.facts.values())):
             return Refused(found.code, f"refused: {found.code.value}", {})
         return found
+
+    def _word(self, key: str, value: Any) -> Any:
+        if key == "taints":  # one that names others is none that this tenant could tolerate
+            return [one for one in value if not self._names_others(*one.values())]
+        return self._text(value) if key in _WORDS else self.cleared(value)
 
     def _text(self, value: Any) -> Any:
         """A text, or texts, that may name others: those that do are left out."""
@@ -135,7 +139,7 @@ class Redaction:
         return any(isinstance(text, str) and self._names_another(text) for text in texts)
 
     def _names_another(self, text: str) -> bool:
-        if principal_tenant(self._state, text) not in ("", self.tenant):
+        if " " not in text and principal_tenant(self._state, text) not in ("", self.tenant):
             return True
         runs = [one.span() for one in _RUN.finditer(text)]
         return any(

@@ -55,9 +55,13 @@ def sees(caller: Caller, tenant: str) -> bool:
 
 def sees_principal(caller: Caller, principal: str) -> bool:
     """Whether a principal, or a token of it, is shown: one's own, or all to those who operate without a scope."""
+    return principal == caller.actor or (caller.has(Right.OPERATE) and is_unbound(caller))
+
+
+def is_unbound(caller: Caller) -> bool:
+    """Whether it speaks for no tenant, and its rights hold in every region and on every node."""
     scope = caller.principal.spec.scope
-    operates = caller.has(Right.OPERATE) and not (scope.tenant or scope.region or scope.node)
-    return operates or principal == caller.actor
+    return not (caller.tenant() or scope.region or scope.node)
 
 
 def _denied(code: Code, message: str, facts: dict[str, str]) -> Problem:

@@ -58,6 +58,9 @@ def delete(state: PlatformState, command: Delete, case: Case) -> Accepted | Refu
     """Gone at once, if nothing refers to it."""
     if command.kind not in TABLE_OF:
         return Refused(Code.MALFORMED, f"{command.kind!r} is no kind", {"kinds": sorted(TABLE_OF)})
+    refused = _refuse_part(command.kind, case)
+    if refused is not None:
+        return refused  # before it is looked for: whoever may not end it is not told whether it is there
     stored: Any = state.table(TABLE_OF[command.kind]).get(command.name)
     if stored is None:
         return not_found(command.kind, command.name)
@@ -98,6 +101,15 @@ def refuse_other_uid(key: str, meta: Meta, uid: Revision) -> Refused | None:
 def already(key: str, revision: Revision) -> Refused:
     """Nothing to do: it is so, since that revision."""
     return Refused(Code.ALREADY, f"{key} is so already", {"key": key, "revision": revision})
+
+
+def _refuse_part(kind: str, case: Case) -> Refused | None:
+    """What a scope leaves out whichever object of the kind is meant."""
+    is_of_regions = kind in (Region.__name__, NodePool.__name__)
+    scope = case.principal.spec.scope if case.principal else None
+    return (
+        None if is_of_regions and scope is not None and not (scope.tenant or scope.node) else outside_everywhere(case)
+    )
 
 
 def _refuse_scope(sent: OperatorObject, case: Case) -> Refused | None:

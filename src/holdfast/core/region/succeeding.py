@@ -90,7 +90,7 @@ def _may_stop(trial: Trial, terms: Terms, victim: Slot, lost: int) -> Misfit | N
     if not mine.may_preempt or (theirs is not None and theirs.spec.priority >= mine.priority):
         return Misfit(Code.PRIORITY, f"slot {key} is not of strictly lower priority")
     if victim.phase is Phase.SERVING and disruption_left(trial.state, assignment, lost) <= 0:
-        return Misfit(Code.DISRUPTION, f"the disruption budget of {assignment.workload_name} is spent")
+        return Misfit(Code.DISRUPTION, "the disruption budget of what would be stopped is spent")
     return None
 
 
