@@ -60,6 +60,10 @@ class Filter:
         """Take note of where the watch begins."""
         self._caught_up_at = state.facts.seq if resumes else 0
 
+    def redaction(self, state: Any) -> Redaction:
+        """What this watcher is shown of a state."""
+        return Redaction(self._call.caller, state)
+
     def needs_rows(self, *, initial: bool) -> bool:
         """Whether all rows of the moment in which the watch begins are to be looked at, and not only a named one."""
         return (initial or not self._is_open) and not self._path
@@ -71,7 +75,7 @@ class Filter:
 
     def shows(self, state: Any, key: Any, found: Any) -> bool:
         """Whether this row is for this watcher."""
-        redaction = Redaction(self._call.caller, state)
+        redaction = self.redaction(state)
         shown = self._may_show(redaction, state, key, found)
         shown = shown and (not self._terms or selects(self._terms, redaction.labels(found)))
         if shown and not self._is_open:
@@ -116,7 +120,7 @@ class Filter:
         if seq_of(changes[-1].revision) > self._caught_up_at:
             return None
         if found is not None:
-            redaction = Redaction(self._call.caller, state)
+            redaction = self.redaction(state)
             return name_of(self.kind, state, key, found) if self._may_show(redaction, state, key, found) else None
         return self._lost_before(state, key, changes)
 
@@ -132,7 +136,7 @@ class Filter:
         owners = [self._owner_of_gone(state, key, change.event) for change in changes]
         owner = next((one for one in owners if one is not None), None)
         # Whether it was shown to a tenant at all was to be seen in the row, which is gone.
-        if owner is None or (not owner and Redaction(self._call.caller, state).tenant and self.kind.name in HIDES):
+        if owner is None or (not owner and self.redaction(state).tenant and self.kind.name in HIDES):
             raise Gone("whose it was that ended meanwhile cannot be told any more: list again")
         is_ours = sees(self._call.caller, owner) and (not self._tenant or owner == self._tenant)
         return name if is_ours else None

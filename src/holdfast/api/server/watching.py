@@ -20,7 +20,6 @@ from holdfast.api.server.desk import Desk
 from holdfast.api.server.filters import Filter
 from holdfast.api.server.lines import Lines, bookmark, broken, listed, removed
 from holdfast.api.server.reading import must_read, narrowed
-from holdfast.api.server.redaction import Redaction
 from holdfast.api.server.rights import refuse_tenant
 from holdfast.api.server.streams import of_person
 from holdfast.api.server.touched import is_by_id, row_at, touched
@@ -84,7 +83,6 @@ class Beginning:
 
     def __init__(self, desk: Desk, call: Call, chosen: Filter) -> None:
         self._chosen = chosen
-        self._caller = call.caller
         self._initial = initial = call.flag("initial")
         self._fork: Any = None
         self._leave: Callable[[], None] | None = None
@@ -101,7 +99,7 @@ class Beginning:
             return
         else:
             found = scans.at_once(kind, state, chosen.shows)
-        redaction = Redaction(call.caller, state)
+        redaction = chosen.redaction(state)
         self._ready = [redaction.tree(kind, key, one) for key, one in found] if initial else []
 
     async def objects(self) -> AsyncGenerator[Any, None]:
@@ -113,7 +111,7 @@ class Beginning:
             kind = self._chosen.kind
             found = await scans.in_parts(kind, fork, self._chosen.shows)
             if self._initial:
-                redaction = Redaction(self._caller, fork)
+                redaction = self._chosen.redaction(fork)
                 async for one in scans.shown(found, lambda key, row: redaction.tree(kind, key, row)):
                     yield one
             await scans.let_go(fork)
@@ -144,7 +142,7 @@ async def _lines(
             except StoreError:
                 await desk.clock.sleep(RETRY_MS)
                 continue
-            for line in _told(desk, call, chosen, changes, lines):
+            for line in _told(desk, chosen, changes, lines):
                 yield line
     except (ListAgain, Unavailable) as error:
         yield broken(of_error(error))
@@ -154,7 +152,7 @@ async def _lines(
         subscription.close()
 
 
-def _told(desk: Desk, call: Call, chosen: Filter, changes: Changes, lines: Lines) -> list[bytes]:
+def _told(desk: Desk, chosen: Filter, changes: Changes, lines: Lines) -> list[bytes]:
     """The lines of one batch, each object once, at its last change; or a bookmark."""
     kind, state, token, book = chosen.kind, desk.state, changes.token, desk.ledger.book
     known = lines.told(chosen.asked, state, token)
@@ -167,7 +165,7 @@ def _told(desk: Desk, call: Call, chosen: Filter, changes: Changes, lines: Lines
     if kind.name == "SchedulingRequest" and changes.changes:
         for key in chosen.gone(state):
             by_key.setdefault(key, []).append(changes.changes[-1])
-    found, redaction = [], Redaction(call.caller, state)
+    found, redaction = [], chosen.redaction(state)
     for key, several in by_key.items():
         row_now = row_at(kind, state, key)
         if row_now is not None and chosen.shows(state, key, row_now):
