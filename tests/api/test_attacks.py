@@ -22,7 +22,7 @@ from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.secrets import hashed
 from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right, Scope
-from holdfast.core.model.topology import Region, RegionSpec, RegionStatus
+from holdfast.core.model.topology import Region, RegionSpec
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
@@ -141,7 +141,7 @@ def test_a_watch_through_the_platform_ends_when_the_platform_knows_the_token_no_
     async def story(world: World) -> None:
         part = await a_shop(world)
         await world.region()
-        region = Region(meta=Meta(name="eu"), spec=RegionSpec(), status=RegionStatus(address="r-eu"))
+        region = Region(meta=Meta(name="eu"), spec=RegionSpec(address="https://r-eu"))
         part.state.regions.put("eu", region)
         async with watching(world, "/v1/in/eu/nodes?watch=true") as source:
             stored = part.state.tokens["operator"]
@@ -369,7 +369,7 @@ def test_a_stream_of_a_region_does_not_say_that_it_is_from_the_platform() -> Non
     async def story(world: World) -> None:
         part = await a_shop(world)
         await world.region()
-        region = Region(meta=Meta(name="eu"), spec=RegionSpec(), status=RegionStatus(address="r-eu"))
+        region = Region(meta=Meta(name="eu"), spec=RegionSpec(address="https://r-eu"))
         part.state.regions.put("eu", region)
         found = await part.api.serve(world.request("GET", "/v1/in/eu/nodes?watch=true"))
         assert isinstance(found, Flow)
@@ -436,7 +436,7 @@ def test_a_region_whose_stream_ends_at_once_is_no_fault_of_ours() -> None:
 
         other: LocalTransport = world.network.join("r-eu")
         other.serve(serving)
-        region = Region(meta=Meta(name="eu"), spec=RegionSpec(), status=RegionStatus(address="r-eu"))
+        region = Region(meta=Meta(name="eu"), spec=RegionSpec(address="https://r-eu"))
         part.state.regions.put("eu", region)
         answer = await world.ask("GET", "/v1/in/eu/nodes?watch=true")
         assert (answer.status, answer.json["code"]) == (502, "region-unreachable"), answer

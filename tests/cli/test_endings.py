@@ -56,6 +56,15 @@ def test_without_a_verb_the_verbs_are_listed(holdfast: CommandLine) -> None:
     same_as_golden("region_help", holdfast("region"))
 
 
+def test_where_a_region_is_goes_into_its_spec_and_the_rest_of_it_stays(holdfast: CommandLine) -> None:
+    holdfast.platform.hold("Region", "eu", {"jurisdiction": "eu", "address": "https://old.example:7400"})
+    done = holdfast("region", "set-address", "eu", "https://eu.example:7400")
+    assert (done.stdout, done.exit_code) == ("region/eu is reached at https://eu.example:7400\n", 0)
+    assert sent(holdfast)["spec"] == {"jurisdiction": "eu", "address": "https://eu.example:7400"}
+    again = holdfast("region", "set-address", "eu", "https://eu.example:7400")
+    assert again.stdout == "region/eu unchanged\n"
+
+
 def test_nothing_is_forgotten_without_the_word_that_attests_it(holdfast: CommandLine) -> None:
     same_as_golden("region_forget_unattested", holdfast("region", "forget", "eu", "--reason", "gone"))
     assert holdfast.platform.asked == []

@@ -184,7 +184,12 @@ def put_object(p: Program) -> None:
         a_class(pick(p, (*CLASSES, "low"), ""), p.chance.choice((10, 50, 2_000_000)), reclaimable=one_in(p, 2)),
         a_principal(HELPER, *p.chance.sample(list(Right), 2)),
         replace(token, spec=replace(token.spec, revoked=one_in(p, 2), hash=pick(p, HASHES, ""))),
-        a_region(where, pick(p, (REGIONS[where], "EU", "US"), ""), home=p.chance.randrange(-1, 9)),
+        a_region(
+            where,
+            pick(p, (REGIONS[where], "EU", "US"), ""),
+            pick(p, ("", f"https://{where}.example", "https://other.example:7400", "http://elsewhere.example"), ""),
+            home=p.chance.randrange(-1, 9),
+        ),
         a_pool("small", where, 0, p.chance.randrange(-1, 9)),
         a_budget(pick(p, ("reserve", "spare"), ""), pick(p, (("eu", "us"), ("eu",)), ()), amount(p, 9)),
     ), None)  # fmt: skip

@@ -126,6 +126,7 @@ def principal_of(world: World, name: str) -> Any:
 
 def check_region(world: World, new: Any, old: Any, case: Case) -> None:
     need(all(latency >= 0 for _, latency in new.spec.latencies), Code.MALFORMED)
+    need(re.fullmatch(r"(https://[a-z0-9.]+(:\d+)?)?", new.spec.address), Code.MALFORMED)
     if old is None or old.spec.jurisdiction == new.spec.jurisdiction:
         return
     for assignment in world.assignments.values():

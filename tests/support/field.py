@@ -101,7 +101,7 @@ class Field:
         token_in(f"region-{PLACE}", self.folder / "region.token")
         now = datetime.now(UTC)
         with self.client() as client:
-            first.introduce(client, {PLACE: self.folder / "region.token"}, now)
+            first.introduce(client, {PLACE: first.Place(address(PLACE, self.port), self.folder / "region.token")}, now)
             first.admit(client, "agent/*", "agents", token_file(self.folder), now)
             first.admit(client, "scheduler/*", "schedulers", self.folder / "schedulers.token", now)
         where = ("--platform", address("platform", self.port), "--token-file", str(self.folder / "region.token"))

@@ -181,7 +181,7 @@ def _leave_behind(bench: PlatformBench) -> None:
     bench.settle("eu", bench.offer("eu", cpu(500), "quota/gamma"), cpu(500), "quota/gamma")
     bench.settle("eu", bench.offer("eu", cpu(0), "quota/gamma"), cpu(0), "quota/gamma")
     bench.accept(ROOT, c.Delete("Quota", "gamma"))
-    bench.put(a_region("ap", "AP"))
+    bench.put(a_region("ap", "AP", "https://ap.example:7400"))
     bench.join("ap")
     for name in ("one", "two"):
         bench.hold(bench.put(an_exclusive(name, replicas=2)), "ap", 0, 1)

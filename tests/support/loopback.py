@@ -46,8 +46,8 @@ def loopback() -> Iterator[dict[str, str]]:
 
 async def both(world: Wired) -> dict[str, str]:
     """A platform and its region, each with one of most things; their URLs."""
-    platform = await _platform(world)
     region = await _region(world)
+    platform = await _platform(world, region.name)
     await _joined(platform, region)
     return {"platform": platform.name, "region": region.name}
 
@@ -95,11 +95,12 @@ def serving(make: Callable[[Wired], Awaitable[dict[str, str]]]) -> Iterator[dict
     assert not failed, failed
 
 
-async def _platform(world: Wired) -> Server:
+async def _platform(world: Wired, address: str) -> Server:
     """With a tenant, classes, workloads and regions."""
     server = await world.platform()
     client = await world.client(server)
-    region = {"apiVersion": "holdfast/v1", "kind": "Region", "metadata": {"name": "eu"}, "spec": {"jurisdiction": "eu"}}
+    spec = {"jurisdiction": "eu", "address": address}
+    region = {"apiVersion": "holdfast/v1", "kind": "Region", "metadata": {"name": "eu"}, "spec": spec}
     documents: list[dict[str, Any]] = [a_class(), a_tenant(), a_workload(), a_workload("api"), region]
     for applied in await client.batch(documents):
         assert applied.outcome == "created", applied

@@ -96,8 +96,8 @@ def a_token(name: str = "t1", principal: str = ROOT, expires: int = T0 + HOUR, *
     return Token(meta=Meta(name=name), spec=spec)
 
 
-def a_region(name: str = "eu", jurisdiction: str = "", **latencies: int) -> Region:
-    spec = RegionSpec(jurisdiction=jurisdiction, latencies=tuple(sorted(latencies.items())))
+def a_region(name: str = "eu", jurisdiction: str = "", address: str = "", **latencies: int) -> Region:
+    spec = RegionSpec(jurisdiction=jurisdiction, latencies=tuple(sorted(latencies.items())), address=address)
     return Region(meta=Meta(name=name), spec=spec)
 
 

@@ -17,6 +17,7 @@ from holdfast.wiring import first
 from holdfast.wiring.tokens import token_in
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
+ADDRESS = "https://eu.example:7400"
 
 
 class Client:
@@ -47,7 +48,7 @@ def platform() -> Client:
 
 
 def introduced(platform: Client, file: Path, at: datetime = NOW) -> first.Told:
-    return first.introduce(cast("HoldfastSync", platform), {"eu": file}, at)
+    return first.introduce(cast("HoldfastSync", platform), {"eu": first.Place(ADDRESS, file)}, at)
 
 
 def name_in(file: Path) -> str:
@@ -77,9 +78,20 @@ def test_a_machine_is_admitted_with_the_token_in_its_file(platform: Client, tmp_
 
 def test_told_again_it_leaves_the_token_and_what_people_wrote_into_the_region(platform: Client, tmp_path: Path) -> None:
     introduced(platform, tmp_path / "token")
-    platform.kept["Region", "eu"]["spec"] = {"jurisdiction": "eu"}
+    spec = {"jurisdiction": "eu", "address": ADDRESS}
+    platform.kept["Region", "eu"]["spec"] = spec
     assert introduced(platform, tmp_path / "token") == first.Told(unchanged=1)
-    assert platform.kept["Region", "eu"]["spec"] == {"jurisdiction": "eu"}
+    assert platform.kept["Region", "eu"]["spec"] == spec
+
+
+def test_a_region_that_runs_elsewhere_now_is_reached_there_and_keeps_the_rest(platform: Client, tmp_path: Path) -> None:
+    introduced(platform, tmp_path / "token")
+    told = {"labels": {"tier": "one"}, "revision": "7.1", "name": "eu"}
+    spec = {"jurisdiction": "eu", "address": "https://old.example:7400"}
+    platform.kept["Region", "eu"] = {**platform.kept["Region", "eu"], "metadata": told, "spec": spec}
+    introduced(platform, tmp_path / "token")
+    assert platform.kept["Region", "eu"]["spec"] == {"jurisdiction": "eu", "address": ADDRESS}
+    assert platform.kept["Region", "eu"]["metadata"] == {"name": "eu", "labels": {"tier": "one"}}
 
 
 def test_a_token_is_prolonged_before_it_ends(platform: Client, tmp_path: Path) -> None:

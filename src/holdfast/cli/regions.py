@@ -1,4 +1,4 @@
-"""`holdfast region`: what a person says of a region that does not answer.
+"""`holdfast region`: where a region is, and what a person says of one that does not answer.
 
 Lost means: it may still run, and failover need not wait. Forgotten means: nothing runs there any more, so everything it
 held is free. The first is taken back by the region itself, when it is heard again; the second by nobody. Between them a
@@ -7,7 +7,7 @@ person attests of single identities that they do not run there: they may be star
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,14 +19,33 @@ from holdfast.cli.nouns import the_object
 from holdfast.cli.options import Options, note
 from holdfast.cli.troubles import misused
 
-app = an_app("Declare a region lost, attest what does not run there, or forget it.", no_args_is_help=True)
+app = an_app(
+    "Say where a region is, declare it lost, attest what does not run there, or forget it.", no_args_is_help=True
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Which region.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why: it is kept in the log.")]
+Address = Annotated[str, typer.Argument(metavar="URL", help="Its servers: `https://HOST:PORT`.")]
 Destroyed = Annotated[bool, typer.Option("--destroyed", help="Attest that nothing runs there, and never will again.")]
 Workload = Annotated[str, typer.Argument(metavar="WORKLOAD", help="Whose identities: `TENANT/NAME`.")]
 Ordinals = Annotated[list[int], typer.Argument(metavar="ORDINAL...", min=0, help="Which of them.")]
 Stopped = Annotated[bool, typer.Option("--stopped", help="Attest that these do not run there.")]
+
+
+@command(app, "set-address", without=("tenant", "region"))
+def set_address(options: Options, name: Name, address: Address) -> None:
+    """Say where the platform reaches a region. What the region itself reports is shown, and nothing is sent there."""
+    before: list[str] = []
+
+    def change(found: dict[str, Any]) -> dict[str, Any] | None:
+        before.append(found["spec"].get("address", ""))
+        return None if before[-1] == address else {**found, "spec": {**found["spec"], "address": address}}
+
+    try:
+        connect(options, resolve(options)).edit("regions", name, change)
+    except Exception as error:
+        raise as_trouble(error, options.verbose, what=f"region/{name}") from None
+    shown.say(f"region/{name} {'unchanged' if before[-1] == address else f'is reached at {address}'}")
 
 
 @command(app, without=("tenant", "region"))

@@ -30,6 +30,7 @@ def status(options: Options, output: Printed = Data.TEXT) -> None:
     shown.say(_head(found))
     for title, lines in (
         ("Degraded", _degraded(found)),
+        ("Warnings", [shown.paint(str(one), "yellow") for one in found.get("warnings") or ()]),
         ("Overrides", _overrides(found)),
         ("Views", _regions(found)),
         ("Lanes", _lanes(found)),

@@ -27,7 +27,7 @@ BUFFER = 64
 
 
 class LocalNetwork:
-    """The peers of one process, by name."""
+    """The peers of one process, by name. As in a network of names, `https://NAME` leads to NAME."""
 
     def __init__(self, clock: Clock, buffer: int = BUFFER) -> None:
         self.clock = clock
@@ -98,7 +98,7 @@ class LocalTransport:
     def _reach(self, peer: str) -> LocalTransport:
         if self._network.peers.get(self.name) is not self:
             raise Unreachable(f"{self.name} has left the network")
-        found = self._network.peers.get(peer)
+        found = self._network.peers.get(peer.removeprefix("https://"))
         if found is None:
             raise Unreachable(f"there is no {peer} in the network")
         return found

@@ -141,6 +141,7 @@ class SimTransport:
             await self.network.loop.create_future()
         if self.has_left:
             raise Unreachable(f"{self.name} has left the network")
+        peer = peer.removeprefix("https://")  # as operators write where a region is
         call = Call(self.network, self, peer, request, self.network.buffer if is_stream else None)
         self._calls[call] = None
         aimed_at = self.network.peers.get(peer)

@@ -21,6 +21,7 @@ from holdfast.wiring.dev_folder import (
     CannotStart,
     Ready,
     Wish,
+    address,
     documents_in,
     example,
     noted,
@@ -88,15 +89,25 @@ class Telling:
         now, data = datetime.now(UTC), self._wish.data
         self._apply(client, is_work=False)
         # After it: regions that the file describes are then not made bare first, and changed at once.
-        first.introduce(client, {region: region_token(data, region) for region in REGIONS}, now)
+        places = {
+            region: first.Place(address(region, self._wish.port), region_token(data, region)) for region in REGIONS
+        }
+        first.introduce(client, places, now)
         if with_agents:
             first.admit(client, "agent/*", "agents", token_file(data), now)
+
+    def _placed(self, document: Any) -> Any:
+        """A region of this machine with the address at which it runs, whichever the file names."""
+        name, spec = (document.get("metadata") or {}).get("name"), document.get("spec")
+        if document["kind"] != "Region" or name not in REGIONS or not isinstance(spec, dict):
+            return document
+        return {**document, "spec": {**spec, "address": address(name, self._wish.port)}}
 
     def _apply(self, client: Any, *, is_work: bool) -> None:
         from holdfast.wiring import first
 
         found = documents_in(self._file) if self._file is not None else []
-        part = [one for one in found if (one["kind"] == "Workload") is is_work]
+        part = [self._placed(one) for one in found if (one["kind"] == "Workload") is is_work]
         if not part:
             return
         try:

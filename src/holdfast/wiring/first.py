@@ -50,14 +50,26 @@ def operator(server: str, token: str) -> Iterator[HoldfastSync]:
         yield HoldfastSync(transport, access)
 
 
-def introduce(client: HoldfastSync, files: Mapping[str, Path], now: datetime) -> Told:
-    """See to it that each region exists and can speak with the token in its file. What people changed since stays."""
+class Place(Struct, frozen=True):
+    """A region to introduce: where its servers are reached, and the file with its token."""
+
+    address: str
+    token_file: Path
+
+
+def introduce(client: HoldfastSync, places: Mapping[str, Place], now: datetime) -> Told:
+    """See to it that each region exists, is reached where it is, and can speak with the token in its file. What people
+    changed since stays, but for the address: whoever started the region knows it."""
     known = {kind: {one["metadata"]["name"]: one for one in client.list(kind).items} for kind in ("regions", "tokens")}
     wanted: list[Document] = []
-    for region, file in sorted(files.items()):
-        if region not in known["regions"]:
-            wanted.append(document("Region", region, {}))
-        wanted += _speaks(f"region/{region}", f"region-{region}", file, known["tokens"], now)
+    for region, place in sorted(places.items()):
+        found = known["regions"].get(region) or document("Region", region, {})
+        if found["spec"].get("address") != place.address:
+            # Without the revision that was read: a region that is just joining changes its own.
+            marks = {key: found["metadata"][key] for key in ("labels", "annotations") if key in found["metadata"]}
+            made = document("Region", region, {**found["spec"], "address": place.address})
+            wanted.append({**made, "metadata": {**made["metadata"], **marks}})
+        wanted += _speaks(f"region/{region}", f"region-{region}", place.token_file, known["tokens"], now)
     return tell(client, wanted)
 
 

@@ -29,7 +29,7 @@ OBJECTS: dict[str, Any] = {
     "/v1/quotas/shop": {"spec": {"hard": {"cpu": 4}}},
     "/v1/principals/person/spare": {"spec": {"rights": ["read"]}},
     "/v1/tokens/spare": {"spec": {"principal": OPERATOR, "hash": "0" * 64, "expires": LATER}},
-    "/v1/regions/eu": {"spec": {"jurisdiction": "eu"}},
+    "/v1/regions/eu": {"spec": {"jurisdiction": "eu", "address": "https://r-eu"}},
     "/v1/nodepools/general": {"spec": {"region": "eu"}},
     "/v1/recoverybudgets/reserve": {"spec": {"regions": ["eu"], "each": {"cpu": 1}}},
     "/v1/policies/packed": {"spec": {"scores": {"packing": 3}}},

@@ -255,7 +255,9 @@ def test_both_are_reached_through_the_platform() -> None:
     async def story(world: World) -> None:
         platform = await a_shop(world)
         await a_region(world)
-        await world.ask("PUT", "/v1/regions/eu", {"kind": "Region", "metadata": {"name": "eu"}, "spec": {}})
+        await world.ask(
+            "PUT", "/v1/regions/eu", {"kind": "Region", "metadata": {"name": "eu"}, "spec": {"address": "https://r-eu"}}
+        )
         await world.principal(platform, "region/eu")
         await platform.submit("region/eu", OpenSession())
         session = platform.state.session_of["region/eu"]

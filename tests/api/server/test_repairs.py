@@ -17,7 +17,9 @@ from tests.support.served import Answer, Part, World, a_shop, a_tenant, a_worklo
 async def deleting(world: World, *tenants: str) -> Part:
     """A platform and region eu, which has not released a deleted workload of each tenant."""
     part = await a_shop(world)
-    await world.ask("PUT", "/v1/regions/eu", {"kind": "Region", "metadata": {"name": "eu"}, "spec": {}})
+    await world.ask(
+        "PUT", "/v1/regions/eu", {"kind": "Region", "metadata": {"name": "eu"}, "spec": {"address": "https://r-eu"}}
+    )
     await world.principal(part, "region/eu")
     await part.submit("region/eu", OpenSession())
     session = part.state.session_of["region/eu"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from typing import Any
 
 from holdfast.core.ledger.house import OpenSession, StartLog
 from holdfast.core.model.allotment import Purpose, Share, Stage
@@ -90,18 +91,72 @@ def test_when_the_leader_is_gone_a_follower_says_so_until_somebody_leads() -> No
     in_world(story)
 
 
-def test_the_platform_reaches_a_region_through_the_address_that_it_told() -> None:
+def a_region_at(address: str) -> dict[str, Any]:
+    return {"kind": "Region", "metadata": {"name": "eu"}, "spec": {"jurisdiction": "eu", "address": address}}
+
+
+async def reports(platform: Part, world: World, address: str) -> None:
+    """Region eu joins, and says where it is."""
+    await world.principal(platform, "region/eu")
+    await platform.submit("region/eu", OpenSession())
+    session = platform.state.session_of["region/eu"]
+    await platform.submit("region/eu", p.JoinRegion("eu", "log-eu", address), session=session, sequence=1)
+
+
+def test_nothing_is_sent_to_an_address_that_only_the_region_has_told() -> None:
+    async def story(world: World) -> None:
+        platform = await a_shop(world)
+        heard: list[Request] = []
+
+        async def listen(request: Request) -> Reply:
+            heard.append(request)
+            return Reply()
+
+        world.network.join("elsewhere").serve(listen)
+        assert (await world.ask("PUT", "/v1/regions/eu", a_region_at(""))).status == 201
+        await reports(platform, world, "https://elsewhere")
+        refused = await world.ask("GET", "/v1/in/eu/nodes")
+        assert (refused.status, refused.json["code"]) == (502, "region-unreachable")
+        assert "holdfast region set-address eu URL" in refused.json["detail"]
+        shown = (await world.ask("GET", "/v1/regions/eu")).json
+        assert shown["status"]["address"] == "https://elsewhere"
+        status = (await world.ask("GET", "/v1/status")).json
+        assert status["warnings"] == [
+            "region eu reports the address https://elsewhere, and its spec has none: nothing is sent there"
+        ]
+        await world.ask("PUT", "/v1/regions/eu", a_region_at("https://r-eu"))
+        await world.ask("GET", "/v1/in/eu/nodes")
+        status = (await world.ask("GET", "/v1/status")).json
+        assert status["warnings"] == [
+            "region eu reports the address https://elsewhere, and its spec says https://r-eu: requests go to the latter"
+        ]
+        (told,) = status["regions"]
+        assert (told["address"], told["reportedAddress"]) == ("https://r-eu", "https://elsewhere")
+        assert heard == []
+
+    in_world(story)
+
+
+def test_an_address_is_a_url_of_a_server_and_plain_only_on_this_machine() -> None:
+    async def story(world: World) -> None:
+        await a_shop(world)
+        for wrong in ("r-eu", "http://eu.example", "https://eu.example/v1", "https://me:secret@eu.example"):
+            refused = await world.ask("PUT", "/v1/regions/eu", a_region_at(wrong))
+            assert (refused.status, refused.json["code"]) == (422, "malformed"), wrong
+            assert "secret" not in refused.body.decode()
+        for right in ("https://eu.example:7400", "http://127.0.0.1:7400", ""):
+            assert (await world.ask("PUT", "/v1/regions/eu", a_region_at(right))).status in (200, 201), right
+
+    in_world(story)
+
+
+def test_the_platform_reaches_a_region_through_the_address_in_its_spec() -> None:
     async def story(world: World) -> None:
         platform = await a_shop(world)
         await world.region("eu")
-        spec = {"kind": "Region", "metadata": {"name": "eu"}, "spec": {"jurisdiction": "eu"}}
-        assert (await world.ask("PUT", "/v1/regions/eu", spec)).status == 201
-        never = await world.ask("GET", "/v1/in/eu/nodes")
-        assert never.status == 502
-        await world.principal(platform, "region/eu")
-        await platform.submit("region/eu", OpenSession())
-        session = platform.state.session_of["region/eu"]
-        await platform.submit("region/eu", p.JoinRegion("eu", "log-eu", "r-eu"), session=session, sequence=1)
+        assert (await world.ask("PUT", "/v1/regions/eu", a_region_at("https://r-eu"))).status == 201
+        await reports(platform, world, "https://r-eu")
+        assert (await world.ask("GET", "/v1/status")).json["warnings"] == []
         found = await world.ask("GET", "/v1/in/eu/nodes")
         assert found.status == 200
         assert found.headers["holdfast-ledger"] == "region/eu"
@@ -179,12 +234,8 @@ def test_status_tells_who_leads_how_old_it_is_and_what_waits() -> None:
 def test_a_region_that_hangs_is_told_as_unreachable_since_when() -> None:
     async def story(world: World) -> None:
         platform = await a_shop(world)
-        spec = {"kind": "Region", "metadata": {"name": "eu"}, "spec": {"jurisdiction": "eu"}}
-        await world.ask("PUT", "/v1/regions/eu", spec)
-        await world.principal(platform, "region/eu")
-        await platform.submit("region/eu", OpenSession())
-        session = platform.state.session_of["region/eu"]
-        await platform.submit("region/eu", p.JoinRegion("eu", "log-eu", "hanging"), session=session, sequence=1)
+        await world.ask("PUT", "/v1/regions/eu", a_region_at("https://hanging"))
+        await reports(platform, world, "https://hanging")
         hanging = world.network.join("hanging")
 
         async def never(_request: Request) -> Reply:

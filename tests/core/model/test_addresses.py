@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.model.addresses import in_the_clear, is_exposed, is_loopback, not_an_address, not_for_credentials
+from holdfast.core.model.addresses import (
+    in_the_clear,
+    is_exposed,
+    is_loopback,
+    not_an_address,
+    not_for_credentials,
+    origin,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +64,12 @@ def test_what_two_parsers_could_read_in_two_ways_is_no_address(url: str) -> None
     assert not_an_address(url)
     assert not_for_credentials(url)
     assert is_exposed(url) == url.startswith("http:")
+
+
+def test_two_ways_to_write_an_address_are_one_origin() -> None:
+    assert origin("https://EU.example/") == origin("HTTPS://eu.example:443") == "https://eu.example:443"
+    assert origin("http://[::1]:7401") == "http://[::1]:7401"
+    assert origin("https://eu.example") != origin("https://eu.example:7401")
+    assert origin("http://eu.example") != origin("https://eu.example")
+    assert origin("eu.example") == "https://eu.example:443"
+    assert origin("https://eu.example/v1") == "https://eu.example/v1"

@@ -50,9 +50,9 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
     region: Region | None = desk.state.regions.get(name)
     if region is None or not rest:
         raise Trouble(of_refusal(not_found("Region", name)))
-    if not region.status.address:
-        never = f"region {name} has never said where it is"
-        raise Trouble(problem("region-unreachable", never, facts=_facts(desk, region)))
+    if not region.spec.address:
+        nowhere = f"the spec of region {name} has no address: `holdfast region set-address {name} URL` writes it"
+        raise Trouble(problem("region-unreachable", nowhere, facts=_facts(desk, region)))
     if call.request.proven and not call.header("authorization"):
         raise Trouble(problem("unauthenticated", f"certificates are not handed on: use a token, or ask {name} itself"))
     onward = replace(_onward(call.request), path="/v1/" + "/".join(rest))
@@ -61,7 +61,7 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
         if named(onward.query, "watch") in ("true", "1"):
             # The region judges by its own copy, which may be old: here the newest is known.
             return await of_person(desk.watches, call, desk.no_longer, _flow(desk, region, onward))
-        return await desk.transport.ask(region.status.address, onward, _part(call.timeout_ms))
+        return await desk.transport.ask(region.spec.address, onward, _part(call.timeout_ms))
     except Declined as error:
         return error.reply
     except TransportError as error:
@@ -71,7 +71,7 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
 
 async def _flow(desk: Desk, region: Region, onward: Request) -> Flow:
     """The region's stream. Its first message is waited for: before it, the region may still decline."""
-    source = desk.transport.stream(region.status.address, onward, IDLE_MS)
+    source = desk.transport.stream(region.spec.address, onward, IDLE_MS)
     try:
         first = await anext(source)
     except StopAsyncIteration:
@@ -107,7 +107,7 @@ def _facts(desk: Desk, region: Region) -> dict[str, str]:
     return {
         "region": region.meta.name,
         "health": status.health.value,
-        "address": status.address,
+        "address": region.spec.address,
         "heardAt": show_instant(heard_at) if heard_at else "never",
     }
 

@@ -14,6 +14,7 @@ from holdfast.api.server.commands import rule_of
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.redaction import Redaction
 from holdfast.api.server.rights import sees_everything
+from holdfast.api.server.warnings import warnings
 from holdfast.core.ledger.house import settings_revision
 from holdfast.core.ledger.registry import Lane
 from holdfast.core.ledger.revision import seq_of
@@ -65,6 +66,7 @@ async def status(desk: Desk, call: Call) -> Reply:
     if sees_everything(call.caller) or call.caller.has(Right.OPERATE):
         kind, redaction = KINDS["overrides"], Redaction(call.caller, state)
         every = [(key, row) for key, row in rows(kind, state) if redaction.shows(kind, key, row)]
+        found["warnings"] = warnings(state)
         found["overrides"] = [redaction.tree(kind, key, row) for key, row in every]
     if hasattr(state, "regions"):
         found["regions"] = [_region(desk, region, now) for region in state.regions.values()]
@@ -116,7 +118,8 @@ def _region(desk: Desk, region: Region, now: Instant) -> dict[str, Any]:
     return {
         "name": region.meta.name,
         "health": status.health.value,
-        "address": status.address,
+        "address": region.spec.address,
+        "reportedAddress": status.address,
         "heardMsAgo": max(0, now - heard_at) if heard_at else None,
         "summaryMsAgo": max(0, now - told.at) if told is not None else None,
         "behind": desk.state.facts.seq - seq_of(status.cursor) if status.cursor else None,

@@ -12,6 +12,7 @@ import re
 LOCALHOST = "localhost"
 _URL = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?/?", re.IGNORECASE | re.ASCII)
 _PORT_MAX = 65_535
+_PORTS = {"http": 80, "https": 443}
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -65,3 +66,13 @@ def not_for_credentials(url: str) -> str:
         if is_exposed(url)
         else ""
     )
+
+
+def origin(address: str) -> str:
+    """One form of an address, for comparison: `HTTPS://eu.example/` is `https://eu.example:443`, and so is the bare
+    name `eu.example`, by which servers know one another where they have no URLs."""
+    found = _URL.fullmatch(address if "://" in address else f"https://{address}")
+    if found is None:
+        return address
+    scheme = found[1].lower()
+    return f"{scheme}://{found[2].lower()}:{int(found[3] or _PORTS[scheme])}"

@@ -21,17 +21,24 @@ class RegionHealth(StrEnum):
 
 
 class RegionSpec(Document, frozen=True):
-    """Where a region is, for residency and latency rules."""
+    """Where a region is: for residency and latency rules, and, by its `address`, for whoever sends something there.
+
+    The address is a URL, `https://HOST:PORT`. Empty: the platform sends nothing there.
+    """
+
+    ADDED: ClassVar[dict[str, int]] = {"address": 2}
 
     jurisdiction: str = ""
     latencies: tuple[tuple[str, Duration], ...] = ()
+    address: str = ""
 
 
 class RegionStatus(Document, frozen=True):
     """What the platform knows of a region, from the region's own log.
 
     `session` is the session that has joined with that log: only in it may the region speak for what it holds. `address`
-    is where it then said that its servers are reached; empty: it did not say. `digest` is how that of the batch at
+    is where it then said that its servers are reached; empty: it did not say. It is shown, and nothing is ever sent
+    there: that is for the spec's to say. `digest` is how that of the batch at
     `position` begins: a log that has another one there is not the one that was acknowledged. `unreleased`, of a retired
     one: how many assignments, rights and grants it still counts as having, until its retirement has come to them.
     `session_lease`, `grace` and `fence_time` are those that the region fences by, as it said when it joined; a fence

@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.core.ledger.answers import Code, Refused, not_found, too_large
 from holdfast.core.ledger.registry import Case
 from holdfast.core.ledger.table import Table
+from holdfast.core.model.addresses import not_for_credentials
 from holdfast.core.model.allotment import RecoveryBudget
 from holdfast.core.model.limits import REGIONS_MAX
 from holdfast.core.model.resources import NOTHING, Resources, exceeded, ill_formed
@@ -123,6 +124,9 @@ def refuse_rights(rights: Iterable[Right], case: Case) -> Refused | None:
 def check_region(state: PlatformState, new: Region, stored: Region | None, case: Case) -> Refused | None:
     if any(latency < 0 for _, latency in new.spec.latencies):
         return malformed("latencies cannot be negative", region=new.meta.name)
+    wrong = not_for_credentials(new.spec.address) if new.spec.address else ""
+    if wrong:
+        return malformed(f"address {wrong}", region=new.meta.name)
     if stored is None and len(state.regions) >= REGIONS_MAX:
         return too_large("regions, with this one", len(state.regions) + 1, REGIONS_MAX)
     if stored is None or stored.spec.jurisdiction == new.spec.jurisdiction:

@@ -60,7 +60,9 @@ def opening(scenario: Scenario) -> list[Any]:
     for name, (priority, reclaimable) in CLASSES.items():
         spec = PriorityClassSpec(priority=priority, reclaimable=reclaimable)
         found.append(PriorityClass(meta=Meta(name=name), spec=spec))
-    found += [Region(meta=Meta(name=name), spec=RegionSpec()) for name in scenario.topology.regions]
+    found += [
+        Region(meta=Meta(name=name), spec=RegionSpec(address=f"https://{name}-1")) for name in scenario.topology.regions
+    ]
     for name, tenancy in scenario.tenants.items():
         found.append(Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=tuple(CLASSES))))
         found.append(Quota(meta=Meta(name=name), spec=QuotaSpec(hard=amounts(tenancy.cpu, tenancy.memory))))
