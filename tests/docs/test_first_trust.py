@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -30,7 +31,7 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._port = str(free_ports(1))
+        self.port = str(free_ports(1))
         kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         self._environment = {**kept, "HOLDFAST_CONFIG": str(folder / "config.yaml"), "PATH": path}
@@ -38,7 +39,7 @@ class Shell:
 
     def type(self, line: str) -> str:
         """What the command prints. A server goes on; it is ready when this returns."""
-        line = line.replace("7400", self._port)
+        line = line.replace("7400", self.port)
         if line.startswith("holdfast server"):
             self.server = subprocess.Popen(["sh", "-c", f"exec {line}"], cwd=self.folder, env=self._environment)
             deadline = time.monotonic() + 60
@@ -72,3 +73,8 @@ def test_the_commands_of_first_trust_lead_to_a_server_that_knows_its_operator_by
     assert "localhost, 127.0.0.1" in shown
     for path in re.findall(r"`([a-z]+/[a-z-]+\.(?:pem|key))`", SECTION):
         assert (shell.folder / path).is_file()
+    # The last of them has renewed the server's certificate, which is shown without a restart.
+    renewed, deadline = (shell.folder / "platform" / "localhost.pem").read_text(encoding="utf-8"), time.monotonic() + 60
+    while ssl.get_server_certificate(("127.0.0.1", int(shell.port)), timeout=30).strip() != renewed.strip():
+        assert time.monotonic() < deadline, "the server still shows its old certificate"
+        time.sleep(0.1)

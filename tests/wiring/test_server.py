@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Coroutine, Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from holdfast.host.clock import SystemClock
 from holdfast.host.snapshots import Keeping
 from holdfast.host.transport import Request, TransportError
 from holdfast.stores.memory import MemoryStore
+from holdfast.wiring.authority import AUTHORITY_LIFE, CertificateWish, issue, new_authority
 from holdfast.wiring.contradictions import contradictions
 from holdfast.wiring.pieces import limits
-from holdfast.wiring.private import write_private
+from holdfast.wiring.private import read_private, write_private
 from holdfast.wiring.server import Ending, Server, serve
 from holdfast.wiring.settings import ServerSettings
 from holdfast.wiring.sources import gather
@@ -210,6 +212,26 @@ def test_a_server_that_is_told_to_be_insecure_says_so_at_the_start(
         assert "insecure" not in caplog.text
         lived(settings(tmp_path, insecure=True))
     assert "insecure" in caplog.text
+
+
+def test_status_tells_that_the_certificate_ends_soon(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    new_authority(tmp_path / "ca", "ours", AUTHORITY_LIFE, now)
+    wish = CertificateWish(hosts=("127.0.0.1",), life=timedelta(days=5))
+    issue(tmp_path / "ca", tmp_path, "own", wish, now)
+    one = settings(tmp_path, tls_certificate="own.pem", tls_key="own.key", tls_trust="ca/authority.pem")
+
+    def degraded() -> list[str]:
+        token = read_private(Path(one.bootstrap_file))
+        with closing(PlainTransport(Tls(authorities=one.tls_trust))) as transport:
+            asked = Request("GET", "/v1/status", headers=(("authorization", f"Bearer {token}"),))
+            found: list[str] = json.loads(transport.ask(one.advertise, asked, 10_000).body)["degraded"]
+            return found
+
+    async def story() -> None:
+        assert await asyncio.to_thread(degraded) == ["the certificate ends in 4 days"]
+
+    assert lived(one, story())[0] is Ending.ASKED
 
 
 def test_a_certificate_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -150,7 +150,14 @@ class Server:
             kept = open_decisions(settings.store, Path(settings.data))
             stack.push_async_callback(kept.close)
             self.decisions = Decisions(ledger, kept, Lasting(settings.retention, settings.decisions_bytes))
-        self.api = Api(ledger, transport, limits=pieces.limits(settings), link=link, kept=self.decisions)
+        self.api = Api(
+            ledger,
+            transport,
+            limits=pieces.limits(settings),
+            link=link,
+            kept=self.decisions,
+            trouble=transport.trouble,
+        )
         transport.serve(self.api.serve)
         self.transport = transport
         stack.push_async_callback(transport.close)

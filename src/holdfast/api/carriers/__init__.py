@@ -8,5 +8,6 @@
 - `asking`      the half that asks, on aiohttp
 - `plain`       `PlainTransport`: asks and waits, without an event loop, for the command line
 - `tls`         certificates, and the principal that one proves; `certificates` is what one says to people
+- `tls_files`   those files, read again when they change
 - `wire`        what all of them agree on: URLs, headers, framings
 """

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator
+import ssl
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from aiohttp import (
@@ -27,7 +28,6 @@ from aiohttp import (
 )
 from yarl import URL
 
-from holdfast.api.carriers.tls import Tls, client_context
 from holdfast.api.carriers.wire import EXPOSED, Unframing, carried, framing_of, received, target
 from holdfast.core.model.addresses import in_the_clear
 from holdfast.host.transport import Declined, NoAnswer, Reply, Request, TransportError, Unreachable
@@ -99,13 +99,15 @@ class Waiting:
 class Asking:
     """Connections to all peers, kept for the next request. It is made within a running loop.
 
-    Beyond this machine it asks over https only, unless it is `insecure`.
+    Beyond this machine it asks over https only, unless it is `insecure`. `context` gives what new connections are made
+    with; those that were made with another are not used again.
     """
 
-    def __init__(self, tls: Tls | None, *, insecure: bool = False) -> None:
+    def __init__(self, context: Callable[[], ssl.SSLContext], *, insecure: bool = False) -> None:
+        self._context = context
         self._insecure = insecure
         self._waits: dict[Waiting, None] = {}
-        connector = TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=KEPT_S, ssl=client_context(tls))
+        connector = TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=KEPT_S)
         self._session = ClientSession(
             connector=connector,
             request_class=Sent,
@@ -179,6 +181,7 @@ class Asking:
             headers=carried(request.headers),
             data=(body if len(body) <= _WHOLE_BYTES else io.BytesIO(body)) if body else None,
             allow_redirects=False,
+            ssl=self._context(),
             middlewares=(attempt,),
         )
         if not _says_its_end(response):

@@ -14,7 +14,8 @@ from holdfast.api.carriers.answering import Answering
 from holdfast.api.carriers.asking import Asking
 from holdfast.api.carriers.connection import Connection, Crowd, Limits
 from holdfast.api.carriers.connections import Place
-from holdfast.api.carriers.tls import Tls, server_context
+from holdfast.api.carriers.tls import Tls
+from holdfast.api.carriers.tls_files import TlsFiles
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
 from holdfast.host.transport import Reply, Request, Serving, Unreachable
@@ -52,15 +53,22 @@ class HttpTransport:
         self._crowd = Crowd(self._limits.most, self._journal)
         self._listener: asyncio.Server | None = None
         self._asking: Asking | None = None
+        self._files: TlsFiles | None = None
         self._is_closed = False
 
     async def start(self) -> None:
         """Listen, from when this returns; `address` says where. Raises OSError where it cannot."""
+        files = self._files = TlsFiles(self._tls, self._clock.wall, self._journal)
         if self._listen:
-            await self._open()
-        self._asking = Asking(self._tls, insecure=self._insecure)
+            await self._open(files)
+        files.start()
+        self._asking = Asking(lambda: files.contexts.client, insecure=self._insecure)
 
-    async def _open(self) -> None:
+    def trouble(self) -> str:
+        """What is wrong with the certificates, or will be soon; empty: nothing."""
+        return self._files.trouble() if self._files is not None else ""
+
+    async def _open(self, files: TlsFiles) -> None:
         # Without uvicorn's own `Server`: it takes the signals of the process, ends the process when it cannot listen,
         # and waits by looking again ten times a second.
         config = Config(
@@ -74,18 +82,20 @@ class HttpTransport:
         )
         config.load()
         # One that only believes authorities asks over TLS and is asked without.
-        context = server_context(self._tls) if self._tls is not None and self._tls.certificate else None
+        is_plain = files.contexts.server is None
 
         def make(place: Place) -> Connection:
             return Connection(config, self._crowd, self._limits, place)
 
         sock = _bound(self._listen)
         self._listener = await asyncio.get_running_loop().create_server(
-            lambda: Acceptor(self._crowd, make, context, self._limits.handshake_ms), sock=sock, backlog=AT_ONCE
+            lambda: Acceptor(self._crowd, make, files.contexts.server, self._limits.handshake_ms),
+            sock=sock,
+            backlog=AT_ONCE,
         )
         sock.listen(BACKLOG)  # as many may wait all the same
         host, port = self._listen.rpartition(":")[0], sock.getsockname()[1]
-        self.address = f"{'https' if context is not None else 'http'}://{host}:{port}"
+        self.address = f"{'http' if is_plain else 'https'}://{host}:{port}"
         self._journal.info("listening", address=self.address)
 
     def serve(self, serving: Serving) -> None:
@@ -102,6 +112,8 @@ class HttpTransport:
     async def close(self) -> None:
         """Take no more, end streams, and give what is under way its time. When this returns nothing runs any more."""
         self._is_closed = True
+        if self._files is not None:
+            self._files.close()
         if self._listener is not None:
             self._listener.close()
             self._listener = None

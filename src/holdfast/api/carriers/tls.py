@@ -32,7 +32,7 @@ def server_context(tls: Tls) -> ssl.SSLContext:
     assert tls.authorities or not tls.require_client, "whoever requires certificates names their authorities"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(tls.certificate, tls.key or None)
+    context.load_cert_chain(tls.certificate, tls.key or None, _no_password)
     if tls.authorities:
         context.load_verify_locations(tls.authorities)
         context.verify_mode = ssl.CERT_REQUIRED if tls.require_client else ssl.CERT_OPTIONAL
@@ -46,8 +46,13 @@ def client_context(tls: Tls | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=tls.authorities or None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.certificate:
-        context.load_cert_chain(tls.certificate, tls.key or None)
+        context.load_cert_chain(tls.certificate, tls.key or None, _no_password)
     return context
+
+
+def _no_password() -> str:
+    """A key that is locked is refused: OpenSSL would ask the terminal, where nobody is."""
+    return ""
 
 
 @cache

@@ -109,8 +109,9 @@ class Api:
         limits: Limits | None = None,
         link: Hearing | None = None,
         kept: Decisions | None = None,
+        trouble: Callable[[], str] = str,
     ) -> None:
-        self.desk = Desk(ledger, transport, limits or Limits(), link, kept)
+        self.desk = Desk(ledger, transport, limits or Limits(), link, kept, trouble)
         self._pages = Pages(ledger.clock, secrets.token_hex(4))
         self._lines = Lines()
         #: By the first segments of the path, then by verb. Kinds of the other ledger are there to say where they are.

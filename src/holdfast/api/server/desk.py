@@ -6,6 +6,7 @@ ago that was proven to be the head. Whoever gets it can tell how old it is witho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from holdfast.api.problems import Problem
@@ -49,6 +50,7 @@ class Desk:
         limits: Limits,
         link: Hearing | None,
         decisions: Decisions | None = None,
+        trouble: Callable[[], str] = str,
     ) -> None:
         self.ledger = ledger
         self.transport = transport
@@ -57,6 +59,8 @@ class Desk:
         self.link = link
         #: Where a region's server keeps decisions; None: it keeps none.
         self.decisions = decisions
+        #: What is wrong with the server itself, or will be soon; empty: nothing.
+        self.trouble = trouble
         self.clock = ledger.clock
         self.meters = ledger.meters
         self.journal = Journal("api", server=ledger.identity.server)
