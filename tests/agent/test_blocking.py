@@ -96,6 +96,13 @@ async def test_a_call_that_hangs_is_given_up_and_more_of_its_kind_are_refused_at
 
 
 @in_a_loop
+async def test_calls_that_take_a_moment_wait_for_their_turn_and_none_is_taken_for_one_that_hangs() -> None:
+    calls = BlockingCalls(CLOCK)
+    many = [calls.ask("the table", 60_000, lambda: time.sleep(0.01)) for _ in range(5 * blocking.OF_A_KIND)]
+    assert await asyncio.gather(*many) == [None] * len(many)
+
+
+@in_a_loop
 async def test_what_a_call_raises_is_raised(hung: Hung) -> None:
     hung.over.set()
     with pytest.raises(OSError, match="too long"):
@@ -106,12 +113,14 @@ async def test_what_a_call_raises_is_raised(hung: Hung) -> None:
 
 @in_a_loop
 async def test_a_secret_on_a_mount_that_hangs_fails_its_replica_and_nobody_else(yard: Yard) -> None:
-    secrets = yard.root / "secrets"
+    root = yard.root / "secrets"
+    root.mkdir(mode=0o700)
+    secrets = root / "shop"
     secrets.mkdir()
     os.mkfifo(secrets / "key")  # nobody writes: whoever opens it hangs
     (secrets / "good").write_text("green")
     other = a_work('test "$KEY" = green', slot=(8, 0), secrets=(("KEY", f"file:{secrets}/good"),))
-    async with yard.driver(secret_folders=(str(secrets),), answer_ms=300) as driver, heartbeats():
+    async with yard.driver(secret_folder=str(root), answer_ms=300) as driver, heartbeats():
         many = [a_work("true", slot=(9, number), secrets=(("KEY", f"file:{secrets}/key"),)) for number in range(10)]
         starts = [asyncio.create_task(driver.start(one)) for one in many]
         await driver.start(other)
@@ -127,7 +136,7 @@ async def test_a_secret_on_a_mount_that_hangs_fails_its_replica_and_nobody_else(
 async def test_a_table_of_users_that_hangs_fails_the_replica_that_needs_it(
     yard: Yard, monkeypatch: pytest.MonkeyPatch, hung: Hung
 ) -> None:
-    user = "59999" if os.geteuid() == 0 else str(os.geteuid())
+    user = "61234" if os.geteuid() == 0 else str(os.geteuid())
     for name in ("getpwuid", "getpwnam"):
         monkeypatch.setattr(pwd, name, hung)
     async with yard.driver(answer_ms=300) as driver, heartbeats():

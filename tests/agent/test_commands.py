@@ -15,14 +15,13 @@ import pytest
 from holdfast.agent.asking import CannotAsk, RealAsking
 from holdfast.agent.driver import CannotStart, StartFault, State, Unheard, Why
 from holdfast.agent.guard import kernel
-from holdfast.agent.process.settings import DEFAULT_USER
 from holdfast.core.agent.bound import Bound
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.process import ExecProbe, Probe
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.workload import Template
 from tests.support.aio import in_a_loop
-from tests.support.processes import BINDING, CLOCK, ROOT_ONLY, Yard, a_work, found, lives, until, until_true
+from tests.support.processes import BINDING, CLOCK, FIRST_USER, ROOT_ONLY, Yard, a_work, found, lives, until, until_true
 
 CHECKOUT = Path(__file__).parents[2]
 #: A command that goes on by itself: it forks, leaves its session, and its first process ends.
@@ -227,7 +226,7 @@ async def test_a_probe_runs_as_the_user_of_its_replica(yard: Yard) -> None:
     work = a_work("exec sleep 60")
     async with yard.driver() as driver:
         await driver.start(work)
-        assert await driver.exec(work, sh(f'test "$(id -u)" = {DEFAULT_USER}'), LIMIT_MS) == 0
+        assert await driver.exec(work, sh(f'test "$(id -u)" = {FIRST_USER}'), LIMIT_MS) == 0
 
 
 @in_a_loop

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 from pathlib import Path
 
 import pytest
@@ -129,50 +128,6 @@ async def test_where_the_kernel_cannot_kill_a_cgroup_it_is_killed_while_it_canno
     finally:
         await until_true(lambda: not kernel.members([str(group)]))
         group.rmdir()
-
-
-@ROOT_ONLY
-@in_a_loop
-async def test_a_process_runs_as_an_unprivileged_user_by_default(yard: Yard) -> None:
-    async with yard.driver() as driver:
-        await driver.start(a_work("id -u; id -g; id -G; touch mine; grep NoNewPrivs /proc/self/status"))
-        await until(driver, State.ENDED)
-    assert yard.log().split() == ["59999", "59999", "59999", "NoNewPrivs:", "1"]
-    assert (yard.working() / "mine").stat().st_uid == 59_999
-    assert yard.working().stat().st_mode & 0o777 == 0o700
-
-
-@ROOT_ONLY
-@in_a_loop
-async def test_a_user_that_the_node_allows_may_be_asked_for_by_name_or_number(yard: Yard) -> None:
-    nobody = pwd.getpwnam("nobody")
-    async with yard.driver(users=("nobody", "61234")) as driver:
-        for number, (user, uid) in enumerate([("nobody", nobody.pw_uid), (str(nobody.pw_uid), nobody.pw_uid),
-                                              ("61234", 61_234), ("59999", 59_999)]):  # fmt: skip
-            binding = ((7, number), 11)
-            await driver.start(a_work("id -u", slot=binding[0], user=user))
-            await until(driver, State.ENDED, binding)
-            assert yard.log(binding=binding) == f"{uid}\n"
-
-
-@ROOT_ONLY
-@pytest.mark.parametrize(
-    ("user", "fault", "why"),
-    [
-        ("no-such-user", StartFault.UNKNOWN_USER, "no such user"),
-        ("-1", StartFault.UNKNOWN_USER, "no such user"),
-        ("4294967295", StartFault.UNKNOWN_USER, "no such user"),
-        ("61234", StartFault.USER_NOT_ALLOWED, "not among the users that this node allows"),
-        ("root", StartFault.USER_NOT_ALLOWED, "nothing runs as root"),
-        ("0", StartFault.USER_NOT_ALLOWED, "nothing runs as root"),
-    ],
-)
-@in_a_loop
-async def test_other_users_are_refused_and_root_always(yard: Yard, user: str, fault: StartFault, why: str) -> None:
-    async with yard.driver(users=("root", "nobody")) as driver:
-        with pytest.raises(CannotStart, match=why) as told:
-            await driver.start(a_work("id", user=user))
-        assert told.value.code is fault
 
 
 @in_a_loop

@@ -67,7 +67,7 @@ class Nodes(Field):
             f"--server={server}", f"--node={name}", f"--data={data}", "--pool=p", f"--zone={name}",
             "--cpu=4", "--memory=4Gi", "--disk=10Gi", f"--ports={ports}-{ports + 9}", f"--label=name={name}",
             f"--token-file={token_file(self.folder)}", f"--secret-folder={self.folder / 'secrets'}",
-            *([f"--user={self.whose.user}"] if self.whose.user else []),
+            f"--tenant-map={self.folder / 'users.json'}",
             *(f"--environment={key}={value}" for key, value in self.whose.environment),
         ]  # fmt: skip
         return self.start(name, "holdfast.cli.main", "agent", *words)
@@ -118,7 +118,8 @@ class Nodes(Field):
         """Leave nothing behind: what agents started outlives them."""
         super().end()
         for slots in self.folder.glob("*/slots"):
-            asyncio.run(end_all(ProcessDriver(ProcessSettings(folder=str(slots.parent)), SystemClock())))
+            settings = ProcessSettings(folder=str(slots.parent), tenant_map=str(self.folder / "users.json"))
+            asyncio.run(end_all(ProcessDriver(settings, SystemClock())))
         self.cut.close()
 
 
@@ -156,8 +157,8 @@ def test_a_service_is_started_probed_asked_and_serves(nodes: Nodes) -> None:
     answers = [ask(one) for one in found]
     assert [one["slot"] for one in answers] == [f"shop/web/{PLACE}/0", f"shop/web/{PLACE}/1"]
     assert len({one["token"] for one in answers} | {one["status"]["ports"][0] for one in found}) >= 3
-    if nodes.whose.user:
-        assert {os.stat(f"/proc/{one['pid']}").st_uid for one in answers} == {int(nodes.whose.user)}
+    if nodes.whose.tenant_users is not None:
+        assert {os.stat(f"/proc/{one['pid']}").st_uid for one in answers} == {nodes.whose.tenant_users[0]}
     with nodes.client() as client:
         listed = client.region(PLACE).list("endpoints", tenant="shop").items
     assert sorted(one["status"]["addresses"][0] for one in listed) == sorted(
@@ -204,6 +205,14 @@ def test_what_takes_too_much_memory_is_killed_and_says_so(nodes: Nodes) -> None:
     nodes.until_said("greedy", "over-limit", "memory")
 
 
+def test_what_takes_too_much_disk_is_killed_and_says_so(nodes: Nodes) -> None:
+    command = ["sh", "-c", "head -c 20000000 /dev/zero > large; exec sleep 60"]
+    nodes.tell(a_workload("sprawling", template={"command": command, "need": {**NEED, "disk": "8Mi"}}, replicas=1))
+    nodes.until_said("sprawling", "over-limit", "8 MiB of disk", seconds=30)
+    with nodes.client() as client:
+        client.delete("workloads", "sprawling", tenant="shop")
+
+
 @pytest.mark.parametrize(
     ("name", "fields", "reason", "words"),
     [
@@ -227,9 +236,10 @@ def test_what_cannot_run_says_why_within_seconds_and_is_not_tried_in_a_tight_loo
 
 
 def test_a_secret_on_a_mount_that_hangs_fails_its_replica_with_a_reason_and_no_heartbeat(nodes: Nodes) -> None:
-    (nodes.folder / "secrets").mkdir()
-    os.mkfifo(nodes.folder / "secrets" / "key")  # nobody writes: whoever opens it hangs
-    nodes.run("hanging", node="n2", replicas=3, secrets={"KEY": f"file:{nodes.folder}/secrets/key"})
+    (nodes.folder / "secrets").mkdir(mode=0o700)
+    (nodes.folder / "secrets" / "shop").mkdir()
+    os.mkfifo(nodes.folder / "secrets" / "shop" / "key")  # nobody writes: whoever opens it hangs
+    nodes.run("hanging", node="n2", replicas=3, secrets={"KEY": "file:key"})
     nodes.until_said("hanging", "cannot-start", "no answer")
     nodes.run("beside", node="n2")
     nodes.until_serving("beside")

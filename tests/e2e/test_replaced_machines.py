@@ -51,7 +51,7 @@ class Nodes(Field):
         words = [
             f"--server={address(PLACE, self.port)}", f"--node={name}", f"--data={data}", "--pool=p", "--zone=z",
             "--cpu=1", "--memory=1Gi", "--disk=1Gi", f"--token-file={token_file(self.folder)}",
-            *([f"--user={self.whose.user}"] if self.whose.user else []),
+            f"--tenant-map={self.folder / 'users.json'}",
             *(f"--environment={key}={value}" for key, value in self.whose.environment),
         ]  # fmt: skip
         process = self.start(data.name, "holdfast.cli.main", "agent", *words)
@@ -72,7 +72,8 @@ class Nodes(Field):
         """Leave nothing behind: what agents started outlives them."""
         super().end()
         for slots in self.folder.glob("*/slots"):
-            asyncio.run(end_all(ProcessDriver(ProcessSettings(folder=str(slots.parent)), SystemClock())))
+            settings = ProcessSettings(folder=str(slots.parent), tenant_map=str(self.folder / "users.json"))
+            asyncio.run(end_all(ProcessDriver(settings, SystemClock())))
 
 
 def _is_ready(folder: Path, pid: int) -> bool:

@@ -23,7 +23,7 @@ from tests.support.served import a_class, a_tenant
 CHECKOUT = Path(__file__).parents[2]
 #: One of those whose nodes can be declared.
 PLACE = "eu-central"
-QUOTA = {"hard": {"cpu": 400, "memory": "400Gi"}}
+QUOTA = {"hard": {"cpu": 400, "memory": "400Gi", "disk": "400Gi"}}
 
 
 def free_ports(count: int) -> int:

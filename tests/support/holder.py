@@ -19,11 +19,20 @@ CLOCK = SystemClock()
 
 
 async def main(folder: str, cgroups: bool, lease_ms: int, grace_ms: int, script: str) -> None:
-    driver = ProcessDriver(ProcessSettings(folder=folder, cgroups=cgroups), CLOCK)
+    driver = ProcessDriver(ProcessSettings(folder=folder, tenant_map=f"{folder}/users.json", cgroups=cgroups), CLOCK)
     await driver.open()
     deadline = CLOCK.boot() + lease_ms
     await driver.start(
-        Work((7, 0), 11, "web/eu/0", ("sh", "-c", script), leased=True, deadline=deadline, grace_ms=grace_ms)
+        Work(
+            (7, 0),
+            11,
+            "web/eu/0",
+            ("sh", "-c", script),
+            leased=True,
+            deadline=deadline,
+            grace_ms=grace_ms,
+            tenant="shop",
+        )
     )
     print("started", flush=True)
     while True:

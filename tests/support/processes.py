@@ -22,19 +22,22 @@ from holdfast.agent.process.driver import ProcessDriver
 from holdfast.agent.process.folders import name_of
 from holdfast.agent.process.leftovers import end_once
 from holdfast.agent.process.records import Record, Unreadable, read_record
-from holdfast.agent.process.settings import ProcessSettings
+from holdfast.agent.process.settings import TENANT_USERS, ProcessSettings
 from holdfast.core.model.settings import DEFAULT_TIMES
 from holdfast.host.clock import SystemClock
 
 CLOCK = SystemClock()
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes as another user")
 BINDING: Binding = ((7, 0), 11)
+#: Whose work is, if nothing else is said; and the user that this tenant has where it is the first.
+TENANT = "shop"
+FIRST_USER = TENANT_USERS[0]
 
 
 def a_work(script: str, **fields: Any) -> Work:
     """A shell script as work. Its grace is short."""
     given = {"slot": BINDING[0], "epoch": BINDING[1], "name": "web/eu/0", "command": ("sh", "-c", script), **fields}
-    return Work(**{"grace_ms": 300, **given})
+    return Work(**{"grace_ms": 300, "tenant": TENANT, **given})
 
 
 class Yard:
@@ -46,7 +49,8 @@ class Yard:
         self.cgroups = cgroups
 
     def settings(self, **given: Any) -> ProcessSettings:
-        return ProcessSettings(**{"folder": str(self.data), "cgroups": self.cgroups, "sample_ms": 50, **given})
+        own = {"folder": str(self.data), "tenant_map": str(self.root / "users.json"), "cgroups": self.cgroups}
+        return ProcessSettings(**{**own, "sample_ms": 50, "disk_ms": 50, **given})
 
     @asynccontextmanager
     async def driver(
@@ -72,7 +76,13 @@ class Yard:
         return kernel.read(str(self.slot(binding) / "logs" / stream))
 
     def working(self, binding: Binding = BINDING) -> Path:
-        return self.data / "work" / name_of(binding)
+        return self.data / "work" / str(self.record(binding).uid) / name_of(binding)
+
+    async def until_empty(self) -> None:
+        """See that nothing is on record, nor where processes worked; what they left may take a while to be removed."""
+        work, gone = self.data / "work", self.data / "work" / "gone"
+        assert (list((self.data / "slots").iterdir()), list(work.iterdir())) == ([], [gone])
+        await until_true(lambda: not list(gone.iterdir()))
 
     def clear(self) -> None:
         """End what is left, each by its identity, and remove the folders."""

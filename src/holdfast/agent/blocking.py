@@ -36,20 +36,23 @@ class BlockingCalls:
         self._turns: dict[str, asyncio.Semaphore] = {}
 
     async def ask(self, kind: str, limit_ms: int, call: Callable[[], T]) -> T:
-        """What it gives, or raises; `Hangs` when that takes too long. Only for calls that leave nothing behind if they
-        end later."""
-        if self._under_way[kind] >= OF_A_KIND:
-            raise Hangs(f"{kind}: no answer, and {OF_A_KIND} others wait for one already")
-        try:
-            return await within(self._clock, limit_ms, self._begin(kind, call))
-        except DeadlinePassed:
-            raise Hangs(f"{kind}: no answer within {limit_ms} ms") from None
+        """What it gives, or raises; `Hangs` when that takes too long, or so many hang already. Only for calls that
+        leave nothing behind if they end later."""
+        async with self._turn(kind):  # whoever has it waits no longer than the limit
+            if self._under_way[kind] >= OF_A_KIND:
+                raise Hangs(f"{kind}: no answer, and {OF_A_KIND} others wait for one already")
+            try:
+                return await within(self._clock, limit_ms, self._begin(kind, call))
+            except DeadlinePassed:
+                raise Hangs(f"{kind}: no answer within {limit_ms} ms") from None
 
     async def wait(self, kind: str, call: Callable[[], T]) -> T:
         """What it gives, or raises, however long it takes: what others believe depends on it."""
-        turn = self._turns.setdefault(kind, asyncio.Semaphore(OF_A_KIND))
-        async with turn:
+        async with self._turn(kind):
             return await self._begin(kind, call)
+
+    def _turn(self, kind: str) -> asyncio.Semaphore:
+        return self._turns.setdefault(kind, asyncio.Semaphore(OF_A_KIND))
 
     def _begin(self, kind: str, call: Callable[[], T]) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()

@@ -30,10 +30,10 @@ Binding = tuple[SlotKey, Revision]
 class Work(Struct, frozen=True):
     """What is to run, complete: nothing is looked up later.
 
-    `folder` and `user` empty: the driver's own for the slot, and its default. `need` is the limit of what is named in
-    it, and `pids` of processes and threads; 0: no limit. `secrets` are pairs of a variable and where the node has its
-    value: `file:/path` or `env:NAME`. Leased work ends at its `deadline` unless that is extended; a lease allows no
-    longer grace than the driver's settings do.
+    `folder` and `user` empty: the driver's own for the slot, and its tenant's. `need` is the limit of what is named in
+    it, and `pids` of processes and threads; 0: the driver's own limit, if it has one. `secrets` are pairs of a variable
+    and where the node has its value among those of the tenant: `file:PATH` or `env:NAME`. Leased work ends at its
+    `deadline` unless that is extended; a lease allows no longer grace than the driver's settings do.
     """
 
     slot: SlotKey
@@ -51,6 +51,7 @@ class Work(Struct, frozen=True):
     leased: bool = False
     deadline: int = 0
     grace_ms: int = 10_000
+    tenant: str = ""
 
 
 class State(StrEnum):
@@ -74,6 +75,7 @@ class Why(StrEnum):
     DEADLINE = "deadline"
     OVER_MEMORY = "over-memory"
     OVER_PIDS = "over-pids"
+    OVER_DISK = "over-disk"
     #: Its guard was gone, or did not act, and what was left of it was killed; or the machine was started anew.
     GUARD_GONE = "guard-gone"
     REBOOTED = "rebooted"
@@ -103,6 +105,8 @@ class StartFault(StrEnum):
     MISSING_BINARY = "missing-binary"
     UNKNOWN_USER = "unknown-user"
     USER_NOT_ALLOWED = "user-not-allowed"
+    #: Its tenant has no user of its own here, and none can be given to it.
+    NO_USER = "no-user"
     FOLDER = "folder"
     SECRET = "secret"
     PORT = "port"

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Put this there, durably."""
+def write_whole(file: Path, text: str, mode: int = 0o666) -> None:
+    """Put this there, durably, and readable by whom the mode and the process's mask let."""
     fresh = file.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as out:
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as out:
         out.write(text)
         out.flush()
         os.fsync(out.fileno())

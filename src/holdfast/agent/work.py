@@ -27,4 +27,5 @@ def work_of(one: Bound, template: Template, lease: int, most_ms: int = DEFAULTS.
         leased=one.leased,
         deadline=lease if one.leased else 0,
         grace_ms=min(grace_ms, most_ms) if one.leased else grace_ms,
+        tenant=one.tenant,
     )

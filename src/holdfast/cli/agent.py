@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -39,17 +39,24 @@ Gpu = Annotated[
     list[str] | None, typer.Option("--gpu", metavar="MODEL", help="One GPU of the node, by its model; several.")
 ]
 Ports = Annotated[str, typer.Option("--ports", metavar="A-B", help="The ports that work may ask for.")]
-User = Annotated[
-    str, typer.Option("--user", metavar="USER", help="Who runs what asks for nobody. Never root.", show_default=False)
+TenantUsers = Annotated[
+    str, typer.Option("--tenant-users", metavar="A-B", help="The numbers of tenants' users, if the agent is root.")
+]
+TenantMap = Annotated[
+    Path,
+    typer.Option("--tenant-map", metavar="FILE", help="Whose they are; the same file for all agents of a machine."),
 ]
 Allow = Annotated[
-    list[str] | None, typer.Option("--allow-user", metavar="USER", help="Who else may be asked for; several.")
+    list[str] | None,
+    typer.Option("--allow-user", metavar="TENANT=USER", help="Another user that the tenant may name; several."),
 ]
 SecretFolder = Annotated[
-    list[str] | None, typer.Option("--secret-folder", metavar="DIR", help="Files below it may be asked for as secrets.")
+    Path | None,
+    typer.Option("--secret-folder", metavar="DIR", help="DIR/TENANT holds a tenant's secrets.", show_default=False),
 ]
 SecretVariable = Annotated[
-    list[str] | None, typer.Option("--secret-variable", metavar="NAME", help="This variable of the agent may be, too.")
+    list[str] | None,
+    typer.Option("--secret-variable", metavar="TENANT=NAME", help="A variable of the agent's for a tenant; several."),
 ]
 Present = Annotated[
     Path | None,
@@ -77,7 +84,8 @@ def agent(  # long: one line for each option
     ports: Ports = "30000-30999",
     present: Present = None,
     environment: Environment = None,
-    user: User = "",
+    tenant_users: TenantUsers = "200000-265535",
+    tenant_map: TenantMap = Path("/var/lib/holdfast-tenants/users.json"),
     allow_user: Allow = None,
     secret_folder: SecretFolder = None,
     secret_variable: SecretVariable = None,
@@ -113,13 +121,14 @@ def agent(  # long: one line for each option
         labels=tuple(sorted(_pairs("label", label, unreadable).items())),
         capacity=_capacity(cpu, memory, disk, unreadable),
         devices=tuple(Device(model) for model in gpu or ()),
-        ports=_ports(ports, unreadable),
+        ports=_range("ports", ports, unreadable),
         present=present,
         environment=tuple(_pairs("variable", environment, unreadable).items()),
-        user=user,
-        users=tuple(allow_user or ()),
-        secret_folders=tuple(secret_folder or ()),
-        secret_variables=tuple(secret_variable or ()),
+        tenant_users=_range("tenant users", tenant_users, unreadable),
+        tenant_map=tenant_map.expanduser().absolute(),
+        users=tuple(_each("user", allow_user, unreadable)),
+        secret_folder=secret_folder.expanduser().absolute() if secret_folder is not None else None,
+        secret_variables=tuple(_each("secret variable", secret_variable, unreadable)),
         cgroups=not no_cgroups,
         stop_work=stop_work,
     )
@@ -127,13 +136,17 @@ def agent(  # long: one line for each option
 
 
 def _pairs(what: str, said: Iterable[str] | None, unreadable: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    return dict(_each(what, said, unreadable, "KEY=VALUE"))
+
+
+def _each(
+    what: str, said: Iterable[str] | None, unreadable: list[str], form: str = "TENANT=NAME"
+) -> Iterator[tuple[str, str]]:
     for one in said or ():
         key, equals, value = one.partition("=")
-        if not key or not equals:
-            unreadable.append(f"{what} {one!r} is not KEY=VALUE")
-        found[key] = value
-    return found
+        if not key or not equals or (form != "KEY=VALUE" and not value):
+            unreadable.append(f"{what} {one!r} is not {form}")
+        yield key, value
 
 
 def _capacity(cpu: str, memory: str, disk: str, unreadable: list[str]) -> Resources:
@@ -148,11 +161,11 @@ def _capacity(cpu: str, memory: str, disk: str, unreadable: list[str]) -> Resour
     return Resources(amounts[0], amounts[1], amounts[2])
 
 
-def _ports(said: str, unreadable: list[str]) -> tuple[int, int]:
+def _range(what: str, said: str, unreadable: list[str]) -> tuple[int, int]:
     first, _, last = said.partition("-")
     if first.isdecimal() and last.isdecimal():
         return int(first), int(last)
-    unreadable.append(f"ports {said!r} are not A-B")
+    unreadable.append(f"{what} {said!r} are not A-B")
     return 1, 1
 
 

@@ -26,7 +26,8 @@ from holdfast.agent.faring import OfMachine
 from holdfast.agent.machine import machine_of
 from holdfast.agent.node import detected
 from holdfast.agent.process.driver import ProcessDriver
-from holdfast.agent.process.settings import ProcessSettings
+from holdfast.agent.process.settings import TENANT_MAP, TENANT_USERS, ProcessSettings
+from holdfast.agent.process.tenants import missing_here
 from holdfast.agent.terms import Terms
 from holdfast.agent.terms import on_disk as terms_on_disk
 from holdfast.agent.times import on_disk
@@ -48,6 +49,9 @@ from holdfast.wiring.private import write_private
 
 AGENT = "agent"
 PORTS = (30_000, 30_999)
+#: Below are the machine's own users and its people's; and what there is where a container has 65,536 users in all.
+USER_LEAST = 10_000
+TENANT_USERS_FEW = (40_000, 59_999)
 READY = "ready.json"
 #: So long all that runs has to end, when it ends with its agent.
 STOP_MS = 3_000
@@ -69,10 +73,14 @@ class NodeWish(Struct, frozen=True, kw_only=True):
     present: Path | None = None
     #: What every process here is given, unless its template says otherwise.
     environment: tuple[tuple[str, str], ...] = ()
-    user: str = ""
-    users: tuple[str, ...] = ()
-    secret_folders: tuple[str, ...] = ()
-    secret_variables: tuple[str, ...] = ()
+    #: The numbers of tenants' users, where all agents of the machine remember whose they are, and pairs of a tenant
+    #: and a user that it may name, too.
+    tenant_users: tuple[int, int] = TENANT_USERS
+    tenant_map: Path = Path(TENANT_MAP)
+    users: tuple[tuple[str, str], ...] = ()
+    #: DIR/TENANT are the secrets of a tenant; and pairs of a tenant and a variable of the agent's.
+    secret_folder: Path | None = None
+    secret_variables: tuple[tuple[str, str], ...] = ()
     cgroups: bool = True
     #: Whether all that it runs is stopped with it, when it is asked to stop.
     stop_work: bool = False
@@ -87,8 +95,17 @@ def wrong(node: NodeWish) -> Iterator[str]:
         yield f"ports {first}-{last} are more than the {NODE_PORTS_MAX} that a node hands out; say --ports with fewer"
     if not node.pool or not node.zone:
         yield "a node is in a pool and in a zone; say --pool and --zone"
-    if node.user in ("0", "root") or {"0", "root"} & {*node.users}:
-        yield "nothing of a tenant's runs as root; name another --user"
+    if {"0", "root"} & {user for _, user in node.users}:
+        yield "nothing of a tenant's runs as root; name another --allow-user"
+    low, high = node.tenant_users
+    if not USER_LEAST <= low <= high < 2**32 - 1:
+        yield f"--tenant-users {low}-{high} is no range of users from {USER_LEAST} on; say {_said(TENANT_USERS)}"
+    elif os.geteuid() == 0 and missing_here(node.tenant_users):
+        yield f"--tenant-users {low}-{high}: there are no such users in this container; say {_said(TENANT_USERS_FEW)}"
+
+
+def _said(users: tuple[int, int]) -> str:
+    return f"--tenant-users {users[0]}-{users[1]}"
 
 
 def run(wish: MachineWish, node: NodeWish) -> int:
@@ -104,9 +121,9 @@ async def be_agent(wish: MachineWish, node: NodeWish, clock: Clock, asked: async
         proof = credentials(wish)
         async with on_the_wire(wish, clock, meters) as transport, taken(node.data):
             voice = Voice(transport, clock, Sender(wish.actor, wish.servers, proof), clock.boot)
-            driver, terms = _driver(node, clock), _terms(node.data)
-            asking = RealAsking(driver, clock, node.address)
             registered = _registered(wish.name, node)
+            driver, terms = _driver(node, clock, registered.capacity), _terms(node.data)
+            asking = RealAsking(driver, clock, node.address)
             faring, times = OfMachine(clock, node.present), on_disk(node.data)
             agent = Agent(registered, voice, transport, driver, asking, terms, clock, meters, faring, times)
             await driver.sweep()
@@ -148,15 +165,17 @@ def _machine(data: Path) -> Machine:
         raise CannotStart(f"{data}: {error}") from error
 
 
-def _driver(node: NodeWish, clock: Clock) -> ProcessDriver:
+def _driver(node: NodeWish, clock: Clock, whole: Resources = NOTHING) -> ProcessDriver:
     settings = ProcessSettings(
         folder=str(node.data),
         environment=node.environment,
-        user=node.user,
+        tenant_users=node.tenant_users,
+        tenant_map=str(node.tenant_map),
         users=node.users,
-        secret_folders=node.secret_folders,
+        secret_folder=str(node.secret_folder or ""),
         secret_variables=node.secret_variables,
         cgroups=node.cgroups,
+        whole=whole,
     )
     return ProcessDriver(settings, clock)
 

@@ -3,8 +3,8 @@
     DATA/nodes/agents.token        what all of them speak with
     DATA/nodes/eu-central-1/       what the agent of this node keeps
 
-An agent that root starts runs nothing as root: all of it runs as one user that is nobody else's, which has to be able
-to read the checkout and an interpreter. Whether it can is tried, and where it cannot the folder in the way is named.
+An agent that root starts runs nothing as root: each tenant has a user of its own, which has to be able to read the
+checkout and an interpreter. Whether such a user can is tried, and where it cannot the folder in the way is named.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from msgspec import Struct
 import holdfast
 from holdfast.agent.process.driver import ProcessDriver
 from holdfast.agent.process.environment import PATH
-from holdfast.agent.process.settings import DEFAULT_USER, ProcessSettings
+from holdfast.agent.process.settings import TENANT_USERS, ProcessSettings
+from holdfast.agent.process.tenants import missing_here
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.clock import SystemClock
-from holdfast.wiring.agent import end_all
+from holdfast.wiring.agent import TENANT_USERS_FEW, end_all
 from holdfast.wiring.declared import nodes_of
 from holdfast.wiring.dev_folder import NODES, REGIONS, address, token_file
 from holdfast.wiring.parts import Part
@@ -36,15 +37,16 @@ FIRST_PORT, PORTS, PLATFORMS = 10_000, 300, 36
 
 
 class Runner(Struct, frozen=True):
-    """Who runs what agents start, with which variables; and why that will not work, if so."""
+    """With which variables agents start things, and the numbers of tenants' users if they are root; and why that will
+    not work, if so."""
 
-    user: str
     environment: tuple[tuple[str, str], ...]
+    tenant_users: tuple[int, int] | None = None
     trouble: str = ""
 
 
 def runner(source: Path | None = None) -> Runner:
-    """A user and an interpreter that can run the examples; the first ones that are tried, and why not, if there are
+    """An interpreter with which tenants' users can run the examples; the first that is tried, and why not, if there is
     none."""
     source = source or Path(holdfast.__file__).parents[1]
     found = list(_runners(source))
@@ -52,25 +54,23 @@ def runner(source: Path | None = None) -> Runner:
 
 
 def _runners(source: Path) -> Iterator[Runner]:
-    """Whoever started it, unless that is root; then the owner of the checkout, and the user that is nobody else's."""
+    """With our own interpreter; and with that of the machine, where others than whoever started this need one."""
     is_root = os.geteuid() == 0
-    owner = source.stat().st_uid
-    users = [*([str(owner)] if owner else []), DEFAULT_USER] if is_root else [""]
+    users = (TENANT_USERS_FEW if missing_here(TENANT_USERS) else TENANT_USERS) if is_root else None
     others = [shutil.which("python3", path=PATH)] if is_root else []
-    for user in users:
-        for python in [sys.executable, *filter(None, others)]:
-            path = ":".join(dict.fromkeys([str(Path(python).parent), *PATH.split(":")]))
-            environment = (("PATH", path), ("PYTHONPATH", str(source)))
-            yield Runner(user, environment, _trouble(user, python, dict(environment), source))
+    for python in [sys.executable, *filter(None, others)]:
+        path = ":".join(dict.fromkeys([str(Path(python).parent), *PATH.split(":")]))
+        environment = (("PATH", path), ("PYTHONPATH", str(source)))
+        user = users[-1] if users is not None else None
+        yield Runner(environment, users, _trouble(user, python, dict(environment), source))
 
 
-def _trouble(user: str, python: str, environment: dict[str, str], source: Path) -> str:
+def _trouble(user: int | None, python: str, environment: dict[str, str], source: Path) -> str:
     """Why this user cannot run the examples; empty: it can."""
     try:
         tried = subprocess.run(
             [python, "-c", TRIAL], cwd="/", env=environment, capture_output=True, timeout=20,
-            user=int(user) if user else None, group=int(user) if user else None,
-            extra_groups=() if user else None,
+            user=user, group=user, extra_groups=None if user is None else (),
         )  # fmt: skip
         if tried.returncode == 0:
             return ""
@@ -78,7 +78,7 @@ def _trouble(user: str, python: str, environment: dict[str, str], source: Path) 
     except (OSError, subprocess.SubprocessError) as error:
         why = str(error)
     closed = next((folder for path in (source, Path(python).resolve()) for folder in _closed(path)), None)
-    who = f"user {user}" if user else "this user"
+    who = "this user" if user is None else f"a tenant's user, such as {user},"
     if closed is None:
         return f"{who} cannot run {python}: {why}"
     return f"{who} cannot read {source}: {closed} is closed to others\nhint: `chmod o+x {closed}`, or another place"
@@ -117,7 +117,7 @@ def _agent(data: Path, server: str, node: RegisterNode, ports: tuple[int, int], 
         "memory": f"{has.memory}Mi",
         "disk": f"{has.disk}Mi",
         "ports": f"{ports[0]}-{ports[1]}",
-        "user": whose.user,
+        "tenant-users": "-".join(map(str, whose.tenant_users or ())),
         "token-file": str(token_file(data)),
     }
     command = [sys.executable, "-m", "holdfast.cli.main", "agent", "--stop-work"]

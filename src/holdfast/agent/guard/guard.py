@@ -229,7 +229,7 @@ class Guard:
             self.deadline = asked["extend"]
             kernel.publish_deadline(self.deadline)
         if "stop" in asked:
-            self.begin("stopped", boot_ms() + asked["stop"])
+            self.begin(asked.get("why", "stopped"), boot_ms() + asked["stop"])
         if "run" in asked:
             self.commands.begin(agent, asked, is_ending=bool(self.due))
         if "cancel" in asked:

@@ -1,4 +1,4 @@
-"""A driver of processes: each under a guard of its own, with limits, as a user that the node allows.
+"""A driver of processes: each under a guard of its own, with limits, as the user of its tenant.
 
 Size: the whole port, with every step of a start beside what undoes it.
 """
@@ -15,7 +15,8 @@ from typing import Any
 from holdfast.agent.blocking import BlockingCalls, Hangs
 from holdfast.agent.driver import Binding, CannotStart, Capabilities, Live, Means, StartFault, State, Work
 from holdfast.agent.guard import kernel
-from holdfast.agent.process.cgroups import Cgroups
+from holdfast.agent.process.cgroups import Cgroups, limited
+from holdfast.agent.process.disk import DiskWatch, can_measure
 from holdfast.agent.process.environment import environment_of
 from holdfast.agent.process.folders import Folders, name_of
 from holdfast.agent.process.held import FOLDER, Held
@@ -25,7 +26,8 @@ from holdfast.agent.process.line import extension
 from holdfast.agent.process.ports import must_be_free
 from holdfast.agent.process.records import Record, Unreadable, boot_id, made_up, read_record
 from holdfast.agent.process.settings import ProcessSettings
-from holdfast.agent.process.users import User, user_for
+from holdfast.agent.process.tenants import TenantUsers, User
+from holdfast.agent.process.users import user_for
 from holdfast.core.model.process import Driver as Kind
 from holdfast.core.model.settings import DEFAULT_TIMES, Times
 from holdfast.core.model.shapes import Revision, SlotKey
@@ -33,7 +35,7 @@ from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
 
 #: What may hang beside the agent's own folder.
-CGROUPS, GUARDS = "cgroups", "guards that begin"
+CGROUPS, GUARDS, GONE = "cgroups", "guards that begin", "what was left by processes"
 #: So often it is looked whether what was killed is gone, before the agent speaks.
 STRAY_LOOKS = 250
 #: A guard looks at the time four times a second, whatever the machine did meanwhile, and needs as long to end it all.
@@ -51,10 +53,14 @@ class ProcessDriver:
         root = Path(settings.folder)
         self._folders = Folders(root, settings.logs_kept)
         self._cgroups = Cgroups(Path(settings.cgroup_root), root)
+        self._tenants = TenantUsers(Path(settings.tenant_map), settings.tenant_users)
         self._held: dict[Binding, Held] = {}
         self._starting: set[Binding] = set()
         #: Those whose guards are being called.
         self._finding: set[Held] = set()
+        self._disk = DiskWatch(settings.disk_ms, self._folders, clock, self._calls, self._journal)
+        #: Something was moved away that is to be removed.
+        self._left = asyncio.Event()
         self._changed = asyncio.Event()
         #: The region's grace, which bounds that of leased work, and its kill margin: parts of the fence (RULES 4).
         self._times = DEFAULT_TIMES
@@ -70,7 +76,11 @@ class ProcessDriver:
         folders = await self._calls.wait(FOLDER, self._folders.found)
         await self._end_strays([folder.name for folder in folders])
         await asyncio.gather(*(self._adopt(folder) for folder in folders))
-        self._begin(self._watch_guards(), self._tasks)
+        await self._remember_users()
+        await self._calls.wait(FOLDER, self._folders.move_strays_away)
+        self._left.set()
+        for task in (self._watch_guards(), self._disk.watch(self._held), self._remove_what_is_left()):
+            self._begin(task, self._tasks)
 
     async def sweep(self) -> None:
         """Remove what agents of other folders of this machine left when they were killed, as far as nothing runs."""
@@ -89,7 +99,7 @@ class ProcessDriver:
         memory = Means.CGROUP if "memory" in kept else sampled
         pids = Means.CGROUP if "pids" in kept else sampled
         cpu = Means.CGROUP if "cpu" in kept else Means.NOT_LIMITED
-        missing = ["disk is not limited"]
+        missing = [] if can_measure() else ["disk is not limited: there is no `du` to measure it with"]
         if cpu is Means.NOT_LIMITED:
             missing.append("cpu is not limited: there is no cgroup for it that the agent can write to")
         if not self._cgroups.works:
@@ -148,6 +158,7 @@ class ProcessDriver:
         held.let_go()
         try:
             await self._calls.wait(FOLDER, lambda: self._clear_away(held.record))
+            self._left.set()
         except OSError as error:  # it stays in the way of the same binding, and of nobody else
             self._journal.warning("not-cleared-away", name=held.live.name, why=error)
 
@@ -193,7 +204,7 @@ class ProcessDriver:
         if record is not None:
             await self._hold(record, folder)
         else:
-            await self._calls.wait(FOLDER, lambda: self._folders.remove(folder.name))
+            await self._remove(folder.name)
 
     async def _hold(self, record: Record, folder: Path) -> None:
         held = self._held[record.binding] = Held(record, folder, self._clock, self._calls, self._tell)
@@ -213,6 +224,7 @@ class ProcessDriver:
             self._journal.warning("guard-silent", name=held.live.name, guard=held.record.guard.pid)
 
     async def _start(self, work: Work) -> None:
+        work = limited(work, self._cgroups.controllers, self._settings)
         if work.leased and self._clock.boot() >= work.deadline:
             raise CannotStart(StartFault.DRIVER, "its lease has run out")
         binding = work.slot, work.epoch
@@ -244,13 +256,16 @@ class ProcessDriver:
         """Everything that a guard needs: its order, and folders that nobody else uses."""
         if not work.command:
             raise CannotStart(StartFault.MISSING_BINARY, "no command is given")
-        working = work.folder or str(self._folders.working(name).absolute())
-        if not os.path.isabs(working):
-            raise CannotStart(StartFault.FOLDER, f"{working}: not an absolute path")
+        if work.folder and not os.path.isabs(work.folder):
+            raise CannotStart(StartFault.FOLDER, f"{work.folder}: not an absolute path")
         limit_ms, settings = self._settings.answer_ms, self._settings
         places = ", ".join(sorted({where for _, where in work.secrets}))
         try:
-            user = await self._calls.ask("looking up its user", limit_ms, lambda: user_for(work.user, settings))
+            user = await self._calls.ask(
+                "looking up its user", limit_ms, lambda: user_for(work, settings, self._tenants)
+            )
+            own = self._folders.working(name, user.uid if user is not None else os.geteuid())
+            working = work.folder or str(own.absolute())
             environment = await self._calls.ask(
                 f"reading its secrets at {places}", limit_ms, lambda: environment_of(work, working, settings)
             )
@@ -263,9 +278,9 @@ class ProcessDriver:
         try:
             folder, groups = await self._calls.wait(FOLDER, lambda: self._make(work, name, user))
         except OSError as error:
-            await self._calls.wait(FOLDER, lambda: self._folders.remove(name))
+            await self._remove(name)
             raise CannotStart(StartFault.DRIVER, f"{error.filename}: {error.strerror}") from error
-        record = record_of(work, groups, boot_id(), self._times.grace)
+        record = record_of(work, groups, boot_id(), self._times.grace, user)
         return folder, order_of(record, work, environment, working, user, self._cgroups, settings)
 
     def _make(self, work: Work, name: str, user: User | None) -> tuple[Path, list[str]]:
@@ -283,7 +298,11 @@ class ProcessDriver:
         if record is not None:
             await once_able(self._clock, lambda: clear(record, self._clock))
         await self._calls.wait(CGROUPS, lambda: self._cgroups.remove(self._cgroups.named(name)))
+        await self._remove(name)
+
+    async def _remove(self, name: str) -> None:
         await self._calls.wait(FOLDER, lambda: self._folders.remove(name))
+        self._left.set()
 
     def _made_up(self, folder: Path) -> Record:
         return made_up(folder, self._folders.binding_of(folder), self._cgroups.named(folder.name))
@@ -321,6 +340,31 @@ class ProcessDriver:
                         self._journal.warning("guard-hung", name=held.live.name, guard=held.record.guard.pid)
                 if held.is_out_of_reach and held not in self._finding:
                     self._begin(self._find(held), self._tasks)
+
+    async def _remove_what_is_left(self) -> None:
+        """Remove what was moved away; what cannot be removed stays until the agent's next life."""
+        while True:
+            await self._left.wait()
+            self._left.clear()
+            for error in await self._calls.wait(GONE, self._folders.empty_gone):
+                self._journal.warning("not-removed", why=error)
+
+    async def _remember_users(self) -> None:
+        """Whoever was given a number and still runs has it, should the machine have forgotten."""
+        records = [held.record for held in self._held.values() if held.record.tenant]
+        if not records:
+            return
+        try:
+            clash = await self._calls.wait(
+                "users of tenants", lambda: self._tenants.remember((one.uid, one.tenant) for one in records)
+            )
+        except CannotStart as error:
+            self._journal.warning("users-unknown", why=error)
+            return
+        for record in records:
+            if record.uid in clash:
+                self._journal.warning("user-shared", name=record.name, user=record.uid, then="it is ended")
+                await self.stop(*record.binding, 0)
 
     def _begin(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

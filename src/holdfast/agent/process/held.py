@@ -54,8 +54,9 @@ class Held:
         #: Commands that run beside it, by the number under which its guard was asked.
         self._commands: dict[int, asyncio.Future[Ran | None]] = {}
         self._numbers = count(1)
-        #: When it is to be killed, if it was asked to end; and the deadline that its guard is known to hold.
+        #: When it is to be killed, if it was asked to end, and why; and the deadline that its guard is known to hold.
         self._due = 0
+        self._why = Why.STOPPED
         self._deadline = record.deadline
         #: Its guard lives, and has not answered the last call.
         self.is_silent = False
@@ -78,14 +79,15 @@ class Held:
         if not await self._has_result():  # it may have been written while we looked
             self._become(lost_of(self.record, Why.GUARD_GONE))
 
-    def stop(self, grace_ms: int) -> None:
-        """Begin to end it."""
+    def stop(self, grace_ms: int, why: Why = Why.STOPPED) -> None:
+        """Begin to end it. Why it ends is what was said first."""
         due = self._clock.boot() + grace_ms
+        self._why = self._why if self._due else why
         self._due = min(self._due, due) if self._due else due
         if self.live.state is State.RUNNING:
-            self._become(replace(self.live, state=State.STOPPING, why=Why.STOPPED))
+            self._become(replace(self.live, state=State.STOPPING, why=self._why))
         if self._line is not None:
-            self._line.stop(grace_ms)
+            self._line.stop(grace_ms, self._why)
 
     async def run(self, command: tuple[str, ...], limit_ms: int, answer_ms: int) -> Ran:
         """Run a command beside it, under its guard, which ends it in time: one that has not answered by then does not
@@ -166,7 +168,7 @@ class Held:
         if not there:
             self.hang_up()
         elif self._line is not None and self._due:
-            self._line.stop(max(0, self._due - self._clock.boot()))
+            self._line.stop(max(0, self._due - self._clock.boot()), self._why)
         return there
 
     def _is_kept_silently(self) -> bool:
@@ -204,7 +206,7 @@ class Held:
             return
         live = live_of(self.record, said)
         if live.state is State.RUNNING and (self._due or self._is_past(live)):
-            live = replace(live, state=State.STOPPING, why=Why.STOPPED if self._due else Why.DEADLINE)
+            live = replace(live, state=State.STOPPING, why=self._why if self._due else Why.DEADLINE)
         self._become(live)
 
     def _is_past(self, live: Live) -> bool:

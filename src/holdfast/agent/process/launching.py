@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.agent.driver import CannotStart, StartFault, Work
 from holdfast.agent.guard import files, kernel
@@ -22,7 +23,7 @@ from holdfast.agent.process.cgroups import MEBIBYTE, Cgroups
 from holdfast.agent.process.folders import GUARD_LOG
 from holdfast.agent.process.records import Record
 from holdfast.agent.process.settings import ProcessSettings
-from holdfast.agent.process.users import User
+from holdfast.agent.process.tenants import User
 
 #: The program of a guard.
 PROGRAM = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(files.__file__), "__main__.py"))
@@ -30,12 +31,15 @@ PROGRAM = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(files.__file
 _NOT_THE_BINARY = {errno.E2BIG, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EIO, 0}
 
 
-def record_of(work: Work, groups: list[str], boot: str, most_ms: int) -> Record:
+def record_of(work: Work, groups: list[str], boot: str, most_ms: int, user: User | None) -> Record:
     """What is known of a replica before it begins. That of leased work has no longer grace than `most_ms`."""
     grace = min(work.grace_ms, most_ms) if work.leased else work.grace_ms
     leased = (work.leased, work.deadline if work.leased else 0, grace)
     limits = (work.need.memory * MEBIBYTE, work.pids, tuple(groups))
-    return Record(work.slot, work.epoch, work.name, boot, *leased, *limits)
+    who = (os.geteuid(), "") if user is None else (user.uid, user.tenant)
+    disk_bytes = 0 if work.folder else work.need.disk * MEBIBYTE  # what is not the driver's own may be others', too
+    record = Record(work.slot, work.epoch, work.name, boot, *leased, *limits)
+    return replace(record, uid=who[0], tenant=who[1], disk_bytes=disk_bytes)
 
 
 def order_of(

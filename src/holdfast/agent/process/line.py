@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.agent.driver import OF_OURSELVES
+from holdfast.agent.driver import OF_OURSELVES, Why
 from holdfast.agent.guard import files
 from holdfast.agent.process.records import Ran, Said, understood
 
@@ -37,9 +37,9 @@ class Line:
         """Send what `extension` made, the same for all; whether it was sent."""
         return self._send(message)
 
-    def stop(self, grace_ms: int) -> bool:
-        """Ask it to end what it guards; whether that was sent."""
-        return self._send(msgspec.json.encode({"stop": grace_ms}))
+    def stop(self, grace_ms: int, why: Why) -> bool:
+        """Ask it to end what it guards, for this reason; whether that was sent."""
+        return self._send(msgspec.json.encode({"stop": grace_ms, "why": why}))
 
     def run(self, number: int, command: tuple[str, ...], limit_ms: int) -> bool:
         """Ask it to run a command beside what it guards, for no longer than that; whether that was sent."""

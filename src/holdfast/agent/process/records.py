@@ -43,7 +43,7 @@ NOBODY = Identity(0, 0)
 
 
 class Record(Struct, frozen=True):
-    """A replica that was begun. The guard adds the last three to what its driver knows."""
+    """A replica that was begun. The guard adds when it was, who it is itself, and who the process is."""
 
     slot: SlotKey
     epoch: Revision
@@ -58,6 +58,10 @@ class Record(Struct, frozen=True):
     since: int = 0
     guard: Identity = NOBODY
     process: Identity = NOBODY
+    #: The user that it runs as, and the tenant whose alone that is; none: a user that was named, or the agent's.
+    uid: int = 0
+    tenant: str = ""
+    disk_bytes: int = 0
 
     @property
     def binding(self) -> Binding:
@@ -177,6 +181,8 @@ def sentence(why: Why, record: Record, code: int | None) -> str:
             return f"it used more than its {record.memory_bytes >> 20} MiB of memory, and was killed"
         case Why.OVER_PIDS:
             return f"it had more than {record.pids} processes and threads, and was killed"
+        case Why.OVER_DISK:
+            return f"it used more than its {record.disk_bytes >> 20} MiB of disk, and was killed"
         case Why.GUARD_GONE:
             return "its guard was killed or hung, and it was killed with it"
         case Why.REBOOTED:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-#: An unprivileged user that need not exist: processes run as it where the agent is root and nobody else is asked for.
-DEFAULT_USER = "59999"
+from holdfast.core.model.resources import NOTHING, Resources
+
+#: The numbers of tenants' users, where nothing else is said; and where a machine remembers who has which.
+TENANT_USERS = (200_000, 265_535)
+TENANT_MAP = "/var/lib/holdfast-tenants/users.json"
 
 
 class ProcessSettings(Struct, frozen=True, kw_only=True):
@@ -13,22 +16,30 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
 
     `environment` is what every process on this node is given, unless its template says otherwise.
 
-    `folder` is where it keeps what it needs; tenants' users must be able to pass through it. `user` is who runs what
-    asks for nobody, and `users` who else may be asked for, by name or number; root never. Secrets are handed on from
-    files in `secret_folders` and from the agent's own variables in `secret_variables`, and from nowhere else.
+    `folder` is where it keeps what it needs; tenants' users must be able to pass through it. Where the agent is root,
+    each tenant has a user of its own, with a number of the range `tenant_users`, and `tenant_map` is the file in which
+    all agents of the machine remember them. `users` are pairs of a tenant and a user, by name or number, that its
+    templates may name; root never. A tenant's secrets are handed on from files in `secret_folder`/TENANT, and from the
+    agent's own variables in `secret_variables`, pairs of a tenant and a name; from nowhere else.
+
+    `whole` and `pids` are the limits of what asks for none, where the kernel keeps limits; 0: no limit.
     """
 
     folder: str
     environment: tuple[tuple[str, str], ...] = ()
-    user: str = ""
-    users: tuple[str, ...] = ()
-    secret_folders: tuple[str, ...] = ()
-    secret_variables: tuple[str, ...] = ()
+    tenant_users: tuple[int, int] = TENANT_USERS
+    tenant_map: str = TENANT_MAP
+    users: tuple[tuple[str, str], ...] = ()
+    secret_folder: str = ""
+    secret_variables: tuple[tuple[str, str], ...] = ()
     cgroups: bool = True
     cgroup_root: str = "/sys/fs/cgroup"
+    whole: Resources = NOTHING
+    pids: int = 4_096
     log_bytes: int = 4 << 20
     log_files: int = 4
     logs_kept: int = 100
     sample_ms: int = 250
+    disk_ms: int = 5_000
     start_ms: int = 10_000
     answer_ms: int = 5_000

@@ -1,4 +1,4 @@
-"""Who a process may run as: users that the node allows, and never root.
+"""Who a process may run as: its tenant's own user, or one that the node lists for that tenant; never root.
 
 An agent that is root changes to the user before the process begins. One that is not can only run processes as itself,
 which gives no protection between them and it: everything it could do, they can.
@@ -9,36 +9,32 @@ from __future__ import annotations
 import os
 import pwd
 
-from msgspec import Struct
-
-from holdfast.agent.driver import CannotStart, StartFault
-from holdfast.agent.process.settings import DEFAULT_USER, ProcessSettings
-
-
-class User(Struct, frozen=True):
-    """A user by number, with the one group that a process of theirs has."""
-
-    uid: int
-    gid: int
+from holdfast.agent.driver import CannotStart, StartFault, Work
+from holdfast.agent.process.settings import ProcessSettings
+from holdfast.agent.process.tenants import TenantUsers, User
 
 
-def user_for(asked: str, settings: ProcessSettings) -> User | None:
-    """Who is meant, if the node allows it; None when it is the agent's own user, which needs no change."""
+def user_for(work: Work, settings: ProcessSettings, tenants: TenantUsers) -> User | None:
+    """Who runs it, if the node allows that; None when it is the agent's own user, which needs no change."""
     if os.geteuid() != 0:
-        _see_that_it_is_own(asked or settings.user)
+        _see_that_it_is_own(work.user)
         return None
-    user = _known(asked or settings.user or DEFAULT_USER)
+    if not work.user:
+        return tenants.of(work.tenant)
+    user = _known(work.user)
     if user.uid == 0 or user.gid == 0:
-        raise CannotStart(
-            StartFault.USER_NOT_ALLOWED,
-            f"{asked or settings.user}: is root, or in its group; nothing runs as root\nhint: name another user",
+        raise _not_allowed(f"{work.user}: is root, or in its group; nothing runs as root\nhint: name another user")
+    whose = {tenant for tenant, name in settings.users if _is(name, user)}
+    if work.tenant not in whose:
+        listed = ", ".join(name for tenant, name in settings.users if tenant == work.tenant)
+        raise _not_allowed(
+            f"{work.user}: not among the users that this node lists for tenant {work.tenant} ({listed or 'none'})\n"
+            "hint: name none, and it runs as its tenant's own; or ask the node's operator to list it"
         )
-    allowed = [settings.user or DEFAULT_USER, *settings.users]
-    if user.uid not in [_known(one).uid for one in allowed]:
-        raise CannotStart(
-            StartFault.USER_NOT_ALLOWED,
-            f"{asked}: not among the users that this node allows ({', '.join(allowed)})\n"
-            "hint: name one of them, or ask the node's operator to allow it",
+    if len(whose) > 1 or tenants.covers(user.uid):
+        raise _not_allowed(
+            f"{work.user}: other tenants have this user, too, and it would keep nothing of theirs apart\n"
+            "hint: ask the node's operator to list it for one tenant alone, and none of --tenant-users"
         )
     return user
 
@@ -46,11 +42,18 @@ def user_for(asked: str, settings: ProcessSettings) -> User | None:
 def _see_that_it_is_own(asked: str) -> None:
     own = os.geteuid()
     if asked and _known(asked).uid != own:
-        raise CannotStart(
-            StartFault.USER_NOT_ALLOWED,
+        raise _not_allowed(
             f"{asked}: the agent runs as user {own}, and only root can start processes as somebody else\n"
-            "hint: ask for no user, or let the agent run as root",
+            "hint: ask for no user, or let the agent run as root"
         )
+
+
+def _is(name: str, user: User) -> bool:
+    """Whether this name, which the machine need not know, is that user's."""
+    try:
+        return _known(name).uid == user.uid
+    except CannotStart:
+        return False
 
 
 def _known(name: str) -> User:
@@ -64,3 +67,7 @@ def _known(name: str) -> User:
             StartFault.UNKNOWN_USER, f"{name}: there is no such user on this node\nhint: name one of /etc/passwd"
         ) from None
     return User(entry.pw_uid, entry.pw_gid)
+
+
+def _not_allowed(why: str) -> CannotStart:
+    return CannotStart(StartFault.USER_NOT_ALLOWED, why)

@@ -17,7 +17,7 @@ PERIOD_MIN_MS = 100
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PATH = re.compile(r"/[!-~]*")
-_REFERENCE = re.compile(r"file:/[^\0]+|env:[A-Za-z_][A-Za-z0-9_]*")
+_REFERENCE = re.compile(r"file:[^\0]+|env:[A-Za-z_][A-Za-z0-9_]*")
 
 
 def contradictions(spec: WorkloadSpec) -> list[str]:
@@ -111,7 +111,7 @@ def _unrunnable(template: Template) -> list[str]:
     for name, reference in template.secrets:
         # What stands there is not repeated: it may be the secret itself.
         if not _VARIABLE.fullmatch(name) or not _REFERENCE.fullmatch(reference):
-            found.append(f"secrets.{name} says where a variable's value lies on the node: file:/path or env:NAME")
+            found.append(f"secrets.{name} says where a variable's value lies on the node: file:PATH or env:NAME")
         if name in given:
             found.append(f"secrets.{name} is in environment, too: it can have one value")
     for name in ("startup", "readiness", "liveness"):

@@ -51,8 +51,9 @@ class Near(Document, frozen=True):
 class Template(Document, frozen=True):
     """What runs, how it is watched over, and what a node must offer to run it.
 
-    `secrets` are variables whose values lie on the node, in a file (`file:/path`) or in its agent's environment
-    (`env:NAME`): what is written here says where. `user`, `folder` and `pids` are the node's own where none is named.
+    `secrets` are variables whose values lie on the node, in a file among its tenant's (`file:PATH`) or in its agent's
+    environment (`env:NAME`): what is written here says where. `folder` and `pids` are the node's own where none is
+    named, and `user` is the tenant's own. `need.disk` bounds the node's own folder.
     `grace` is how long it may take to stop, 0: as long as its region says; exclusive work never takes longer, for its
     fence is counted by that. `uses` names what it wants to find on a node: where that lies ready, it starts sooner.
     `restarted` is when its people last asked for a restart: another template, so a rollout.

@@ -1,0 +1,70 @@
+"""Removing a folder that somebody else filled, who may have meant it to be hard.
+
+No link is followed, no path is ever longer than one name, and no more than three descriptors are open at a time: a
+folder within a folder is moved up before it is emptied, so that however deep they lie, all are reached in turn.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import count, islice
+from pathlib import Path
+from secrets import token_hex
+
+#: So many names are held at a time.
+NAMES_MAX = 1_000
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove it and all in it. `OSError` when something stays, as where somebody has mounted something there."""
+    above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if folder.is_symlink() or not folder.is_dir():
+            os.unlink(folder.name, dir_fd=above)
+            return
+        top = _opened(folder.name, above)
+        try:
+            fresh = map(f"{token_hex(8)}-{{}}".format, count())
+            while some := _names(top):
+                for name, is_folder in some:
+                    _remove(name, top, fresh) if is_folder else os.unlink(name, dir_fd=top)
+        finally:
+            os.close(top)
+        os.rmdir(folder.name, dir_fd=above)
+    finally:
+        os.close(above)
+
+
+def _remove(name: str, above: int, fresh: Iterator[str]) -> None:
+    """Remove a folder and its files; the folders in it go to where it was."""
+    folder = _opened(name, above)
+    try:
+        while some := _names(folder):
+            for one, is_folder in some:
+                if not is_folder:
+                    os.unlink(one, dir_fd=folder)
+                    continue
+                _own(one, folder)
+                os.rename(one, next(fresh), src_dir_fd=folder, dst_dir_fd=above)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=above)
+
+
+def _opened(name: str, above: int) -> int:
+    _own(name, above)
+    return os.open(name, _FOLDER, dir_fd=above)
+
+
+def _own(name: str, above: int) -> None:
+    """Its owner may have closed a folder to itself, which holds up everybody but root."""
+    if os.geteuid() != 0:
+        os.chmod(name, 0o700, dir_fd=above)
+
+
+def _names(folder: int) -> list[tuple[str, bool]]:
+    """Some of what is in a folder, and whether each is a folder, which a link to one is not."""
+    with os.scandir(folder) as found:
+        return [(one.name, one.is_dir(follow_symlinks=False)) for one in islice(found, NAMES_MAX)]
