@@ -179,7 +179,7 @@ async def test_a_tenant_can_neither_enter_nor_find_the_folder_of_another(yard: Y
             f"cat {theirs}/note", f"ls {theirs}", f"test -e {theirs}", f"test -e {theirs.parent}/7-0-12",
             f"ls {theirs.parent}", f"ls {theirs.parent.parent}", f"ls {yard.data}/slots", f"ls {yard.data}/logs",
             f"touch {theirs}/mine", f"touch {theirs.parent}/mine", "mkdir $HOME/../mine",
-            f"cat {yard.root}/users.json", f"ls {yard.data}/work/gone",
+            f"cat {yard.root}/users.json", f"ls {theirs.parent.parent / 'gone'}",
         ]  # fmt: skip
         script = "\n".join(f"{one} 2>/dev/null && echo reached {number}" for number, one in enumerate(tries))
         await _started(driver, B, f"{script}\ntouch mine && cat mine && echo over")

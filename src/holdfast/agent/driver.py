@@ -136,7 +136,7 @@ class Means(StrEnum):
 
 class Capabilities(Struct, frozen=True):
     """What a driver can promise on this machine. `whole`: what leaves its session ends with it, even if its guard was
-    killed. `users`: processes can run as another user than the agent. `namespaces`: each replica has pids, mounts and a
+    killed. `users`: each tenant has a user of its own. `namespaces`: each replica has pids, mounts and a
     `/tmp` of its own, and sees nothing of the agent's or of other replicas'. `missing` are sentences for people."""
 
     memory: Means

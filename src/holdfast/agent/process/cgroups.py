@@ -20,11 +20,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
-from msgspec.structs import replace
-
 from holdfast.agent.driver import Work
 from holdfast.agent.guard.kernel import members
-from holdfast.agent.process.settings import ProcessSettings
 
 PERIOD_US = 100_000
 QUOTA_LEAST_US = 1_000
@@ -201,21 +198,6 @@ class Cgroups:
             if (self._root / controller / "cgroup.procs").exists():
                 self._make_base(base)
                 self._bases[controller] = base
-
-
-def limited(work: Work, controllers: Collection[str], settings: ProcessSettings) -> Work:
-    """The same with the driver's own limits where none was asked for, as far as the kernel keeps them: nobody takes
-    all of the machine by asking for nothing."""
-    need, whole = work.need, settings.whole
-    return replace(
-        work,
-        need=replace(
-            need,
-            cpu=need.cpu or (whole.cpu if "cpu" in controllers else 0),
-            memory=need.memory or (whole.memory if "memory" in controllers else 0),
-        ),
-        pids=work.pids or (settings.pids if "pids" in controllers else 0),
-    )
 
 
 def _limit(group: Path, controller: str, work: Work) -> None:

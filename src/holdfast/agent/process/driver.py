@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.agent.blocking import BlockingCalls, Hangs
 from holdfast.agent.driver import Binding, CannotStart, Capabilities, Live, Means, StartFault, State, Work
 from holdfast.agent.guard import kernel
-from holdfast.agent.process.cgroups import Cgroups, limited
+from holdfast.agent.process.cgroups import Cgroups
 from holdfast.agent.process.disk import DiskWatch, can_measure
 from holdfast.agent.process.environment import environment_of
 from holdfast.agent.process.folders import Folders, name_of
@@ -25,7 +25,7 @@ from holdfast.agent.process.leftovers import LOOK_MS, can_look, clear, once_able
 from holdfast.agent.process.line import extension
 from holdfast.agent.process.ports import must_be_free
 from holdfast.agent.process.records import Record, Unreadable, boot_id, made_up, read_record
-from holdfast.agent.process.settings import ProcessSettings
+from holdfast.agent.process.settings import ProcessSettings, limited
 from holdfast.agent.process.tenants import TenantUsers, User
 from holdfast.agent.process.users import user_for
 from holdfast.core.model.process import Driver as Kind
@@ -99,6 +99,7 @@ class ProcessDriver:
         memory = Means.CGROUP if "memory" in kept else sampled
         pids = Means.CGROUP if "pids" in kept else sampled
         cpu = Means.CGROUP if "cpu" in kept else Means.NOT_LIMITED
+        disk = Means.SAMPLED if can_measure() else Means.NOT_LIMITED
         missing = [] if can_measure() else ["disk is not limited: there is no `du` to measure it with"]
         if cpu is Means.NOT_LIMITED:
             missing.append("cpu is not limited: there is no cgroup for it that the agent can write to")
@@ -108,7 +109,7 @@ class ProcessDriver:
             missing.append("the agent is not root: processes run as its own user, and are not kept apart")
         missing.append("replicas have no namespaces of their own: they see each other's processes and folders' names")
         return Capabilities(
-            memory=memory, cpu=cpu, pids=pids, disk=Means.NOT_LIMITED, whole=self._cgroups.works,
+            memory=memory, cpu=cpu, pids=pids, disk=disk, whole=self._cgroups.works,
             users=os.geteuid() == 0, namespaces=False, missing=tuple(missing),
         )  # fmt: skip
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Collection
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.agent.driver import Work
 from holdfast.core.model.resources import NOTHING, Resources
 
 #: The numbers of tenants' users, where nothing else is said; and where a machine remembers who has which.
@@ -43,3 +47,18 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
     disk_ms: int = 5_000
     start_ms: int = 10_000
     answer_ms: int = 5_000
+
+
+def limited(work: Work, controllers: Collection[str], settings: ProcessSettings) -> Work:
+    """The same with the driver's own limits where none was asked for, as far as the kernel keeps them: nobody takes
+    all of the machine by asking for nothing."""
+    need, whole = work.need, settings.whole
+    return replace(
+        work,
+        need=replace(
+            need,
+            cpu=need.cpu or (whole.cpu if "cpu" in controllers else 0),
+            memory=need.memory or (whole.memory if "memory" in controllers else 0),
+        ),
+        pids=work.pids or (settings.pids if "pids" in controllers else 0),
+    )
