@@ -24,7 +24,7 @@ def told(*, batch: bool = False, **fields: Any) -> list[str]:
     [
         {"ports": 2, "readiness": Probe(http=HttpProbe(path="/health?deep=1", port=1))},
         {"ports": 1, "startup": Probe(tcp=TcpProbe()), "liveness": Probe(exec=ExecProbe(command=("true",)))},
-        {"secrets": (("TOKEN", "file:/run/token"), ("_KEY2", "env:KEY"))},
+        {"secrets": (("TOKEN", "file:/run/token"), ("_KEY2", "env:KEY"), ("OWN", "file:db/password"))},
         {"user": "web", "folder": "/srv/web", "pids": 64, "grace": 60_000, "restart": Restart.NEVER},
         {"user": "1000", "uses": ("model-7", "python-3.11")},
     ],
