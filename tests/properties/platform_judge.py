@@ -30,7 +30,7 @@ from tests.properties.platform_model import Case, Denied, Lent, World, need
 from tests.properties.platform_model_expected import FIRST, unexpected
 
 PLANNERS = ("controller/assignment", "controller/rollout", "controller/failover")
-MACHINES = ("agent", "scheduler", "region")
+MACHINES = ("region",)
 SESSIONS = ("controller/node-health", "controller/sessions", "ledger")
 PEOPLE = ("person", "tenant")
 

@@ -41,8 +41,8 @@ OWNERS: dict[type, tuple[str, ...]] = {
     RaiseLevel: ("ledger", "person"),
     RecordDigest: ("ledger",),
     RecordDenials: ("ledger",),
-    OpenSession: ("agent", "scheduler", "region"),
-    EndSession: ("agent", "scheduler", "region", "controller/node-health", "controller/sessions", "ledger"),
+    OpenSession: ("agent", "scheduler"),
+    EndSession: ("agent", "scheduler", "controller/node-health", "controller/sessions", "ledger"),
     Configure: ("person",),
     OpenOverride: ("person",),
     EndOverride: ("person", "controller/override"),
@@ -118,7 +118,10 @@ def refuse_sender(model: Model, sender: Sender) -> Code | None:
         return None if sender.actor in owners else Code.NO_RIGHT
     if sender.principal is None or sender.principal.spec.disabled or kind not in owners:
         return Code.NO_RIGHT
+    elsewhere = sender.outside("region", model.ledger.removeprefix("region/"))
     if kind != "person":
+        if elsewhere:
+            return Code.WRONG_SCOPE
         session = model.sessions.get(envelope.session)
         opens = command is OpenSession and not envelope.session
         return None if opens or (session and session.principal == sender.actor) else Code.NO_SESSION
@@ -129,7 +132,7 @@ def refuse_sender(model: Model, sender: Sender) -> Code | None:
         return Code.MALFORMED
     concerns_all = command in (Configure, RaiseLevel)
     narrow = concerns_all and (sender.scope("tenant") or sender.scope("node"))
-    return Code.WRONG_SCOPE if narrow or sender.outside("region", model.ledger.removeprefix("region/")) else None
+    return Code.WRONG_SCOPE if narrow or elsewhere else None
 
 
 def earlier(model: Model, sender: Sender) -> tuple[Code | None, tuple[int, bytes] | None]:

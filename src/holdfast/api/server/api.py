@@ -34,7 +34,9 @@ from holdfast.api.server.identity import Caller
 from holdfast.api.server.limits import Limits
 from holdfast.api.server.lines import Lines
 from holdfast.api.server.pages import Pages
+from holdfast.api.server.rights import refuse_asking
 from holdfast.core.ledger.answers import too_large
+from holdfast.core.ledger.judge import MACHINES, PEOPLE
 from holdfast.host.decisions import Decisions
 from holdfast.host.errors import ListAgain, Unavailable
 from holdfast.host.ledger import Ledger, Role
@@ -45,9 +47,13 @@ Answering = Callable[[Desk, Call], Awaitable[Reply | Flow]]
 
 
 class Route(Struct, frozen=True):
-    """One endpoint: who answers, whether everybody may ask, whether only a leader can, how many segments follow."""
+    """One endpoint: who answers, which kinds of callers may ask, whether only a leader can answer, how many segments
+    follow."""
 
     answers: Answering
+    #: Kinds of principals: what machines are not named for they do not get, whatever it shows.
+    by: tuple[str, ...] = PEOPLE
+    #: Whether everybody may ask, without a name.
     is_open: bool = False
     is_led: bool = False
     #: Whether it is answered without waiting for anything: it then needs no deadline.
@@ -59,6 +65,8 @@ class Route(Struct, frozen=True):
 
 
 _ANY = 64
+_BY_ALL = (*PEOPLE, *MACHINES)
+_BY_READERS = (*PEOPLE, "scheduler")
 _DRY = ("dryRun", "read")
 _LISTED = ("limit", "continue", "selector", "tenant", "watch", "since", "initial", "read")
 _AUDITED = ("since", "actor", "command", "outcome", "limit", "continue", "read")
@@ -74,27 +82,27 @@ _FIXED: dict[tuple[str, ...], dict[str, Route]] = {
     ("readyz",): {"GET": Route(status.readyz, is_open=True)},
     ("openapi.json",): {"GET": Route(published.openapi, is_open=True)},
     ("v1", "schemas"): {"GET": Route(published.schemas, is_open=True, most=1)},
-    ("v1", "status"): {"GET": Route(status.status)},
-    ("v1", "whoami"): {"GET": Route(status.whoami)},
+    ("v1", "status"): {"GET": Route(status.status, _BY_READERS)},
+    ("v1", "whoami"): {"GET": Route(status.whoami, _BY_ALL)},
     ("v1", "can-i"): {"POST": Route(status.can_i)},
     ("v1", "audit"): {"GET": Route(audit.audit, asks=_AUDITED)},
     ("v1", "repairs"): {"GET": Route(repairs.repairs, asks=("tenant", "limit", "read"))},
     ("v1", "batch"): {"POST": Route(batches.batch, is_led=True, asks=_DRY)},
     ("v1", "commands"): {"POST": Route(writing.command, is_led=True, least=1, most=1, asks=_DRY)},
-    ("v1", "envelopes"): {"POST": Route(machines.envelope, is_led=True)},
-    ("v1", "envelopes", "batch"): {"POST": Route(machines.envelopes, is_led=True)},
-    ("v1", "renewals"): {"POST": Route(machines.renewal, is_led=True, is_prompt=True)},
+    ("v1", "envelopes"): {"POST": Route(machines.envelope, _BY_ALL, is_led=True)},
+    ("v1", "envelopes", "batch"): {"POST": Route(machines.envelopes, _BY_ALL, is_led=True)},
+    ("v1", "renewals"): {"POST": Route(machines.renewal, _BY_ALL, is_led=True, is_prompt=True)},
 }
 _ON_PLATFORM: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "quota"): {"GET": Route(quota.quota, most=1)},
-    ("v1", "shipments"): {"GET": Route(machines.shipped, asks=None)},
+    ("v1", "shipments"): {"GET": Route(machines.shipped, ("region",), asks=None)},
     ("v1", "in"): {verb: Route(to_region, least=2, most=_ANY, asks=None) for verb in ("GET", "PUT", "POST", "DELETE")},
 }
 _IN_REGION: dict[tuple[str, ...], dict[str, Route]] = {
-    ("v1", "bindings"): {"GET": Route(machines.bindings, asks=("session",))},
-    ("v1", "decisions"): {"GET": Route(decisions.decisions, asks=decisions.ASKS)},
-    ("v1", "log"): {"GET": Route(machines.log, asks=("since",))},
-    ("v1", "queue"): {"GET": Route(queue.queue, asks=queue.ASKS)},
+    ("v1", "bindings"): {"GET": Route(machines.bindings, ("agent",), asks=("session",))},
+    ("v1", "decisions"): {"GET": Route(decisions.decisions, _BY_READERS, asks=decisions.ASKS)},
+    ("v1", "log"): {"GET": Route(machines.log, ("scheduler",), asks=("since",))},
+    ("v1", "queue"): {"GET": Route(queue.queue, _BY_READERS, asks=queue.ASKS)},
 }
 
 
@@ -138,7 +146,7 @@ class Api:
             return await writing.delete(desk, call, kind)
 
         asks = (*_LISTED, "workload") if kind.name == "Endpoint" else _LISTED
-        routes = {"GET": Route(read, most=_ANY, asks=asks)}
+        routes = {"GET": Route(read, _BY_READERS, most=_ANY, asks=asks)}
         if ledger in kind.written_on:
             routes["PUT"] = Route(put, is_led=True, least=1 + kind.tenanted, most=_ANY, asks=_DRY)
         if ledger in kind.written_on and kind.deletable:
@@ -178,6 +186,9 @@ class Api:
 
     async def _answer(self, route: Route, call: Call) -> Reply | Flow:
         desk, request = self.desk, call.request
+        refused = None if route.is_open else refuse_asking(call.caller, desk.state.facts.ledger, route.by)
+        if refused is not None:
+            raise Trouble(desk.deny(call, refused))
         _must_know(route, request)
         if len(request.body) > desk.limits.body_bytes:
             raise Trouble(_too_large(len(request.body), desk.limits.body_bytes))

@@ -1,8 +1,9 @@
 """What a caller may see. What it may change is judged by the ledger alone.
 
 A tenant, and whoever is scoped to one, sees what is that tenant's and what is nobody's. A person without a scope sees
-tenants' own objects only with the right `see-other-tenants`. Machines see what their work takes: schedulers all of
-their region, agents what is on nodes; regions nothing but their shipments.
+tenants' own objects only with the right `see-other-tenants`. Machines see what their work takes, where it is: a
+scheduler its own region, an agent the bindings of its node, a region its shipments. Their principals are known
+everywhere, and are good in one place.
 """
 
 from __future__ import annotations
@@ -10,12 +11,27 @@ from __future__ import annotations
 from holdfast.api.problems import Problem, of_refusal
 from holdfast.api.server.identity import Caller
 from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.judge import MACHINES
 from holdfast.core.model.tenancy import Right
 
-#: Kinds that agents need: what stands on nodes.
-_OF_NODES = ("nodes", "replicas", "reservations", "assignments", "policies")
+#: By kind of ledger, the machines that speak there.
+_AT_WORK = {"platform": ("region",), "region": ("agent", "scheduler")}
 #: Kinds that show how the platform is run, not what a tenant has.
 _OF_OPERATORS = ("sessions", "breaches")
+
+
+def refuse_asking(caller: Caller, ledger: str, kinds: tuple[str, ...]) -> Problem | None:
+    """Whether this caller may ask for what is for these kinds of callers; machines only where their work is."""
+    if caller.kind not in kinds:
+        return _denied(Code.NO_RIGHT, f"{caller.actor} is not answered that", {"actor": caller.actor})
+    if caller.kind not in MACHINES:
+        return None
+    if caller.kind not in _AT_WORK[ledger.partition("/")[0]]:
+        return _denied(Code.NO_RIGHT, f"{caller.actor} has no work on {ledger}", {"actor": caller.actor})
+    region = caller.principal.spec.scope.region
+    if region and ledger not in ("platform", f"region/{region}"):
+        return _denied(Code.WRONG_SCOPE, f"{caller.actor} may act in region {region} only", {"scope": region})
+    return None
 
 
 def refuse_reading(caller: Caller, ledger: str, plural: str) -> Problem | None:
@@ -29,9 +45,7 @@ def refuse_reading(caller: Caller, ledger: str, plural: str) -> Problem | None:
         if plural in _OF_OPERATORS and caller.tenant() and not caller.has(Right.SEE_OTHER_TENANTS):
             return _denied(Code.WRONG_SCOPE, f"{plural} are not of one tenant", {"scope": caller.tenant()})
         return None
-    # In its region alone: who may operate may make such a principal, and the platform has what all tenants have.
-    is_at_work = ledger != "platform"
-    if is_at_work and (caller.kind == "scheduler" or (caller.kind == "agent" and plural in _OF_NODES)):
+    if caller.kind == "scheduler" and ledger != "platform":
         return None
     return _denied(Code.NO_RIGHT, f"{caller.actor} may not read {plural}", {"actor": caller.actor})
 
@@ -45,7 +59,7 @@ def refuse_tenant(caller: Caller, tenant: str) -> Problem | None:
 
 def sees_everything(caller: Caller) -> bool:
     """Whether whose something is makes no difference to this caller."""
-    return caller.kind in ("scheduler", "agent") or caller.has(Right.SEE_OTHER_TENANTS)
+    return caller.kind == "scheduler" or caller.has(Right.SEE_OTHER_TENANTS)
 
 
 def sees(caller: Caller, tenant: str) -> bool:

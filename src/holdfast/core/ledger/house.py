@@ -5,7 +5,7 @@ Size: seven small commands, each with its event, its judgement and what it does,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -275,13 +275,20 @@ APPLY: dict[type, Any] = {
     DenialsRecorded: denials_recorded,
 }
 
-RULES: tuple[Rule[Any], ...] = (
+_RULES: tuple[Rule[Any], ...] = (
     Rule(StartLog, start_log, ("ledger",), Lane.PROOFS, "a log exists", "an empty log is deleted with its store"),
     Rule(StartTerm, start_term, ("ledger",), Lane.PROOFS, "a leader stands", "the next term"),
     Rule(RaiseLevel, raise_level, ("ledger", "person"), Lane.OPERATORS, "older readers stop", "nothing: a level stays, as what was written stays", whole=True),
     Rule(RecordDigest, record_digest, ("ledger",), Lane.PROOFS, "followers compare", "nothing to undo: it is a fact"),
-    Rule(OpenSession, open_session, ("agent", "scheduler", "region"), Lane.PROOFS, "an epoch begins, an older one ends", "EndSession, by its owner or by node health"),
-    Rule(EndSession, end_session, ("agent", "scheduler", "region", "controller/node-health", "controller/sessions", "ledger"), Lane.PROOFS, "fences are counted", "OpenSession, as a new life"),
+    Rule(OpenSession, open_session, (), Lane.PROOFS, "an epoch begins, an older one ends", "EndSession, by its owner or by node health"),
+    Rule(EndSession, end_session, ("controller/node-health", "controller/sessions", "ledger"), Lane.PROOFS, "fences are counted", "OpenSession, as a new life"),
     Rule(Configure, configure, ("person",), Lane.OPERATORS, "later commands are judged by other numbers", "Configure with the old ones", subject=settings_subject, whole=True),
     RULE,
 )  # fmt: skip
+
+
+def rules(*machines: str) -> Iterator[Rule[Any]]:
+    """The rules of every ledger, in one where these kinds of machines have sessions."""
+    for rule in _RULES:
+        is_of_sessions = rule.command in (OpenSession, EndSession)
+        yield msgspec.structs.replace(rule, owners=(*machines, *rule.owners)) if is_of_sessions else rule

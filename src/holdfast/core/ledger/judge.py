@@ -59,7 +59,7 @@ def _refuse_sender(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused |
     if case.principal is None or case.principal.spec.disabled or kind not in rule.owners:
         return _no_right(case, rule)
     if kind in MACHINES:
-        return _refuse_machine(state, case, rule)
+        return _outside_region(state, case) or _refuse_machine(state, case, rule)
     if kind not in PEOPLE or rule.right not in case.principal.spec.rights:
         return _no_right(case, rule)
     if not envelope.key or envelope.session:
@@ -69,11 +69,11 @@ def _refuse_sender(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused |
 
 def _refuse_scope(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
     """A right holds in its scope. Of what a command names, its handler judges; here, whether anything can be within."""
+    refused = _outside_region(state, case)
+    if refused is not None:
+        return refused
     assert case.principal is not None
     scope, ledger = case.principal.spec.scope, state.facts.ledger
-    if scope.region and ledger not in ("platform", f"region/{scope.region}"):
-        facts = {"scope": scope.region, "ledger": ledger}
-        return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {scope.region} only", facts)
     if scope.node and ledger == "platform":
         facts = {"scope": scope.node, "ledger": ledger}
         return Refused(Code.WRONG_SCOPE, f"{case.actor} may act on node {scope.node} only, which is not here", facts)
@@ -81,6 +81,16 @@ def _refuse_scope(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | 
         facts = {"tenant": scope.tenant, "region": scope.region, "node": scope.node}
         return Refused(Code.WRONG_SCOPE, f"{case.actor} has a scope, and this concerns all of {ledger}", facts)
     return None
+
+
+def _outside_region(state: LedgerState, case: Case) -> Refused | None:
+    """The sender's scope is a region, and this is the ledger of another one: principals are known in all of them."""
+    assert case.principal is not None
+    region, ledger = case.principal.spec.scope.region, state.facts.ledger
+    if not region or ledger in ("platform", f"region/{region}"):
+        return None
+    facts = {"scope": region, "ledger": ledger}
+    return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {region} only", facts)
 
 
 def _refuse_machine(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:

@@ -128,7 +128,9 @@ _OWN: tuple[Rule[Any], ...] = (
          "PublishPolicy with the same document, as a new revision", Right.PROMOTE_POLICY, subject=subjects.of_rollback),
 )  # fmt: skip
 
-_HOUSE = tuple(replace(rule, handler=configure) if rule.command is house.Configure else rule for rule in house.RULES)
+_HOUSE = tuple(
+    replace(rule, handler=configure) if rule.command is house.Configure else rule for rule in house.rules("region")
+)
 RULES: dict[type, Rule[Any]] = {rule.command: rule for rule in (*_HOUSE, *overrides.RULES, *_OWN)}
 
 PLATFORM: Book[PlatformState] = Book(

@@ -72,7 +72,9 @@ _OWN: tuple[Rule[Any], ...] = (
 _HERE: dict[type, Any] = {
     house.OpenSession: sessions.open_session, house.EndSession: sessions.end_session, house.Configure: fence.configure,
 }  # fmt: skip
-_HOUSE = tuple(replace(rule, handler=_HERE.get(rule.command, rule.handler)) for rule in house.RULES)
+_HOUSE = tuple(
+    replace(rule, handler=_HERE.get(rule.command, rule.handler)) for rule in house.rules("agent", "scheduler")
+)
 
 RULES: dict[type, Rule[Any]] = {rule.command: rule for rule in (*_HOUSE, *overrides.RULES, *_OWN)}
 

@@ -1,0 +1,73 @@
+"""What machines may ask a server for: every route of both ledgers, against agents, schedulers and regions."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.api.documents.kinds import KINDS
+from holdfast.core.model.meta import Meta
+from holdfast.core.model.tenancy import Principal, PrincipalSpec, Scope
+from holdfast.core.region import commands as c
+from tests.support.served import Part, World, in_world
+
+_SPEAKS = {"GET whoami", "POST envelopes", "POST envelopes/batch", "POST renewals"}
+_KINDS = {f"GET {plural}" for plural in KINDS}
+#: By ledger and machine: what it may ask for. All else is refused, whatever a later endpoint shows.
+MAY: dict[tuple[str, str], set[str]] = {
+    ("platform", "region/eu"): _SPEAKS | {"GET shipments"},
+    ("platform", "agent/n1"): set(),
+    ("platform", "scheduler/main"): set(),
+    ("region", "region/eu"): set(),
+    ("region", "agent/n1"): _SPEAKS | {"GET bindings"},
+    ("region", "scheduler/main"): _SPEAKS | _KINDS | {"GET log", "GET status", "GET queue", "GET decisions"},
+    # Of another region: what is known everywhere is good in one place.
+    ("region", "agent/n2"): set(),
+    ("region", "scheduler/other"): set(),
+}
+MACHINES = {
+    "region/eu": Scope(),
+    "agent/n1": Scope(region="eu"),
+    "agent/n2": Scope(region="us"),
+    "scheduler/main": Scope(region="eu"),
+    "scheduler/other": Scope(region="us"),
+}
+
+
+async def a_ledger(world: World, ledger: str) -> Part:
+    """A server that knows every machine, and a token of each."""
+    if ledger == "platform":
+        part = await world.platform()
+        for name, scope in MACHINES.items():
+            await world.principal(part, name, scope=scope)
+        return part
+    part = await world.region()
+    puts: list[c.Shipped] = []
+    for name, scope in MACHINES.items():
+        puts.append(c.PrincipalShipped(Principal(meta=Meta(name=name), spec=PrincipalSpec(scope=scope))))
+        puts.append(c.TokenShipped(world._token(name.replace("/", "-"), name)))
+    cursor = part.state.place.cursor
+    await part.submit("controller/link", c.Ship("log-platform", 1, cursor, cursor + 1, tuple(puts)))
+    return part
+
+
+@pytest.mark.parametrize(("ledger", "machine"), MAY, ids=lambda word: word.replace("/", "-"))
+def test_a_machine_is_answered_what_its_work_takes_and_nothing_else(ledger: str, machine: str) -> None:
+    async def story(world: World) -> None:
+        part = await a_ledger(world, ledger)
+        answered = set()
+        for words, verbs in part.api.routes.items():
+            for verb, route in verbs.items():
+                if route.is_open:
+                    continue
+                path = "/".join((*words, *(["x"] * route.least)))
+                # Past identity and right all of these are wrong in some other way, so that none begins a stream.
+                wrong = "?session=none" if words[-1] == "bindings" else "?since=none" if words[-1] == "log" else ""
+                found = await world.ask(verb, f"/{path}{wrong}", b"", to=part.name, token=machine.replace("/", "-"))
+                if found.status == 403:
+                    assert found.json["code"] in ("no-right", "wrong-scope"), found
+                else:
+                    assert found.status != 401, found
+                    answered.add(f"{verb} {'/'.join(words[1:])}")
+        assert answered == MAY[ledger, machine]
+
+    in_world(story)
