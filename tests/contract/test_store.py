@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdfast.host.store import Conflict, Full, Head, Trimmed, Written
+from holdfast.host.store import ANNOUNCEMENT_BYTES, ANNOUNCEMENTS, Conflict, Full, Head, StoreError, Trimmed, Written
 from tests.support.aio import in_a_loop
 from tests.support.stores import LOG, MIB, Opening, a_batch, conflicting, fill, grow, head_at, written
 
@@ -315,3 +315,34 @@ async def test_usage_grows_with_the_log_and_shrinks_when_trimmed_room_is_reclaim
         await store.trim(LOG, 7)
         await store.reclaim()
         assert (await store.usage()).used <= empty.used + MIB
+
+
+@in_a_loop
+async def test_what_is_announced_is_there_by_name_until_it_is_taken_away(opening: Opening) -> None:
+    async with opening() as store:
+        assert await store.announced() == []
+        await store.announce("s2", b"two")
+        await store.announce("s1", b"one")
+        await store.announce("s2", b"\xff\x00 again")
+        assert await store.announced() == [("s1", b"one"), ("s2", b"\xff\x00 again")]
+        await store.announce("s1", b"")
+        await store.announce("nobody", b"")
+        assert await store.announced() == [("s2", b"\xff\x00 again")]
+        assert (await store.head()) == Head()
+
+
+@in_a_loop
+async def test_announcements_are_bounded_in_size_and_number_and_one_that_is_there_can_still_change(
+    opening: Opening,
+) -> None:
+    async with opening() as store:
+        with pytest.raises(StoreError):
+            await store.announce("large", b"." * (ANNOUNCEMENT_BYTES + 1))
+        for number in range(ANNOUNCEMENTS):
+            await store.announce(f"s{number}", b".")
+        with pytest.raises(StoreError):
+            await store.announce("one-more", b".")
+        await store.announce("s0", b"changed")
+        await store.announce("s1", b"")
+        await store.announce("one-more", b".")
+        assert len(await store.announced()) == ANNOUNCEMENTS

@@ -215,6 +215,12 @@ class FaultyStore:
     async def reclaim(self) -> None:
         await self._call("reclaim", self.inner.reclaim)
 
+    async def announce(self, name: str, raw: bytes) -> None:
+        await self._call("announce", lambda: self.inner.announce(name, raw))
+
+    async def announced(self) -> list[tuple[str, bytes]]:
+        return await self._call("announced", self.inner.announced)
+
     async def close(self) -> None:
         await self.inner.close()
 

@@ -1,4 +1,4 @@
-"""The port to where a log is kept: one head cell, batches, snapshots.
+"""The port to where a log is kept: one head cell, batches, snapshots, and what its servers announce.
 
     head (log id, seq, digest, trim floor)  <-- every append and every trim is one transaction on this cell
 
@@ -15,6 +15,8 @@ from msgspec import Struct
 
 #: A batch is closed near this size: one blob, one commit.
 BATCH_BYTES = 256 << 10
+#: An announcement has at most so many bytes, and so many of them wait for the leader.
+ANNOUNCEMENT_BYTES, ANNOUNCEMENTS = 1 << 10, 1_000
 
 
 class Head(Struct, frozen=True):
@@ -159,7 +161,21 @@ class Room(Protocol):
         """Give back to the system what trimming freed. Works on a full disk too (RULES 20)."""
 
 
-class Store(Log, Snapshots, Room, Protocol):
+class Announcements(Protocol):
+    """What servers of this store have to say to the leader: whoever can write the store is a server of its ledger.
+
+    A letter box, and no record: the leader takes out what it has read, and a server announces again what it finds
+    neither there nor in the log. It need not outlive the last process that has the store open.
+    """
+
+    async def announce(self, name: str, raw: bytes) -> None:
+        """Put this under a name, in place of what is there; nothing: take it away. `StoreError` if it cannot."""
+
+    async def announced(self) -> list[tuple[str, bytes]]:
+        """What there is, by name. It may be anything: others write here, too."""
+
+
+class Store(Log, Snapshots, Room, Announcements, Protocol):
     """Everything a host asks of its store."""
 
     async def close(self) -> None:

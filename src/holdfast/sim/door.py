@@ -109,6 +109,12 @@ class Door:
     async def reclaim(self) -> None:
         await self._change(self._disk.reclaim)
 
+    async def announce(self, name: str, raw: bytes) -> None:
+        await self._change(lambda: self._disk.announce(name, raw))
+
+    async def announced(self) -> list[tuple[str, bytes]]:
+        return await self._ask(self._disk.announced)
+
     async def close(self) -> None:
         """Let go of it. What was sent lands or is lost by itself, as when a connection is closed."""
         await self._for_the_living()

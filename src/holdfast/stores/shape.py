@@ -1,4 +1,4 @@
-"""What all stores share: what they ask of a batch, and how a change of the head reaches those who wait for it."""
+"""What all stores share: what they ask of a batch, how a change of the head reaches those who wait, a letter box."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from holdfast.host.store import Head, Stored
+from holdfast.host.store import ANNOUNCEMENT_BYTES, ANNOUNCEMENTS, Head, Stored, StoreError
 
 
 def must_follow(after: Head, batch: Stored) -> None:
@@ -53,6 +53,29 @@ class Waiting:
             finally:
                 alarm.cancel()
                 del self._waiters[waiter]
+
+
+class LetterBox:
+    """What was announced, in memory: for a store whose servers are all in one process, or one server."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._letters: dict[str, bytes] = {}
+
+    def put(self, name: str, raw: bytes) -> None:
+        """Put it in place of what is there, or take that away."""
+        if not raw:
+            self._letters.pop(name, None)
+            return
+        if len(raw) > ANNOUNCEMENT_BYTES:
+            raise StoreError(f"{self._name}: {len(raw):,} bytes are no announcement: at most {ANNOUNCEMENT_BYTES:,}")
+        if name not in self._letters and len(self._letters) >= ANNOUNCEMENTS:
+            raise StoreError(f"{self._name}: {ANNOUNCEMENTS:,} announcements wait for a leader\nhint: try again later")
+        self._letters[name] = bytes(raw)
+
+    def all(self) -> list[tuple[str, bytes]]:
+        """What there is, by name."""
+        return sorted(self._letters.items())
 
 
 def _tell(waiter: asyncio.Future[bool], *, changed: bool) -> None:
