@@ -42,7 +42,7 @@ _LISTS = ("GRAVITY", "ADVICE", "_STATUS", "BAD_WHEN_TRUE")
 
 
 #: What hosts act as that is no reconciler of the registry.
-NAMES_OF_HOSTS = frozenset({"controller/link", "endpoints", "scheduler"})
+NAMES_OF_HOSTS = frozenset({"controller/link", "controller/servers", "endpoints", "scheduler"})
 #: What settings are called where they are read; where they are defined, `s` is the set that is checked.
 _SETTINGS = ("settings", "_settings", "DEFAULTS")
 _TYPE = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)*")

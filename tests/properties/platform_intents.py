@@ -15,6 +15,7 @@ from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.envelope import ABSENT
 from holdfast.core.ledger.house import Configure, EndSession, OpenSession, RaiseLevel, RecordDigest, StartTerm
+from holdfast.core.ledger.servers import RevokeServer
 from holdfast.core.model.evidence import Denial
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.resources import Resources, greatest
@@ -22,6 +23,7 @@ from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Latency, OnDeadline, Placement
 from holdfast.core.platform import commands as c
+from tests.properties import servers_model
 from tests.properties.platform_model_objects import may_hold
 from tests.properties.platform_program import Program
 from tests.support.platform import (
@@ -228,8 +230,11 @@ def delete_object(p: Program) -> None:
 
 def house_keeping(p: Program) -> None:
     world, settings = p.world, p.world.settings
-    what = p.chance.randrange(8)
-    if what == 7:
+    what = p.chance.randrange(10)
+    if what >= 8:
+        command = servers_model.a_command(p.chance.randrange, world.servers, "platform", p.at)
+        p.send(ROOT if isinstance(command, RevokeServer) else "controller/servers", command)
+    elif what == 7:
         first = p.at + int(one_in(p, 9))
         code, length = ("" if one_in(p, 9) else "no-right"), p.chance.choice((1, 1, 1, 300))
         denial = Denial("tenant/" + "x" * length, "put-workload", code, "acme", p.chance.randrange(9), first, p.at)

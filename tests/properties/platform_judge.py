@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger import denials, house, overrides
+from holdfast.core.ledger import denials, house, overrides, servers
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.allotment import Stage
@@ -41,6 +41,9 @@ COMMANDS: dict[type, tuple[Callable[[World, Any, Case], None], tuple[str, ...], 
     house.RaiseLevel: (model.raise_level, ("ledger", "person"), Right.OPERATE),
     house.RecordDigest: (model.record_digest, ("ledger",), Right.OPERATE),
     denials.RecordDenials: (model.record_denials, ("ledger",), Right.OPERATE),
+    servers.AdmitServer: (model.servers, ("controller/servers",), Right.OPERATE),
+    servers.RevokeServer: (model.servers, ("person",), Right.OPERATE),
+    servers.ForgetServer: (model.servers, ("controller/servers",), Right.OPERATE),
     house.OpenSession: (model.open_session, MACHINES, Right.OPERATE),
     house.EndSession: (model.end_session, (*MACHINES, *SESSIONS), Right.OPERATE),
     house.Configure: (model.configure, ("person",), Right.OPERATE),
@@ -187,6 +190,7 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
     yield "policies", world.policies, {number: policy.stage for number, policy in state.policies.items()}
     yield "published", world.published, {n: (policy.name, policy.document) for n, policy in state.policies.items()}
     yield "validities", world.validities, {(v.region, v.scope): v.revision for v in state.validities.values()}
+    yield "servers", world.servers, dict(state.servers.items())
     yield "overrides", world.overrides, dict(state.overrides.items())
     lives = {uid: (life.principal, life.high) for uid, life in world.sessions.items()}
     yield "sessions", lives, {uid: (session.principal, session.high) for uid, session in state.sessions.items()}

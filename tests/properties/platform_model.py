@@ -16,6 +16,7 @@ from holdfast.core.ledger import denials, house, overrides
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.servers import RevokeServer
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import Action, Override, PolicyDocument, PolicyStage
 from holdfast.core.model.meta import Meta
@@ -25,6 +26,7 @@ from holdfast.core.model.summary import Overflow, Seen, Summary
 from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right, Scope
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Workload
+from tests.properties import servers_model
 
 WINDOW = 256
 LEVEL = 2
@@ -160,6 +162,7 @@ class World:
     published: dict[int, tuple[str, PolicyDocument]] = field(default_factory=dict)
     validities: dict[tuple[str, str], int] = field(default_factory=dict)
     overrides: dict[int, Override] = field(default_factory=dict)
+    servers: servers_model.Known = field(default_factory=dict)
     sessions: dict[int, Life] = field(default_factory=dict)
     keys: dict[tuple[str, str], Kept] = field(default_factory=dict)
 
@@ -274,6 +277,7 @@ def case_of(world: World, envelope: Envelope[Any], at: int, owners: tuple[str, .
     need(case.principal is not None and not case.principal.spec.disabled and kind in owners, Code.NO_RIGHT)
     assert case.principal is not None
     if kind in ("agent", "scheduler", "region"):
+        need(kind != "region" or actor.count("/") == 1, Code.NO_RIGHT)
         if envelope.session or not isinstance(envelope.command, house.OpenSession):
             life = world.sessions.get(envelope.session)
             need(life is not None and life.principal == actor, Code.NO_SESSION)
@@ -281,7 +285,7 @@ def case_of(world: World, envelope: Envelope[Any], at: int, owners: tuple[str, .
     need(right in case.principal.spec.rights, Code.NO_RIGHT)
     need(envelope.key and not envelope.session, Code.MALFORMED)
     scope = case.principal.spec.scope
-    concerns_all = isinstance(envelope.command, house.Configure | house.RaiseLevel)
+    concerns_all = isinstance(envelope.command, house.Configure | house.RaiseLevel | RevokeServer)
     need(not scope.node and not (concerns_all and (scope.tenant or scope.region)), Code.WRONG_SCOPE)
     return case
 
@@ -357,6 +361,12 @@ def record_denials(world: World, command: denials.RecordDenials, case: Case) -> 
         texts = (one.actor, one.what, one.code, one.tenant)
         need(one.code and one.count > 0 and 0 <= one.first <= one.last, Code.MALFORMED)
         need(all(len(text) <= 256 for text in texts), Code.MALFORMED)
+
+
+def servers(world: World, command: Any, case: Case) -> None:
+    refused = servers_model.judge(world.servers, command, "platform", case.at)
+    if refused is not None:
+        deny(refused)
 
 
 def open_session(world: World, command: house.OpenSession, case: Case) -> None:

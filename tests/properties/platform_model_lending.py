@@ -235,8 +235,9 @@ def need_identities(world: World, workload: Workload, new: Assignment) -> None:
         return
     need(all(0 <= ordinal < workload.spec.replicas for ordinal in each(new.ordinals)), Code.MALFORMED)
     need_covered(new)
+    held = [world.rights.get((new.workload, ordinal)) == new.region for ordinal in each(new.ordinals)]
+    need(all(held), Code.RIGHT_HELD)
     for ordinal in each(new.ordinals):
-        need(world.rights.get((new.workload, ordinal)) == new.region, Code.RIGHT_HELD)
         others = [a for a in world.assigned(new.workload) if a.uid != new.uid]
         need(all(ordinal not in each(a.ordinals + a.returning) for a in others), Code.CONTRADICTORY)
 

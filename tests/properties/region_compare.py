@@ -104,6 +104,8 @@ def differences(model: Model, state: RegionState) -> list[str]:
             (state.place.platform_log, state.place.platform_term, state.place.cursor, state.place.jurisdiction),
         ),
         "list": ((model.listing, model.swept, model.listed), _ledger_list(state)),
+        "servers": (model.servers, dict(state.servers.items())),
+        "platform servers": (model.platform_servers, dict(state.platform_servers.items())),
         "overrides": (set(model.overrides), {uid for uid, _ in state.overrides.items()}),
     }  # fmt: skip
     return [_told(name, mine, theirs) for name, (mine, theirs) in pairs.items() if mine != theirs]

@@ -16,6 +16,7 @@ from holdfast.core.ledger.denials import RecordDenials
 from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.servers import RevokeServer
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import Action
 from holdfast.core.model.evidence import Denial
@@ -25,6 +26,7 @@ from holdfast.core.model.runs import expanded
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import NO_MACHINE, Effect, Machine, NodeHealth, Taint
 from holdfast.core.region import commands as c
+from tests.properties import servers_model
 from tests.properties.region_model_holds import is_in_vain
 from tests.properties.region_model_things import Node, Slot
 from tests.properties.region_program import Program
@@ -307,6 +309,12 @@ def override(p: Program) -> Envelope[Any] | None:
     return p.envelope(chance.pick(OPERATORS), command)
 
 
+def about_servers(p: Program) -> tuple[str, Any]:
+    """A server announced itself, is revoked, or is over."""
+    command = servers_model.a_command(p.chance.below, p.model.servers, "region/eu", p.at)
+    return (p.chance.pick(OPERATORS) if isinstance(command, RevokeServer) else "controller/servers"), command
+
+
 def keep_house(p: Program) -> Envelope[Any]:
     """Terms, digests, levels, settings."""
     chance, settings = p.chance, p.model.settings
@@ -324,6 +332,7 @@ def keep_house(p: Program) -> Envelope[Any]:
             (chance.pick(OPERATORS), house.Configure(others)),
             ("ledger", house.RaiseLevel(chance.pick((1, 3)))),
             ("ledger", RecordDenials((Denial("person/nobody", "configure", "no-right", "", 2, p.at - 1, p.at),))),
+            *[about_servers(p)] * 3,
         )
     )
     return p.envelope(actor, command)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.core.ledger import denials, house, overrides
+from holdfast.core.ledger import denials, house, overrides, servers
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.envelope import Envelope
@@ -29,6 +29,9 @@ HANDLERS: dict[type, Callable[[Model, Any, Sender], Code | Parts | None]] = {
     house.RaiseLevel: senders.raise_level,
     house.RecordDigest: senders.record_digest,
     denials.RecordDenials: senders.record_denials,
+    servers.AdmitServer: senders.servers,
+    servers.RevokeServer: senders.servers,
+    servers.ForgetServer: senders.servers,
     house.OpenSession: senders.open_session,
     house.EndSession: senders.end_session,
     house.Configure: senders.configure,

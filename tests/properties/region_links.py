@@ -18,6 +18,7 @@ from holdfast.core.model.control import (
 )
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.servers import ServerToken
 from holdfast.core.model.tenancy import Token, TokenSpec
 from holdfast.core.region import commands as c
 from holdfast.host.link.parts import in_parts
@@ -51,7 +52,7 @@ def change(p: Program) -> Envelope[Any]:
     for _ in range(1 + p.chance.one_in(4)):
         kind = p.chance.weighed(
             ((6, a_grant), (9, an_assignment), (2, a_template), (2, a_class), (2, a_person), (1, a_token), (1, a_pool),
-             (2, a_policy), (2, an_override), (3, a_jurisdiction))
+             (2, a_server), (2, a_policy), (2, an_override), (3, a_jurisdiction))
         )  # fmt: skip
         puts += kind(p)
     return step(p, *puts)
@@ -145,6 +146,11 @@ def a_token(p: Program) -> list[c.Shipped]:
     return [c.TokenShipped(Token(meta=Meta(name=f"t{p.chance.below(3)}"), spec=spec))]
 
 
+def a_server(p: Program) -> list[c.Shipped]:
+    principal = p.chance.pick(("platform/s1", "platform/s1", "platform/s2", "platform/s3", "region/eu/s1"))
+    return [c.ServerShipped(ServerToken(f"server-{p.chance.below(3)}", principal, "0f" * 32, p.at + DAY))]
+
+
 def a_pool(p: Program) -> list[c.Shipped]:
     return [c.PoolShipped(p.chance.pick(("general", "gpu")), p.chance.below(3))]
 
@@ -179,6 +185,7 @@ def gone(p: Program) -> Envelope[Any] | None:
         *(c.Gone("policy", str(uid)) for uid in sorted(model.policies)),
         *(c.Gone("token", name) for name in sorted(model.tokens)),
         *(c.Gone("node-pool", name) for name in sorted(model.pools)),
+        *(c.Gone("server", name) for name in sorted(model.platform_servers)),
         c.Gone("grant", chance.pick(ACCOUNTS)),
         c.Gone("priority-class", "best-effort"),
         c.Gone("principal", chance.pick(PEOPLE).meta.name),
@@ -207,6 +214,7 @@ def full_list(p: Program) -> Envelope[Any] | None:
         *(c.PrincipalShipped(one) for _, one in sorted(model.principals.items()) if one.meta.created_by != "ledger"),
         *(c.TokenShipped(token) for _, token in sorted(model.tokens.items())),
         *(c.PoolShipped(name, cost) for name, cost in sorted(model.pools.items())),
+        *(c.ServerShipped(one) for _, one in sorted(model.platform_servers.items())),
         *(c.PolicyShipped(policy) for _, policy in sorted(model.policies.items())),
         *(c.ValidityShipped(Validity("eu", scope, number)) for scope, number in sorted(model.validities.items())),
         *(c.OverrideShipped(one) for _, one in sorted(model.shipped_overrides.items())),

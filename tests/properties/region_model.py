@@ -26,6 +26,7 @@ from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.control import Override, SchedulerPolicy
 from holdfast.core.model.lifecycle import ON_NODE, Phase
 from holdfast.core.model.placement import Failure
+from holdfast.core.model.servers import ServerToken
 from holdfast.core.model.settings import DEFAULTS, Settings
 from holdfast.core.model.shapes import SlotKey
 from holdfast.core.model.tenancy import Principal, PriorityClass, Token
@@ -80,6 +81,8 @@ class Model:
     grants: dict[str, Grant] = field(default_factory=dict)
     classes: dict[str, PriorityClass] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
+    servers: dict[str, ServerToken] = field(default_factory=dict)
+    platform_servers: dict[str, ServerToken] = field(default_factory=dict)
     pools: dict[str, int] = field(default_factory=dict)
     policies: dict[int, SchedulerPolicy] = field(default_factory=dict)
     validities: dict[str, int] = field(default_factory=dict)

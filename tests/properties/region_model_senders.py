@@ -19,16 +19,18 @@ from holdfast.core.ledger.house import (
 )
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import seq_of
+from holdfast.core.ledger.servers import AdmitServer, ForgetServer, RevokeServer
 from holdfast.core.model.control import Action, Override
 from holdfast.core.model.settings import Settings
 from holdfast.core.model.tenancy import Principal, Right
 from holdfast.core.region import commands as c
+from tests.properties import servers_model
 from tests.properties.region_model import Model
 from tests.properties.region_model_things import Node, Session
 
 CONTROLLERS = (
     "replica", "rollout", "drain", "rebalance", "evacuation", "failback", "repair", "rights", "grant", "provisional",
-    "endpoints", "node-health", "sessions", "override", "link",
+    "endpoints", "node-health", "sessions", "override", "link", "servers",
 )  # fmt: skip
 STOPPERS = (
     *(f"controller/{name}" for name in CONTROLLERS[:10]),
@@ -41,6 +43,9 @@ OWNERS: dict[type, tuple[str, ...]] = {
     RaiseLevel: ("ledger", "person"),
     RecordDigest: ("ledger",),
     RecordDenials: ("ledger",),
+    AdmitServer: ("controller/servers",),
+    RevokeServer: ("person",),
+    ForgetServer: ("controller/servers",),
     OpenSession: ("agent", "scheduler"),
     EndSession: ("agent", "scheduler", "controller/node-health", "controller/sessions", "ledger"),
     Configure: ("person",),
@@ -130,7 +135,7 @@ def refuse_sender(model: Model, sender: Sender) -> Code | None:
         return Code.NO_RIGHT
     if not envelope.key or envelope.session:
         return Code.MALFORMED
-    concerns_all = command in (Configure, RaiseLevel)
+    concerns_all = command in (Configure, RaiseLevel, RevokeServer)
     narrow = concerns_all and (sender.scope("tenant") or sender.scope("node"))
     return Code.WRONG_SCOPE if narrow or elsewhere else None
 
@@ -195,6 +200,11 @@ def record_denials(model: Model, command: RecordDenials, sender: Sender) -> Code
         return Code.TOO_LARGE
     sound = all(one.code and one.count > 0 and 0 <= one.first <= one.last for one in command.denials)
     return None if sound else Code.MALFORMED
+
+
+def servers(model: Model, command: AdmitServer | RevokeServer | ForgetServer, sender: Sender) -> Code | None:
+    """This region's own; the platform's are shipped."""
+    return servers_model.judge(model.servers, command, model.ledger, sender.at)
 
 
 def open_session(model: Model, command: OpenSession, sender: Sender) -> Code | None:

@@ -24,7 +24,7 @@ Overshoots = dict[tuple[str, str], int]
 #: By kind: whether its key is a number.
 KINDS = {
     "template": False, "assignment": True, "grant": False, "priority-class": False, "principal": False,
-    "token": False, "node-pool": False, "policy": True, "validity": False, "override": True,
+    "token": False, "node-pool": False, "policy": True, "validity": False, "override": True, "server": False,
 }  # fmt: skip
 
 
@@ -58,6 +58,8 @@ def name_of(put: c.Shipped) -> tuple[str, str]:
             return kind, put.validity.scope
         case c.OverrideShipped():
             return kind, str(put.override.uid)
+        case c.ServerShipped():
+            return kind, put.server.name
 
 
 def table_of(model: Model, kind: str) -> dict[Any, Any]:
@@ -65,7 +67,7 @@ def table_of(model: Model, kind: str) -> dict[Any, Any]:
         "template": model.templates, "assignment": model.assignments, "grant": model.grants,
         "priority-class": model.classes, "principal": model.principals, "token": model.tokens,
         "node-pool": model.pools, "policy": model.policies, "validity": model.validities,
-        "override": model.shipped_overrides,
+        "override": model.shipped_overrides, "server": model.platform_servers,
     }  # fmt: skip
     return tables[kind]
 
@@ -160,6 +162,8 @@ def _refuse_contents(model: Model, command: c.Ship) -> Code | None:
             return Code.MALFORMED
         if isinstance(put, c.RegionShipped) and put.name != here:
             return Code.WRONG_SCOPE
+        if isinstance(put, c.ServerShipped) and not put.server.principal.startswith("platform/"):
+            return Code.WRONG_SCOPE
         if isinstance(put, c.AssignmentShipped):
             new = put.assignment
             if new.region != here:
@@ -217,6 +221,8 @@ def _put(model: Model, put: c.Shipped, *, anew: bool) -> None:
             model.validities[put.validity.scope] = put.validity.revision
         case c.OverrideShipped():
             model.shipped_overrides[put.override.uid] = put.override
+        case c.ServerShipped():
+            model.platform_servers[put.server.name] = put.server
 
 
 def _gone(model: Model, gone: c.Gone, at: int) -> None:

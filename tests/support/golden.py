@@ -32,6 +32,7 @@ from holdfast.core.model.meta import Meta
 from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.process import Driver, ExecProbe, HttpProbe, Probe, Restart, TcpProbe
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.servers import ServerToken
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.tenancy import Token, TokenSpec
 from holdfast.core.model.topology import Machine
@@ -43,6 +44,7 @@ from holdfast.core.region.book import REGION
 from holdfast.core.region.releasing import ATTEMPTS_MAX
 from tests.support.golden_defaults import keep_defaults
 from tests.support.golden_platform import platform_story
+from tests.support.golden_servers import servers_of
 from tests.support.region import LINK, REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -110,6 +112,7 @@ def region_story(level: int = LEVEL) -> RegionBench:
     _endings(bench, first)
     if level >= 2:
         _machines(bench)
+        _servers(bench)
     _list(bench)
     bench.accept("ledger", RecordDigest(bench.state.facts.seq, state_digest(bench.state)))
     return bench
@@ -220,6 +223,14 @@ def _list(bench: RegionBench) -> None:
         bench.ship_list(things, people, work)
     cursor = state.place.cursor
     bench.accept(LINK, c.Ship("log-restored", 1, 0, cursor + 1, things, full=True, last=False))
+
+
+def _servers(bench: RegionBench) -> None:
+    """This region's own servers, and the platform's."""
+    first, second = (ServerToken(f"p-{n}", f"platform/s{n}", "0f" * 32, bench.at + 60_000) for n in (1, 2))
+    bench.ship(c.ServerShipped(first), c.ServerShipped(second))
+    bench.ship(gone=(c.Gone("server", "p-2"),))
+    servers_of(bench, "region/eu", ROOT)
 
 
 def _machines(bench: RegionBench) -> None:

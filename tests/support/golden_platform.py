@@ -29,6 +29,7 @@ from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform import retirement
 from holdfast.core.platform.book import FAILOVER, RETIREMENT, STATUS
+from tests.support.golden_servers import servers_of
 from tests.support.platform import (
     DIGEST,
     HOUR,
@@ -61,6 +62,7 @@ def platform_story(level: int = LEVEL) -> PlatformBench:
     _end(bench, web)
     if level >= 2:
         _leave_behind(bench)
+        servers_of(bench, "platform", ROOT)
     bench.accept("ledger", RecordDigest(bench.state.facts.seq, state_digest(bench.state)))
     return bench
 

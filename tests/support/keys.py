@@ -27,6 +27,7 @@ COMMON: dict[str, Told] = {
     "policies": lambda at, _row, _: [("policy", at)],
     "templates": lambda digest, _row, _: [("template", digest)],
     "tokens": lambda name, _row, _: [("token", name)],
+    "servers": lambda name, _row, _: [("server", name)],
 }
 
 
@@ -60,6 +61,7 @@ REGION_TOLD: dict[str, Told] = {
     "validities": lambda scope, _row, _: [("validity", scope)],
     "breaches": _of_breach,
     "platform_overrides": lambda uid, _row, _: [("platform-override", uid)],
+    "platform_servers": lambda name, _row, _: [("platform-server", name)],
     "leaving": lambda digest, _row, _: [("template", digest)],
     "listed": lambda _part, _row, state: [("cursor", state.place.listing.log_id)],
 }

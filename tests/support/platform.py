@@ -17,6 +17,7 @@ from holdfast.core.ledger.house import OpenSession, StartLog, StartTerm
 from holdfast.core.ledger.invariants import check
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.ledger.servers import AdmitServer
 from holdfast.core.model.allotment import (
     Assignment,
     Grant,
@@ -31,6 +32,7 @@ from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import NOTHING, Resources, exceeded
 from holdfast.core.model.runs import expanded
 from holdfast.core.model.secrets import hashed
+from holdfast.core.model.servers import ServerToken
 from holdfast.core.model.summary import Counted, Nodes, Seen, Summary
 from holdfast.core.model.tenancy import (
     Principal,
@@ -391,6 +393,7 @@ def _full_platform() -> PlatformBench:
     bench.assign(gone, "us", 1)
     bench.accept(ACME, c.DeleteWorkload("acme", "gone"))
     bench.retire("us2")
+    bench.accept("controller/servers", AdmitServer(ServerToken("server-1", "platform/s1", "0f" * 32, bench.at + HOUR)))
     return bench
 
 

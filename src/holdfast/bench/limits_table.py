@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.bench import limits_platform, limits_region
+from holdfast.bench import limits_platform, limits_region, limits_servers
 from holdfast.bench.limits_world import Case, Later, Memory, Sender, Step, Story
 from holdfast.bench.report import Result, at_most, stores_per_second
 from holdfast.bench.stalls import longest, watched
@@ -34,7 +34,7 @@ FOUNDED: dict[str, tuple[Book[Any], Callable[[], Story]]] = {
     "platform": (PLATFORM, limits_platform.founded),
     "region": (REGION, limits_region.founded),
 }
-TABLE: tuple[Case, ...] = (*limits_platform.CASES, *limits_region.CASES)
+TABLE: tuple[Case, ...] = (*limits_platform.CASES, *limits_region.CASES, *limits_servers.CASES)
 
 
 async def measure_table(folder: Path, cases: tuple[Case, ...] = TABLE) -> list[Result]:

@@ -15,6 +15,7 @@ from holdfast.core.ledger.envelope import ABSENT, PRESENT
 from holdfast.core.ledger.house import Configure, EndSession, RaiseLevel
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.servers import RevokeServer
 from holdfast.core.model.control import Action, PolicyDocument
 from holdfast.core.model.evidence import AuditEvent
 from holdfast.core.model.placement import HoldPurpose
@@ -142,6 +143,7 @@ WITHOUT = {
     OpenOverride: "it opens a new one",
     c.Hold: "it makes a new one",
     RaiseLevel: "levels only rise",
+    RevokeServer: "it ends whatever tokens there are",
 }
 
 

@@ -10,9 +10,11 @@ from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.house import Configure, RaiseLevel
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.ledger.servers import AdmitServer, RevokeServer
 from holdfast.core.model.control import Action
 from holdfast.core.model.placement import HoldPurpose
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.servers import ServerToken
 from holdfast.core.model.tenancy import Right
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import RULES as PLATFORM_RULES
@@ -43,10 +45,12 @@ WITHIN: dict[tuple[str, type], set[str]] = {
     ("platform", EndOverride): {"eu"},
     ("platform", Configure): set(),
     ("platform", RaiseLevel): set(),
+    ("platform", RevokeServer): set(),
     ("region", OpenOverride): {"eu"},
     ("region", EndOverride): {"eu"},
     ("region", Configure): {"eu"},
     ("region", RaiseLevel): {"eu"},
+    ("region", RevokeServer): {"eu"},
     ("region", c.AdministerNode): {"eu", "n1"},
     ("region", c.RemoveNode): {"eu", "n1"},
     ("region", c.Hold): {"eu", "acme", "n1"},
@@ -67,6 +71,11 @@ def story(ledger: str, command: type) -> Story:
         return Story(bench, 0, None, EndOverride(bench.accept(ROOT, pause).revision, "over"))
     if command is RaiseLevel:
         return Story(bench, 0, None, RaiseLevel(9))
+    if command is RevokeServer:
+        principal = f"{bench.state.facts.ledger}/s1"
+        token = ServerToken("server-1", principal, "0f" * 32, bench.at + HOUR)
+        bench.accept("controller/servers", AdmitServer(token))
+        return Story(bench, 0, None, RevokeServer(principal))
     node = bench.a_node()
     bench.a_grant()
     need = Resources(100, 100, 0, 0)

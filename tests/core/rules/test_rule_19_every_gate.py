@@ -132,7 +132,7 @@ IN_A_REGION: dict[str, tuple[Callable[[RegionBench], Sent], dict[Kind, Code]]] =
 FREE_IN_A_REGION = {
     "the log, sessions and settings": (
         "StartLog", "StartTerm", "RaiseLevel", "RecordDigest", "OpenSession", "EndSession", "Configure",
-        "RecordDenials", "OpenOverride", "EndOverride",
+        "RecordDenials", "OpenOverride", "EndOverride", "AdmitServer", "RevokeServer", "ForgetServer",
     ),
     "facts about nodes": ("RegisterNode", "ReportNode", "AdministerNode", "JudgeNode", "RemoveNode"),
     "what is wanted, not where it runs": ("OpenSlots", "WithdrawSlots", "AdoptSlots", "ForgetAssignment"),

@@ -1,4 +1,5 @@
-"""Commands and events that every ledger has: the log itself, terms, levels, digests, sessions, settings, denials.
+"""Commands and events that every ledger has: the log itself, terms, levels, digests, sessions, settings; and those of
+`denials` and `servers`.
 
 Size: seven small commands, each with its event, its judgement and what it does, read side by side.
 """
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from holdfast.core.ledger import servers
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.denials import RULE, DenialsRecorded, RecordDenials, denials_recorded
 from holdfast.core.ledger.envelope import Stamp
@@ -115,10 +117,14 @@ class Configured(Row, frozen=True, tag="configured"):
     settings: Settings
 
 
-HouseCommand = StartLog | StartTerm | RaiseLevel | RecordDigest | OpenSession | EndSession | Configure | RecordDenials
+HouseCommand = (
+    StartLog | StartTerm | RaiseLevel | RecordDigest | OpenSession | EndSession | Configure | RecordDenials
+    | servers.AdmitServer | servers.RevokeServer | servers.ForgetServer
+)  # fmt: skip
 HouseEvent = (
     LogStarted | TermStarted | LevelRaised | StateDigested | SessionOpened | SessionEnded | Configured | DenialsRecorded
-)
+    | servers.ServerStored | servers.ServerForgotten
+)  # fmt: skip
 
 
 # Decide
@@ -273,6 +279,7 @@ APPLY: dict[type, Any] = {
     SessionEnded: session_ended,
     Configured: configured,
     DenialsRecorded: denials_recorded,
+    **servers.APPLY,
 }
 
 _RULES: tuple[Rule[Any], ...] = (
@@ -284,6 +291,7 @@ _RULES: tuple[Rule[Any], ...] = (
     Rule(EndSession, end_session, ("controller/node-health", "controller/sessions", "ledger"), Lane.PROOFS, "fences are counted", "OpenSession, as a new life"),
     Rule(Configure, configure, ("person",), Lane.OPERATORS, "later commands are judged by other numbers", "Configure with the old ones", subject=settings_subject, whole=True),
     RULE,
+    *servers.RULES,
 )  # fmt: skip
 
 

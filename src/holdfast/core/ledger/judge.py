@@ -15,6 +15,7 @@ from holdfast.core.ledger.expectations import handled
 from holdfast.core.ledger.registry import Case, Rule
 from holdfast.core.ledger.repeats import earlier_answer
 from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.servers import looks_like_a_server
 from holdfast.core.model.shapes import Instant, Revision
 
 S = TypeVar("S", bound=LedgerState)
@@ -94,6 +95,8 @@ def _outside_region(state: LedgerState, case: Case) -> Refused | None:
 
 
 def _refuse_machine(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
+    if looks_like_a_server(case.actor):
+        return _no_right(case, rule)  # it acts for others, and never in its own name
     number = case.envelope.session
     if number == 0 and rule.command.__name__ == "OpenSession":
         return None

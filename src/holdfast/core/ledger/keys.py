@@ -14,20 +14,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.core.ledger import denials, house, overrides
+from holdfast.core.ledger import denials, house, overrides, servers
 from holdfast.core.model.shapes import Revision
 
 Key = tuple[str, str | int]
 #: The keys of one event, which has this revision: each once, in the order in which the event names them.
 KeysOf = Callable[[Any, Revision], tuple[Key, ...]]
 
-LOG, SESSION, PRINCIPAL, OVERRIDE, BREACH = "log", "session", "principal", "override", "breach"
+LOG, SESSION, PRINCIPAL, OVERRIDE, BREACH, SERVER = "log", "session", "principal", "override", "breach", "server"
 
 KINDS: dict[str, str] = {
     LOG: "The log itself, by what of it changes: `started`, `term`, `level`, `digest`, `settings`, `denials`.",
     SESSION: "One life of a machine, by uid: its beginning and its end.",
     PRINCIPAL: "An actor by name: its rights, and its sessions' beginnings and ends.",
     OVERRIDE: "A person's decision by uid: opened, ended.",
+    SERVER: "The token of a server, by name: honoured, revoked, forgotten.",
     BREACH: "A broken promise, by `invariant/key`: opened, grown, shrunk, closed.",
 }
 
@@ -46,6 +47,8 @@ KEYS: Mapping[type, KeysOf] = {
     denials.DenialsRecorded: lambda _event, _: ((LOG, "denials"),),
     house.SessionOpened: lambda event, revision: ((SESSION, revision), (PRINCIPAL, event.principal)),
     house.SessionEnded: lambda event, _: ((SESSION, event.session), (PRINCIPAL, event.principal)),
+    servers.ServerStored: lambda event, _: ((SERVER, event.server.name),),
+    servers.ServerForgotten: lambda event, _: ((SERVER, event.name),),
     overrides.OverrideOpened: lambda event, _: ((OVERRIDE, event.override.uid),),
     overrides.OverrideEnded: lambda event, _: ((OVERRIDE, event.uid),),
 }

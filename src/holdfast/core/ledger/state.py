@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from holdfast.core.ledger.levels import FIRST
 from holdfast.core.ledger.table import MANY, SOME, Layer, Table, TableSpec
 from holdfast.core.model.control import Override
+from holdfast.core.model.servers import ServerToken
 from holdfast.core.model.settings import DEFAULTS, Settings
 from holdfast.core.model.shapes import Duration, Instant, Revision, Row
 from holdfast.core.model.tenancy import Principal
@@ -87,6 +88,7 @@ COMMON_TABLES = (
     TableSpec("keys", int, KeyKept, SOME),
     TableSpec("keys_of", str, bytes, derived=True),
     TableSpec("overrides", int, Override),
+    TableSpec("servers", str, ServerToken, since=2),
 )
 
 
@@ -110,6 +112,8 @@ class LedgerState:
     #: By principal: its keys, packed, in the order in which they end.
     keys_of: Table[str, bytes]
     overrides: Table[int, Override]
+    #: By name: the tokens of this ledger's own servers.
+    servers: Table[str, ServerToken]
 
     def __init__(self) -> None:
         self.facts = Facts()

@@ -44,5 +44,8 @@ REGIONS_MAX = 1_000
 ACCOUNTS_MAX = 10_000
 #: Sums of denials in one record.
 DENIALS_MAX = 200
+#: Tokens of servers that a ledger keeps, and of those one server's: the one it shows, the next, and as many of a twin.
+SERVERS_MAX = 256
+SERVER_TOKENS_MAX = 4
 #: What lies in one another: a reason below a reason.
 DEPTH_MAX = 16

@@ -19,9 +19,8 @@ SECRET_CHARACTERS = 43
 HASH_CHARACTERS = 64
 NAME_MAX = 128
 
-_SPOKEN = re.compile(
-    rf"{TOKEN_PREFIX}_([a-z0-9](?:[-a-z0-9.]{{0,{NAME_MAX - 2}}}[a-z0-9])?)_([A-Za-z0-9_-]{{{SECRET_CHARACTERS}}})"
-)
+_NAME = rf"[a-z0-9](?:[-a-z0-9.]{{0,{NAME_MAX - 2}}}[a-z0-9])?"
+_SPOKEN = re.compile(rf"{TOKEN_PREFIX}_({_NAME})_([A-Za-z0-9_-]{{{SECRET_CHARACTERS}}})")
 _SPOKEN_MAX = len(TOKEN_PREFIX) + NAME_MAX + SECRET_CHARACTERS + 2
 _SECRET = re.compile(rf"({TOKEN_PREFIX}_[A-Za-z0-9.-]+_)[A-Za-z0-9_-]{{{SECRET_CHARACTERS}}}")
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_CHARACTERS}}}")
@@ -45,6 +44,11 @@ def parse(text: str) -> tuple[str, str] | None:
 def blotted(text: str) -> str:
     """The text without the secrets of tokens in it."""
     return _SECRET.sub(r"\1(secret)", text)
+
+
+def is_token_name(text: str) -> bool:
+    """Whether a token can be called so."""
+    return re.fullmatch(_NAME, text) is not None
 
 
 def hashed(secret: str) -> str:

@@ -18,6 +18,7 @@ from holdfast.core.model.allotment import RecoveryBudget
 from holdfast.core.model.limits import REGIONS_MAX
 from holdfast.core.model.resources import NOTHING, Resources, exceeded, ill_formed
 from holdfast.core.model.secrets import HASH_CHARACTERS, is_hash
+from holdfast.core.model.servers import looks_like_a_server
 from holdfast.core.model.tenancy import Principal, PriorityClass, Quota, Right, Tenant, Token
 from holdfast.core.model.topology import NodePool, Region
 from holdfast.core.platform.state import PlatformState, charge_key
@@ -101,7 +102,7 @@ def check_token(state: PlatformState, new: Token, stored: Token | None, case: Ca
         facts = {"at": case.at, "expires": spec.expires}
         return Refused(Code.EXPIRED, "a token expires in the future", facts)
     principal = _principal_of(state, spec.principal)
-    if principal is None:
+    if principal is None or looks_like_a_server(spec.principal):  # servers make their tokens themselves
         return not_found("Principal", spec.principal)
     # As with principals, neither given nor taken: a token that is made another's is lost to whose it was.
     before = _principal_of(state, stored.spec.principal) if stored is not None else None

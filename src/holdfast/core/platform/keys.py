@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from holdfast.core.ledger import keys
-from holdfast.core.ledger.keys import OVERRIDE, PRINCIPAL, Key, KeysOf, breach
+from holdfast.core.ledger.keys import OVERRIDE, PRINCIPAL, SERVER, Key, KeysOf, breach
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform import events as e
 from holdfast.core.platform.breaches import ESCROW
@@ -43,7 +43,7 @@ KINDS: dict[str, str] = {
 
 #: Kinds of which every region hears, and has a copy of those that concern it. What is a region's own besides comes with
 #: its key, `("region", NAME)`.
-SHIPPED_TO_ALL = (TEMPLATE, PRIORITY_CLASS, PRINCIPAL, TOKEN, NODE_POOL, POLICY, OVERRIDE)
+SHIPPED_TO_ALL = (TEMPLATE, PRIORITY_CLASS, PRINCIPAL, TOKEN, NODE_POOL, POLICY, OVERRIDE, SERVER)
 
 #: Operators' objects, by the name of their struct.
 _OBJECTS = {

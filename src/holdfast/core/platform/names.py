@@ -18,7 +18,11 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?")
 _PATH = re.compile(r"[a-z0-9]([-a-z0-9./]{0,126}[a-z0-9])?")
 #: A policy's begins with a letter: so none looks like a revision, by which policies are found too.
 _POLICY = re.compile(r"[a-z]([-a-z0-9.]{0,126}[a-z0-9])?")
-_PRINCIPAL = re.compile(r"(" + "|".join((*MACHINES, *PEOPLE)) + r")/(\*|[a-z0-9]([-a-z0-9._@/]{0,126}[a-z0-9])?)")
+#: A region's has no slash in it: `region/NAME/SERVER` is a server of that region, and nobody creates those.
+_PRINCIPAL = re.compile(
+    r"((" + "|".join(one for one in (*MACHINES, *PEOPLE) if one != "region") + r")/"
+    r"(\*|[a-z0-9]([-a-z0-9._@/]{0,126}[a-z0-9])?)|region/(\*|[a-z0-9]([-a-z0-9._@]{0,126}[a-z0-9])?))"
+)
 
 
 def refuse_name(kind: str, name: str) -> Refused | None:

@@ -16,6 +16,7 @@ from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Labels
 from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.servers import ServerToken
 from holdfast.core.model.shapes import Duration, Instant, Revision, Row, SlotKey
 from holdfast.core.model.tenancy import Principal, PriorityClass, Token
 from holdfast.core.model.topology import NO_MACHINE, OVERRUN_MS, Device, Machine, NodeHealth, Taint
@@ -292,9 +293,15 @@ class OverrideShipped(Row, frozen=True, tag="override"):
     override: Override
 
 
+class ServerShipped(Row, frozen=True, tag="server"):
+    """A server of the platform, by its token."""
+
+    server: ServerToken
+
+
 Shipped = (
     RegionShipped | TemplateShipped | AssignmentShipped | GrantShipped | ClassShipped | PrincipalShipped
-    | TokenShipped | PoolShipped | PolicyShipped | ValidityShipped | OverrideShipped
+    | TokenShipped | PoolShipped | PolicyShipped | ValidityShipped | OverrideShipped | ServerShipped
 )  # fmt: skip
 
 

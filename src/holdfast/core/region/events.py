@@ -17,6 +17,7 @@ from holdfast.core.model.control import Override, SchedulerPolicy, Validity
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Breach, PendingReason, Reservation
 from holdfast.core.model.runs import Ordinals, expanded, runs_of
+from holdfast.core.model.servers import ServerToken
 from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
 from holdfast.core.model.tenancy import Principal, PriorityClass, Token
 from holdfast.core.model.topology import Node
@@ -268,6 +269,14 @@ class OverrideStored(Row, frozen=True, tag="override-stored"):
     override: Override
 
 
+class PlatformServerStored(Row, frozen=True, tag="platform-server-stored"):
+    """A server of the platform, which may act here for others."""
+
+    SINCE: ClassVar[int] = 2
+
+    server: ServerToken
+
+
 class ShippedGone(Row, frozen=True, tag="shipped-gone"):
     gone: Gone
 
@@ -280,5 +289,5 @@ RegionEvent = (
     | BreachOpened | BreachClosed | CursorMoved | ListTaken | ListSwept | PlaceStored | TemplateStored | TemplateLeaving
     | AssignmentStored | AllowanceStored
     | ClassStored | PrincipalStored | TokenStored | PoolStored | PolicyStored | ValidityStored | OverrideStored
-    | ShippedGone
+    | PlatformServerStored | ShippedGone
 )  # fmt: skip

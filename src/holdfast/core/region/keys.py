@@ -17,7 +17,7 @@ from holdfast.core.region import events as e
 NODE, WORKLOAD, ASSIGNMENT, HOLD, TEMPLATE, GRANT = "node", "workload", "assignment", "hold", "template", "grant"
 NODE_REPORT = "node-report"
 PRIORITY_CLASS, TOKEN, NODE_POOL, POLICY, VALIDITY = "priority-class", "token", "node-pool", "policy", "validity"
-PLATFORM_OVERRIDE, REGION, CURSOR = "platform-override", "region", "cursor"
+PLATFORM_OVERRIDE, PLATFORM_SERVER, REGION, CURSOR = "platform-override", "platform-server", "region", "cursor"
 
 KINDS: dict[str, str] = {
     **keys.KINDS,
@@ -35,6 +35,7 @@ KINDS: dict[str, str] = {
     POLICY: "A scheduler policy by revision.",
     VALIDITY: "Which policy is valid, by scope: a tenant, or empty for everywhere.",
     PLATFORM_OVERRIDE: "An override of the platform, by its uid there.",
+    PLATFORM_SERVER: "The token of a server of the platform, by name.",
     REGION: "This region by name: where it lies.",
     CURSOR: "How far the platform's log, or a full list of it, is applied, by that log's id.",
 }
@@ -49,6 +50,7 @@ _GONE = {
     "policy": (POLICY, True),
     "validity": (VALIDITY, False),
     "override": (PLATFORM_OVERRIDE, True),
+    "server": (PLATFORM_SERVER, False),
 }
 
 _Slots = Iterable[e.Standing | e.Moved | e.Stopping | e.Released]
@@ -124,5 +126,6 @@ KEYS: Mapping[type, KeysOf] = {
     e.PolicyStored: lambda event, _: ((POLICY, event.policy.revision),),
     e.ValidityStored: lambda event, _: ((VALIDITY, event.validity.scope),),
     e.OverrideStored: lambda event, _: ((PLATFORM_OVERRIDE, event.override.uid),),
+    e.PlatformServerStored: lambda event, _: ((PLATFORM_SERVER, event.server.name),),
     e.ShippedGone: _gone,
 }

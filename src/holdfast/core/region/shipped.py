@@ -122,6 +122,10 @@ def override_stored(state: RegionState, event: e.OverrideStored, stamp: Stamp) -
     state.platform_overrides.put(event.override.uid, event.override)
 
 
+def platform_server_stored(state: RegionState, event: e.PlatformServerStored, stamp: Stamp) -> None:
+    state.platform_servers.put(event.server.name, event.server)
+
+
 def shipped_gone(state: RegionState, event: e.ShippedGone, stamp: Stamp) -> None:
     kind, key = event.gone.kind, event.gone.key
     if kind == "grant":
@@ -142,6 +146,7 @@ GONE_FROM = {
     "policy": ("policies", True),
     "validity": ("validities", False),
     "override": ("platform_overrides", True),
+    "server": ("platform_servers", False),
 }
 
 APPLY_SHIPPED: dict[type, Any] = {
@@ -160,5 +165,6 @@ APPLY_SHIPPED: dict[type, Any] = {
     e.PolicyStored: policy_stored,
     e.ValidityStored: validity_stored,
     e.OverrideStored: override_stored,
+    e.PlatformServerStored: platform_server_stored,
     e.ShippedGone: shipped_gone,
 }

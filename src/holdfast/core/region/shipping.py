@@ -16,6 +16,7 @@ from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Allowance, Assignment
 from holdfast.core.model.resources import NOTHING, greatest
+from holdfast.core.model.servers import ledger_of
 from holdfast.core.region import commands as c
 from holdfast.core.region import events as e
 from holdfast.core.region.breaches import assignment_overshoots, opened
@@ -88,6 +89,9 @@ def _refuse_puts(state: RegionState, command: c.Ship) -> Refused | None:
             return Refused(Code.MALFORMED, f"template {put.digest} is not what its digest says", {"digest": put.digest})
         if isinstance(put, c.RegionShipped) and put.name != name:
             return Refused(Code.WRONG_SCOPE, f"this is region {name}, not {put.name}", {"region": name})
+        if isinstance(put, c.ServerShipped) and ledger_of(put.server.principal) != "platform":
+            facts = {"principal": put.server.principal}
+            return Refused(Code.WRONG_SCOPE, f"{put.server.principal} is no server of the platform", facts)
         if isinstance(put, c.AssignmentShipped):
             refused = _refuse_assignment(state, put.assignment, name, arriving)
             if refused is not None:
@@ -146,6 +150,9 @@ def _put(state: RegionState, put: c.Shipped, *, anew: bool) -> list[Any]:
             return [e.ValidityStored(put.validity)]
         case c.OverrideShipped():
             return [e.OverrideStored(put.override)]
+        case c.ServerShipped():
+            # Below level 2 a region has no place for it: it comes again when that server's token is renewed.
+            return [e.PlatformServerStored(put.server)] if state.facts.level >= 2 else []
 
 
 def _is_news(known: Allowance, put: c.GrantShipped) -> bool:
@@ -203,6 +210,8 @@ def name_of(put: c.Shipped) -> tuple[str, str]:
             return "validity", put.validity.scope
         case c.OverrideShipped():
             return "override", str(put.override.uid)
+        case c.ServerShipped():
+            return "server", put.server.name
 
 
 def _breached(state: RegionState, events: list[Any], case: Case) -> list[Any]:

@@ -13,6 +13,7 @@ from holdfast.core.model.control import Override, SchedulerPolicy
 from holdfast.core.model.ordered import Ordered
 from holdfast.core.model.placement import Breach, Finished, Reservation, Room, SchedulingRequest, Slot, Sums, Use
 from holdfast.core.model.runs import Runs
+from holdfast.core.model.servers import ServerToken
 from holdfast.core.model.shapes import Duration, Instant, Revision, Row, SlotKey
 from holdfast.core.model.tenancy import PriorityClass, Token
 from holdfast.core.model.topology import Node, NodeReport
@@ -75,6 +76,7 @@ class RegionState(LedgerState):
         TableSpec("validities", str, int),
         TableSpec("breaches", tuple[str, str], Breach),
         TableSpec("platform_overrides", int, Override),
+        TableSpec("platform_servers", str, ServerToken, since=2),
         TableSpec("leaving", str, bool),
         TableSpec("listed", int, tuple[Name, ...]),
         TableSpec("node_names", str, int, derived=True),
@@ -117,6 +119,8 @@ class RegionState(LedgerState):
     breaches: Table[tuple[str, str], Breach]
     #: Overrides of the platform, by their uid there; those opened here while cut off are in `overrides`.
     platform_overrides: Table[Revision, Override]
+    #: By name: the tokens of the platform's servers; this region's own are in `servers`.
+    platform_servers: Table[str, ServerToken]
     #: Templates that the platform no longer ships and that are still in use here.
     leaving: Table[str, bool]
     #: By part of the full list under way: what it named.

@@ -1,9 +1,9 @@
 """Which objects of the platform a region has a copy of, and what the platform's events mean for that copy.
 
-Of everybody's: priority classes, principals, tokens, policies, and overrides of this region or of all. Of its own:
-where it lies, what its node pools cost, assignments, grants, policy validities. A template comes with the assignments
-that name it and is gone when the platform forgets it: a region has no use for others, and one that it no longer needs
-does no harm, since a template is what its digest says for ever.
+Of everybody's: priority classes, principals, tokens, the platform's servers, policies, and overrides of this region or
+of all. Of its own: where it lies, what its node pools cost, assignments, grants, policy validities. A template comes
+with the assignments that name it and is gone when the platform forgets it: a region has no use for others, and one that
+it no longer needs does no harm, since a template is what its digest says for ever.
 
 The one idea: an event says which objects it touches, the state says what they are. So a step holds each object once,
 as it is, however often it changed.
@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.core.ledger.house import Configured
-from holdfast.core.ledger.keys import LOG, OVERRIDE, PRINCIPAL
+from holdfast.core.ledger.keys import LOG, OVERRIDE, PRINCIPAL, SERVER
 from holdfast.core.ledger.overrides import OverrideEnded, OverrideOpened
+from holdfast.core.ledger.servers import ServerForgotten, ServerStored
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform import events as e
 from holdfast.core.platform import keys as k
@@ -34,12 +35,12 @@ AT_ONCE = 1_000
 #: The platform's numbers: a region is told its grace.
 SETTINGS = (LOG, "settings")
 #: Kinds whose objects are named by one key, as it is in the platform's events.
-_NAMED = (k.PRIORITY_CLASS, PRINCIPAL, k.TOKEN, k.NODE_POOL, k.POLICY, OVERRIDE, k.TEMPLATE, k.ASSIGNMENT)
+_NAMED = (k.PRIORITY_CLASS, PRINCIPAL, k.TOKEN, k.NODE_POOL, k.POLICY, OVERRIDE, SERVER, k.TEMPLATE, k.ASSIGNMENT)
 #: Events that change what is copied. Others touch the same keys: sessions of a principal, what a region itself says.
 _TELLING = (
     e.ObjectStored, e.ObjectRemoved, e.TemplatesForgotten, e.AssignmentStored, e.GrantStored, e.GrantsRemoved,
     e.GrantsForgotten, e.PolicyPublished, e.PoliciesDropped, e.PolicyStaged, e.ValidityStored, e.ValiditiesDropped,
-    OverrideOpened, OverrideEnded,
+    OverrideOpened, OverrideEnded, ServerStored, ServerForgotten,
 )  # fmt: skip
 
 
@@ -103,6 +104,7 @@ def _names(state: PlatformState, region: str, assignments: list[Revision]) -> li
     names += [(k.PRIORITY_CLASS, name) for name, _ in state.priority_classes.items()]
     names += [(PRINCIPAL, name) for name, _ in state.principals.items()]
     names += [(k.TOKEN, name) for name, _ in state.tokens.items()]
+    names += [(SERVER, name) for name, _ in state.servers.items()]
     names += [(k.NODE_POOL, name) for name, one in state.pools.items() if one.spec.region == region]
     names += [(k.POLICY, str(revision)) for revision, _ in state.policies.items()]
     names += [(k.VALIDITY, one.scope) for one in state.validities.values() if one.region == region]
@@ -176,6 +178,9 @@ def _copy(state: PlatformState, region: str, name: Name) -> c.Shipped | None:
     if kind == OVERRIDE:
         override = state.overrides.get(int(key))
         return c.OverrideShipped(override) if override and override.region in ("", region) else None
+    if kind == SERVER:
+        server = state.servers.get(key)
+        return c.ServerShipped(server) if server is not None else None
     assert kind == k.TEMPLATE, name
     return None
 
