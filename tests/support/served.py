@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
+from random import Random
 from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import parse_qsl
 
@@ -25,8 +26,11 @@ from holdfast.host.clock import Clock
 from holdfast.host.decisions import Decisions
 from holdfast.host.ledger import Identity, Ledger, Role
 from holdfast.host.local import LocalNetwork
+from holdfast.host.own_token import OwnToken
+from holdfast.host.servers import ServerAdmission
 from holdfast.host.store import Store
 from holdfast.host.transport import Reply, Request
+from holdfast.sim.actors.token_file import TokenFile, drawing
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.decisions import DecisionsInMemory
 from holdfast.stores.memory import MemoryStore
@@ -85,7 +89,12 @@ class Part:
         self.peer = peer
         self.ledger: Ledger[Any] = Ledger(book, store, world.clock, Identity(name, start))
         self.decisions = Decisions(self.ledger, DecisionsInMemory()) if book is REGION else None
-        self.api = Api(self.ledger, peer, limits=limits, kept=self.decisions)
+        admission = ServerAdmission(self.ledger)
+        self.ledger.beside["servers"] = admission.run
+        #: The file in which this server keeps its token: who starts it anew hands it on.
+        self.file = TokenFile()
+        self.token = OwnToken(self.ledger, self.file, drawing(Random(name)), admission.wake)
+        self.api = Api(self.ledger, peer, limits=limits, kept=self.decisions, own_headers=self.token.headers)
         peer.serve(self.api.serve)
         self._world = world
         self._tasks: list[asyncio.Task[None]] = []
@@ -95,7 +104,8 @@ class Part:
         return self.ledger.durable.state
 
     def start(self) -> Self:
-        self._tasks = [asyncio.create_task(self.ledger.run()), asyncio.create_task(self.api.run())]
+        work = (self.ledger.run(), self.api.run(), self.token.run())
+        self._tasks = [asyncio.create_task(one) for one in work]
         if self.decisions is not None:
             self._tasks.append(asyncio.create_task(self.decisions.run()))
         return self

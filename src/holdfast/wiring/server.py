@@ -40,7 +40,9 @@ from holdfast.host.journal import Journal
 from holdfast.host.ledger import Identity, Ledger, Role
 from holdfast.host.link.link import Link
 from holdfast.host.link.speaker import Platform
+from holdfast.host.own_token import OwnToken
 from holdfast.host.scheduling_beside import SchedulerBeside
+from holdfast.host.servers import ServerAdmission
 from holdfast.host.snapshots import Keeping
 from holdfast.host.store import Store, StoreCorrupt
 from holdfast.host.supervise import Supervisor
@@ -54,6 +56,7 @@ from holdfast.wiring.opening import open_decisions
 from holdfast.wiring.pieces import CannotStart, ledger_name
 from holdfast.wiring.plugins import plugins
 from holdfast.wiring.private import write_private
+from holdfast.wiring.server_token import FILE, ServerTokenFile, drawn
 from holdfast.wiring.settings import ServerSettings
 
 #: So many keys of a controller are under way at a time: what they send goes into one batch of the log.
@@ -150,6 +153,9 @@ class Server:
             kept = open_decisions(settings.store, Path(settings.data))
             stack.push_async_callback(kept.close)
             self.decisions = Decisions(ledger, kept, Lasting(settings.retention, settings.decisions_bytes))
+        admission = ServerAdmission(ledger)
+        ledger.beside["servers"] = admission.run
+        self.token = OwnToken(ledger, ServerTokenFile(Path(settings.data) / FILE), drawn, admission.wake)
         self.api = Api(
             ledger,
             transport,
@@ -157,6 +163,7 @@ class Server:
             link=link,
             kept=self.decisions,
             trouble=transport.trouble,
+            own_headers=self.token.headers,
         )
         transport.serve(self.api.serve)
         self.transport = transport
@@ -179,6 +186,7 @@ class Server:
 
         beside = Supervisor(self.clock, self.ledger.meters, self.journal, on_give_up=give_up)
         beside.start("api", self.api.run)
+        beside.start("server-token", self.token.run)
         if self.decisions is not None:
             beside.start("decisions", self.decisions.run)
         beside.start("ready", self._get_ready, once=True)

@@ -52,6 +52,7 @@ COMMANDS: dict[str, Any] = {
     "open-override": {"action": "pause-repair", "region": "eu", "target": "", "reason": "why", **ENDS},
     "hold": {"purpose": "dated", "node": "1.0", "account": "quota/shop", **ENDS},
     "raise-level": {"level": 9},
+    "revoke-server": {"principal": "platform/p1"},
 }
 #: What machines send: envelopes of their own, in which people's conditions have no place.
 OF_MACHINES = {("v1", "envelopes"), ("v1", "envelopes", "batch"), ("v1", "renewals")}

@@ -30,7 +30,7 @@ from holdfast.api.server import (
 from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk, Hearing
 from holdfast.api.server.forwarding import LEDGER, to_leader, to_region
-from holdfast.api.server.identity import Caller
+from holdfast.api.server.identity import SERVERS, Caller
 from holdfast.api.server.limits import Limits
 from holdfast.api.server.lines import Lines
 from holdfast.api.server.pages import Pages
@@ -40,7 +40,7 @@ from holdfast.core.ledger.judge import MACHINES, PEOPLE
 from holdfast.host.decisions import Decisions
 from holdfast.host.errors import ListAgain, Unavailable
 from holdfast.host.ledger import Ledger, Role
-from holdfast.host.transport import Flow, Reply, Request, Transport
+from holdfast.host.transport import Flow, Pairs, Reply, Request, Transport
 from holdfast.host.wire import ENVELOPES, RENEWALS
 
 Answering = Callable[[Desk, Call], Awaitable[Reply | Flow]]
@@ -83,7 +83,7 @@ _FIXED: dict[tuple[str, ...], dict[str, Route]] = {
     ("openapi.json",): {"GET": Route(published.openapi, is_open=True)},
     ("v1", "schemas"): {"GET": Route(published.schemas, is_open=True, most=1)},
     ("v1", "status"): {"GET": Route(status.status, _BY_READERS)},
-    ("v1", "whoami"): {"GET": Route(status.whoami, _BY_ALL)},
+    ("v1", "whoami"): {"GET": Route(status.whoami, (*_BY_ALL, *SERVERS))},
     ("v1", "can-i"): {"POST": Route(status.can_i)},
     ("v1", "audit"): {"GET": Route(audit.audit, asks=_AUDITED)},
     ("v1", "repairs"): {"GET": Route(repairs.repairs, asks=("tenant", "limit", "read"))},
@@ -118,8 +118,9 @@ class Api:
         link: Hearing | None = None,
         kept: Decisions | None = None,
         trouble: Callable[[], str] = str,
+        own_headers: Callable[[], Pairs] = tuple,
     ) -> None:
-        self.desk = Desk(ledger, transport, limits or Limits(), link, kept, trouble)
+        self.desk = Desk(ledger, transport, limits or Limits(), link, kept, trouble, own_headers)
         self._pages = Pages(ledger.clock, secrets.token_hex(4))
         self._lines = Lines()
         #: By the first segments of the path, then by verb. Kinds of the other ledger are there to say where they are.

@@ -51,6 +51,7 @@ class Desk:
         link: Hearing | None,
         decisions: Decisions | None = None,
         trouble: Callable[[], str] = str,
+        own_headers: Callable[[], Pairs] = tuple,
     ) -> None:
         self.ledger = ledger
         self.transport = transport
@@ -61,6 +62,8 @@ class Desk:
         self.decisions = decisions
         #: What is wrong with the server itself, or will be soon; empty: nothing.
         self.trouble = trouble
+        #: What proves to another server who this one is; nothing while it has no token that would be honoured.
+        self.own_headers = own_headers
         self.clock = ledger.clock
         self.meters = ledger.meters
         self.journal = Journal("api", server=ledger.identity.server)

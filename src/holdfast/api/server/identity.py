@@ -1,5 +1,8 @@
 """Who asks: a bearer token or a client's certificate, judged by the server's own copy of principals and tokens.
 
+A server proves itself by a token of its own (`core.model.servers`), and in no other way: no token of people's, no
+certificate and no chosen name is taken for a server's. It has no rights.
+
 A region has its copy from the platform's log and judges by it while it is cut off. So a revocation reaches it only when
 it hears from the platform again: that is why every token has an end.
 """
@@ -13,9 +16,11 @@ from msgspec import Struct
 from holdfast.api.problems import Problem, problem
 from holdfast.core.ledger.judge import MACHINES
 from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.meta import Meta
 from holdfast.core.model.secrets import matches, parse
+from holdfast.core.model.servers import ServerToken, ledger_of, looks_like_a_server
 from holdfast.core.model.shapes import Instant
-from holdfast.core.model.tenancy import Principal, Right, Token
+from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right, Token
 from holdfast.host.clock import Clock
 from holdfast.host.transport import Request, named
 
@@ -26,6 +31,8 @@ REMEMBERED_MAX = 10_000
 ACTOR_MAX = 256
 #: Names one of those whom a token stands for.
 ACTOR = "holdfast-actor"
+#: What servers are called as callers: the platform's, and a region's own.
+SERVERS = ("platform", "server")
 
 
 class Caller(Struct, frozen=True):
@@ -37,11 +44,14 @@ class Caller(Struct, frozen=True):
     expires: Instant = 0
     #: Whether its token stands for many, of which the request has chosen this one.
     is_chosen: bool = False
+    #: Of which ledger it is a server: `platform` or `region/NAME`; empty: it is none.
+    server_of: str = ""
 
     @property
     def kind(self) -> str:
-        """`person`, `tenant`, `scheduler`, `agent` or `region`."""
-        return self.actor.partition("/")[0]
+        """`person`, `tenant`, `scheduler`, `agent` or `region`; of a server `platform`, or `server` for a region's."""
+        kind = self.actor.partition("/")[0]
+        return "server" if self.server_of and kind == "region" else kind
 
     def has(self, right: Right) -> bool:
         """Whether it was given this right."""
@@ -58,7 +68,9 @@ class _Known(Struct):
     """A caller, and the rows that it was proven by; `many` is the principal of a token that stands for many."""
 
     caller: Caller
-    token: Token
+    #: In which table its token is.
+    table: str
+    token: Token | ServerToken
     many: Principal
     #: After which batch it was last seen to hold: until the next one it does, but for its end.
     held_at: int
@@ -99,19 +111,22 @@ class Callers:
                 return known.caller
         found = authenticate(state, request, now)
         if isinstance(found, Caller) and found.token and len(found.actor) <= ACTOR_MAX:
-            token = state.table("tokens")[found.token]
+            table = _table_of(found, state.facts.ledger)
+            token = state.table(table)[found.token]
             many = state.principals[token.spec.principal] if found.is_chosen else found.principal
-            self._known[spoken, found.actor if found.is_chosen else ""] = _Known(found, token, many, state.facts.seq)
+            known = _Known(found, table, token, many, state.facts.seq)
+            self._known[spoken, found.actor if found.is_chosen else ""] = known
             if len(self._known) > REMEMBERED_MAX:
                 self._known.popitem(last=False)
         return found
 
     def _still_holds(self, state: LedgerState, known: _Known) -> bool:
         caller, principals = known.caller, state.principals
-        return (
-            state.table("tokens").get(caller.token) is known.token
-            and (principals.get(caller.actor) or principals.get(f"{caller.kind}/*")) is caller.principal
-            and (not caller.is_chosen or principals.get(known.token.spec.principal) is known.many)
+        if state.table(known.table).get(caller.token) is not known.token:
+            return False
+        return bool(caller.server_of) or (
+            (principals.get(caller.actor) or principals.get(f"{caller.kind}/*")) is caller.principal
+            and (not caller.is_chosen or principals.get(known.many.meta.name) is known.many)
         )
 
 
@@ -130,6 +145,9 @@ def _by_token(state: LedgerState, request: Request, spoken: str, now: Instant) -
     if parts is None:
         return problem("unauthenticated", "the Authorization header holds no bearer token of Holdfast")
     name, secret = parts
+    server = _server(state, name, secret)
+    if server is not None:
+        return _as_server(state, server, now)
     token: Token | None = state.table("tokens").get(name)
     if token is None or not matches(secret, token.spec.hash):
         return problem("unauthenticated", "no such token is known here")
@@ -138,6 +156,30 @@ def _by_token(state: LedgerState, request: Request, spoken: str, now: Instant) -
     if token.spec.expires <= now:
         return problem("unauthenticated", f"token {name} has expired", facts={"expires": token.spec.expires})
     return _as_principal(state, request, token.spec.principal, name, token.spec.expires)
+
+
+def _server(state: LedgerState, name: str, secret: str) -> ServerToken | None:
+    """The server that made this token: what was made for somebody else has another hash, whatever it is called."""
+    found = [state.table(table).get(name) for table in _tables_of_servers(state)]
+    return next((one for one in found if one is not None and matches(secret, one.hash)), None)
+
+
+def _as_server(state: LedgerState, token: ServerToken, now: Instant) -> Caller | Problem:
+    if token.expires <= now:
+        return problem("unauthenticated", f"token {token.name} has expired", facts={"expires": token.expires})
+    principal = Principal(meta=Meta(name=token.principal), spec=PrincipalSpec())
+    return Caller(token.principal, principal, token.name, token.expires, server_of=ledger_of(token.principal))
+
+
+def _tables_of_servers(state: LedgerState) -> tuple[str, ...]:
+    """This ledger's own servers; in a region also the platform's."""
+    return ("servers",) if state.facts.ledger == "platform" else ("servers", "platform_servers")
+
+
+def _table_of(caller: Caller, ledger: str) -> str:
+    if not caller.server_of:
+        return "tokens"
+    return "servers" if caller.server_of == ledger else "platform_servers"
 
 
 def _as_principal(state: LedgerState, request: Request, name: str, token: str, expires: Instant) -> Caller | Problem:
@@ -153,6 +195,8 @@ def _as_principal(state: LedgerState, request: Request, name: str, token: str, e
         actor = named(request.headers, ACTOR)
         if not actor.startswith(name[:-1]) or actor == name:
             return problem("unauthenticated", f"{name} stands for many: name one in Holdfast-Actor")
+    if looks_like_a_server(actor):
+        return problem("unauthenticated", f"{actor} is a server, which proves itself by a token of its own")
     principal = state.principals.get(actor) or state.principals.get(f"{actor.partition('/')[0]}/*")
     if principal is None:
         return problem("unauthenticated", f"there is no principal {actor}")

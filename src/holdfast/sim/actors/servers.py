@@ -23,6 +23,8 @@ from holdfast.host.ledger import Identity, Ledger
 from holdfast.host.link.link import Link
 from holdfast.host.link.speaker import Platform
 from holdfast.host.meters import Meters
+from holdfast.host.own_token import OwnToken
+from holdfast.host.servers import ServerAdmission
 from holdfast.host.snapshots import Keeping
 from holdfast.host.waiting import together
 from holdfast.host.workqueue import Pace
@@ -32,6 +34,7 @@ from holdfast.sim.actors.ears import Ears
 from holdfast.sim.actors.paths import Paths
 from holdfast.sim.actors.planners import Failing
 from holdfast.sim.actors.remote import Heard
+from holdfast.sim.actors.token_file import TokenFile, drawing
 from holdfast.sim.actors.witness import Witness
 from holdfast.sim.world import Process, Program
 
@@ -61,6 +64,8 @@ class Servers:
         self.meters: list[Meters] = []
         self.heard: dict[str, int] = {}
         self.ears: dict[str, Ears] = {}
+        #: The files in which machines keep their servers' tokens, through all their lives.
+        self._files: dict[str, TokenFile] = {}
 
     def platform(self, start: StartLog) -> Program:
         """A server of the platform's ledger."""
@@ -75,8 +80,9 @@ class Servers:
             )
             planners = [*registry.of_platform(), Failing()]
             ledger.beside["controllers"] = Controllers(ledger, planners, care=self.manner.care).run
-            api = Api(ledger, process.transport, limits=LIMITS)
-            await self._run(process, ledger, api, Paths(api.serve))
+            token = self._token(process, ledger)
+            api = Api(ledger, process.transport, limits=LIMITS, own_headers=token.headers)
+            await self._run(process, ledger, api, token, Paths(api.serve))
 
         return run
 
@@ -95,10 +101,11 @@ class Servers:
             way = Witness(process.transport, PLATFORM, heard)
             ledger.beside["link"] = Link(ledger, way, process.clock, Platform(tuple(platform), name)).run
             ledger.beside["expiry"] = Expiry(ledger).run
-            api = Api(ledger, process.transport, limits=LIMITS)
+            token = self._token(process, ledger)
+            api = Api(ledger, process.transport, limits=LIMITS, own_headers=token.headers)
             paths = Paths(api.serve)
             desk.serve_nodes(paths, ledger)
-            await self._run(process, ledger, api, paths)
+            await self._run(process, ledger, api, token, paths)
 
         return run
 
@@ -112,10 +119,17 @@ class Servers:
 
         return run
 
-    async def _run(self, process: Process, ledger: Ledger[Any], api: Api, paths: Paths) -> None:
+    def _token(self, process: Process, ledger: Ledger[Any]) -> OwnToken:
+        """The server's own token, and what puts those of all servers into the log."""
+        admission = ServerAdmission(ledger)
+        ledger.beside["servers"] = admission.run
+        file = self._files.setdefault(process.machine, TokenFile())
+        return OwnToken(ledger, file, drawing(process.chance("server-token")), admission.wake)
+
+    async def _run(self, process: Process, ledger: Ledger[Any], api: Api, token: OwnToken, paths: Paths) -> None:
         desk.serve(paths, ledger)
         process.transport.serve(paths.serve)
         self.ledgers[process.machine] = ledger
         self.meters.append(ledger.meters)
         self.ears.setdefault(process.machine, Ears(self.heard)).put_on(ledger.hub)
-        await together(ledger.run(), api.run())
+        await together(ledger.run(), api.run(), token.run())
