@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,12 +22,31 @@ from holdfast.core.model.process import ExecProbe, Probe
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.workload import Template
 from tests.support.aio import in_a_loop
-from tests.support.processes import BINDING, CLOCK, FIRST_USER, ROOT_ONLY, Yard, a_work, found, lives, until, until_true
+from tests.support.processes import (
+    BINDING,
+    CLOCK,
+    FIRST_USER,
+    ROOT_ONLY,
+    Yard,
+    a_work,
+    a_yard,
+    found,
+    lives,
+    until,
+    until_true,
+)
 
 CHECKOUT = Path(__file__).parents[2]
 #: A command that goes on by itself: it forks, leaves its session, and its first process ends.
 ESCAPES = "setsid sh -c 'setsid sleep {seconds} & exec sleep {seconds}' & sleep 0.1"
 LIMIT_MS = 20_000
+
+
+@pytest.fixture(params=[False, True], ids=["shared", "namespaces"])
+def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
+    """What runs beside a replica is found and ended with namespaces and without."""
+    with a_yard(cgroups=False, namespaces=request.param) as made:
+        yield made
 
 
 def alive(seconds: int) -> list[int]:
@@ -119,7 +139,8 @@ async def test_a_command_beside_a_process_ends_with_its_agent(yard: Yard) -> Non
         "import asyncio\n"
         "from tests.agent.test_commands import a_work, sh, Yard, Path\n"
         "async def main():\n"
-        f"    async with Yard(Path({str(yard.root)!r}), cgroups=False).driver() as driver:\n"
+        f"    yard = Yard(Path({str(yard.root)!r}), cgroups=False, namespaces={yard.namespaces})\n"
+        "    async with yard.driver() as driver:\n"
         "        await driver.start(a_work('exec sleep 60'))\n"
         "        await driver.exec(a_work(''), sh('setsid sleep 3605 & sleep 3605'), 60_000)\n"
         "asyncio.run(main())\n"

@@ -83,10 +83,10 @@ async def test_leased_work_past_its_deadline_is_left_to_its_guard(yard: Yard) ->
 async def test_what_a_guard_left_when_it_was_killed_is_ended_by_the_next_agent(each_yard: Yard) -> None:
     await left_by_another(each_yard, "sleep 69 & echo $!; wait")
     await until_true(lambda: each_yard.log())
-    record, child = each_yard.record(), int(each_yard.log())
+    record, (child,) = each_yard.record(), each_yard.pids()
     os.kill(record.guard.pid, signal.SIGKILL)
     await until_true(lambda: not record.process.is_alive())
-    assert lives(child)
+    assert each_yard.namespaces or lives(child), "the kernel ends it only where it has namespaces"
     async with each_yard.driver() as driver:
         assert (await until(driver, State.ENDED)).why is Why.GUARD_GONE
         assert not lives(child)

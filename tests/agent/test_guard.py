@@ -31,7 +31,7 @@ def an_order(script: str, **fields: Any) -> bytes:
     order = {
         "record": record, "command": ["sh", "-c", script], "environment": {"PATH": "/bin"},
         "folder": "/", "own": False, "user": None, "groups": [], "leased": False, "deadline": 0, "grace": 200,
-        "sample": 0, "sampled_bytes": 0, "sampled_pids": 0, "logs": [65_536, 1],
+        "sample": 0, "sampled_bytes": 0, "sampled_pids": 0, "logs": [65_536, 1], "namespaces": None,
     }  # fmt: skip
     return json.dumps({**order, **fields}).encode()
 

@@ -102,7 +102,7 @@ async def test_children_in_the_group_and_out_of_the_session_end_with_it(each_yar
     async with each_yard.driver() as driver:
         await driver.start(a_work(script))
         await until_true(lambda: len(each_yard.log().split()) == 2)
-        children = [int(pid) for pid in each_yard.log().split()]
+        children = each_yard.pids()
         assert all(lives(pid) for pid in children)
         await driver.stop(*BINDING, 0)
         await until(driver, State.ENDED)
@@ -112,10 +112,14 @@ async def test_children_in_the_group_and_out_of_the_session_end_with_it(each_yar
 @in_a_loop
 async def test_what_a_process_leaves_behind_ends_when_it_does(each_yard: Yard) -> None:
     async with each_yard.driver() as driver:
-        await driver.start(a_work("setsid sh -c 'setsid sleep 63 & echo $!'; sleep 0.1; exit 4"))
+        await driver.start(a_work("setsid sh -c 'setsid sleep 63 & echo $!'; while ! test -e seen; do :; done; exit 4"))
+        await until_true(lambda: each_yard.log())
+        (left,) = each_yard.pids()
+        assert lives(left)
+        (each_yard.working() / "seen").touch()
         ended = await until(driver, State.ENDED)
         assert (ended.code, ended.why) == (4, Why.EXIT)
-        assert not lives(int(each_yard.log()))
+        assert not lives(left)
 
 
 @pytest.mark.parametrize(

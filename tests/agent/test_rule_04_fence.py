@@ -22,6 +22,7 @@ from tests.support.processes import BINDING, CLOCK, Yard, a_work, a_yard, found,
 
 CHECKOUT = Path(__file__).parents[2]
 STUBBORN = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
+QUIET = STUBBORN.replace("echo deaf; ", "")
 MARGIN_MS = 1_000
 
 
@@ -127,7 +128,7 @@ async def test_work_whose_lease_has_run_out_is_not_started(yard: Yard) -> None:
 @contextmanager
 def a_holder(yard: Yard, lease_ms: int, grace_ms: int, script: str) -> Iterator[subprocess.Popen[bytes]]:
     """An agent in a process of its own, whose work runs."""
-    words = [str(yard.data), str(yard.cgroups), str(lease_ms), str(grace_ms), script]
+    words = [str(yard.data), str(yard.cgroups), str(yard.namespaces), str(lease_ms), str(grace_ms), script]
     with subprocess.Popen(
         [sys.executable, "-m", "tests.support.holder", *words], cwd=CHECKOUT, stdout=subprocess.PIPE
     ) as holder:
@@ -141,10 +142,11 @@ def a_holder(yard: Yard, lease_ms: int, grace_ms: int, script: str) -> Iterator[
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_leased_work_ends_in_time_when_its_agent_is_killed_or_stopped(each_yard: Yard, how: signal.Signals) -> None:
-    with a_holder(each_yard, 700, 200, f"setsid sleep 65 & echo $!; {STUBBORN}") as holder:
+    with a_holder(each_yard, 700, 200, f"setsid sleep 65 & echo $!; {QUIET}") as holder:
         process = each_yard.record().process
         time.sleep(0.8)
         assert process.is_alive(), "it was renewed all the time"
+        (escaped,) = each_yard.pids()
         holder.send_signal(how)
         gone = kernel.boot_ms()
         while process.is_alive():
@@ -155,7 +157,7 @@ def test_leased_work_ends_in_time_when_its_agent_is_killed_or_stopped(each_yard:
         while keeper.is_alive():
             assert kernel.boot_ms() < gone + 700 + 200 + MARGIN_MS
             time.sleep(0.01)
-        assert not lives(int(each_yard.log().split()[0]))
+        assert not lives(escaped)
 
 
 @in_a_loop
@@ -206,12 +208,13 @@ async def test_a_guard_outlives_what_ends_an_agents_group(yard: Yard) -> None:
 @in_a_loop
 async def test_a_guard_that_is_killed_takes_everything_with_it(each_yard: Yard) -> None:
     script = "sleep 66 & echo $!; (trap '' TERM; sleep 67) & echo $!; " + (
-        "setsid sleep 68 & echo $!; " if each_yard.cgroups else "echo 0; "
+        "setsid sleep 68 & echo $!; " if each_yard.cgroups or each_yard.namespaces else "echo $!; "
     )
     async with each_yard.driver() as driver:
         await driver.start(a_work(script + "wait"))
         await until_true(lambda: len(each_yard.log().split()) == 3)
-        record, pids = each_yard.record(), [int(pid) for pid in each_yard.log().split()]
+        record, pids = each_yard.record(), each_yard.pids()
+        assert all(lives(pid) for pid in pids)
         os.kill(record.guard.pid, signal.SIGKILL)
         ended = await until(driver, State.ENDED)
         assert (ended.code, ended.why) == (None, Why.GUARD_GONE)

@@ -1,6 +1,6 @@
 """An agent in a process of its own, for tests that kill or stop it: it starts leased work, and renews it all the time.
 
-    python -m tests.support.holder FOLDER CGROUPS LEASE_MS GRACE_MS SCRIPT
+    python -m tests.support.holder FOLDER CGROUPS NAMESPACES LEASE_MS GRACE_MS SCRIPT
 
 It says `started` when the process runs. Each renewal gives the work one lease from then on.
 """
@@ -18,8 +18,9 @@ from holdfast.host.clock import SystemClock
 CLOCK = SystemClock()
 
 
-async def main(folder: str, cgroups: bool, lease_ms: int, grace_ms: int, script: str) -> None:
-    driver = ProcessDriver(ProcessSettings(folder=folder, tenant_map=f"{folder}/users.json", cgroups=cgroups), CLOCK)
+async def main(folder: str, cgroups: bool, namespaces: bool, lease_ms: int, grace_ms: int, script: str) -> None:
+    own = ProcessSettings(folder=folder, tenant_map=f"{folder}/users.json", cgroups=cgroups, namespaces=namespaces)
+    driver = ProcessDriver(own, CLOCK)
     await driver.open()
     deadline = CLOCK.boot() + lease_ms
     await driver.start(
@@ -41,4 +42,6 @@ async def main(folder: str, cgroups: bool, lease_ms: int, grace_ms: int, script:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2] == "True", int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]))
+    folder, *kinds, lease_ms, grace_ms, script = sys.argv[1:]
+    cgroups, namespaces = (kind == "True" for kind in kinds)
+    asyncio.run(main(folder, cgroups, namespaces, int(lease_ms), int(grace_ms), script))

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from holdfast.agent.guard import kernel
 from holdfast.agent.process.cgroups import Cgroups
 from holdfast.agent.process.driver import ProcessDriver
 from holdfast.agent.process.folders import name_of
+from holdfast.agent.process.launching import why_no_namespaces
 from holdfast.agent.process.leftovers import end_once
 from holdfast.agent.process.records import Record, Unreadable, read_record
 from holdfast.agent.process.settings import TENANT_USERS, ProcessSettings
@@ -43,13 +45,15 @@ def a_work(script: str, **fields: Any) -> Work:
 class Yard:
     """A folder that users of tenants can pass through, and the drivers that use it one after the other."""
 
-    def __init__(self, root: Path, *, cgroups: bool) -> None:
+    def __init__(self, root: Path, *, cgroups: bool, namespaces: bool = False) -> None:
         self.root = root
         self.data = root / "data"
         self.cgroups = cgroups
+        self.namespaces = namespaces
 
     def settings(self, **given: Any) -> ProcessSettings:
         own = {"folder": str(self.data), "tenant_map": str(self.root / "users.json"), "cgroups": self.cgroups}
+        own |= {"namespaces": self.namespaces}
         return ProcessSettings(**{**own, "sample_ms": 50, "disk_ms": 50, **given})
 
     @asynccontextmanager
@@ -74,6 +78,17 @@ class Yard:
 
     def log(self, stream: str = "stdout", binding: Binding = BINDING) -> str:
         return kernel.read(str(self.slot(binding) / "logs" / stream))
+
+    def pids(self, binding: Binding = BINDING) -> list[int]:
+        """The pids that a process has written, by which it knows others, as they are seen from here."""
+        words = [int(word) for word in self.log(binding=binding).split()]
+        if not self.namespaces:
+            return words
+        seen = {}
+        for pid in kernel.descendants(self.record(binding).guard.pid):
+            own = [line.split()[-1] for line in kernel.read(f"/proc/{pid}/status").splitlines() if "NSpid" in line]
+            seen |= {int(word): pid for word in own}
+        return [seen[word] for word in words]
 
     def working(self, binding: Binding = BINDING) -> Path:
         return self.data / "work" / str(self.record(binding).uid) / name_of(binding)
@@ -100,17 +115,26 @@ class Yard:
 
 
 @contextmanager
-def a_yard(*, cgroups: bool) -> Iterator[Yard]:
-    """A yard; skips the test where it asks for cgroups and none can be written to."""
+def a_yard(*, cgroups: bool, namespaces: bool = False) -> Iterator[Yard]:
+    """A yard; skips the test where it asks for cgroups and none can be written to, or for namespaces and there are
+    none to be had."""
     root = Path(tempfile.mkdtemp(prefix="holdfast-"))
     root.chmod(0o711)
-    yard = Yard(root, cgroups=cgroups)
+    yard = Yard(root, cgroups=cgroups, namespaces=namespaces)
     try:
         if cgroups and not can_use_cgroups(yard.data):
             pytest.skip("no cgroup for memory, cpu and pids can be written to on this machine")
+        if namespaces and (why := no_namespaces()):
+            pytest.skip(f"replicas can have no namespaces of their own on this machine: {why}")
         yield yard
     finally:
         yard.clear()
+
+
+@cache
+def no_namespaces() -> str:
+    """Why there are none; empty: there are."""
+    return why_no_namespaces(ProcessSettings(folder="/no/such")) if os.geteuid() == 0 else "the tests are not root"
 
 
 def can_use_cgroups(owner: Path) -> bool:

@@ -3,6 +3,8 @@
     guard ──fork──▶ the process, in a session of its own
           ──fork──▶ a keeper ──fork──▶ a command, in the guard's session, in a group of its own
 
+Where a replica has namespaces, all of these are forked into that of its pids, and enter the others here: the process
+once it is in its cgroup, whose files are out of sight from then on; a keeper before it forks, with descriptors of them.
 A keeper is the parent of one command. Whatever leaves the command's group or session comes back to the keeper, which
 ends it when the command is over. A command is in the replica's cgroup, as its user, and a part of it; a keeper is not.
 Both are killed by the kernel when the guard is.
@@ -22,6 +24,7 @@ from holdfast.agent.guard.kernel import (
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
     boot_ms,
+    close_all_but,
     kill_descendants,
     prctl,
 )
@@ -30,23 +33,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from holdfast.agent.guard.namespaces import Shared
+
 #: How soon to look again while something that was killed is not gone.
 HURRY_MS = 20
 #: What is said of a process whose lease had run out before it began: another one may run elsewhere.
 LATE = "lease 0"
-#: No descriptor has a higher number.
-FILES_MAX = 1 << 20
 #: A guard ignores some signals, Python others, and whoever started the agent may have ignored any: what is executed
 #: would ignore them, too.
 _SIGNALS = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 
 
-def become(order: dict[str, Any], said: int, streams: tuple[int, int, int], go: int | None = None) -> NoReturn:
+def become(
+    order: dict[str, Any],
+    said: int,
+    streams: tuple[int, int, int],
+    go: int | None = None,
+    entries: list[int] | None = None,
+    namespaces: Shared | None = None,
+) -> NoReturn:
     """In the child: turn into what was ordered, once the guard says go; or tell at which step that failed, and end.
 
-    Without a `go` it is a command: it stays in the guard's session, where it is found even if its guard is killed.
+    Without a `go` it is a command: it stays in the guard's session, where it is found even if its guard is killed. It
+    has the `entries` of its cgroup from its keeper; the process opens its own, and then joins its namespaces.
     """
-    step, parent = "guard", os.getppid()
+    step, parent = "guard", os.getppid()  # 0 from within a namespace of pids, which ends with the guard
     try:
         if go is None:
             os.setpgid(0, 0)
@@ -57,9 +68,11 @@ def become(order: dict[str, Any], said: int, streams: tuple[int, int, int], go: 
         if go is not None and not os.read(go, 1):
             os._exit(1)
         step = "cgroup"
-        for group in order["groups"]:
-            with open(f"{group}/cgroup.procs", "w", encoding="ascii") as file:
-                file.write("0")
+        for entry in opened(order) if entries is None else entries:
+            os.write(entry, b"0")
+        step = "namespaces"
+        if namespaces is not None:
+            namespaces.join()
         os.chdir(order["folder"] if order["own"] else ".")  # as root: the way to its own folder may be closed to it
         step = "user"  # from here on nothing can be imported: the user may not be able to read the standard library
         if order["user"] is not None:
@@ -94,12 +107,17 @@ def become(order: dict[str, Any], said: int, streams: tuple[int, int, int], go: 
         os._exit(127)
 
 
+def opened(order: dict[str, Any]) -> list[int]:
+    """Descriptors of the files through which its cgroup is entered."""
+    return [os.open(f"{group}/cgroup.procs", os.O_WRONLY) for group in order["groups"]]
+
+
 def _programs(name: str, path: str) -> list[str]:
     """Where a command may be found."""
     return [name] if "/" in name else [os.path.join(folder, name) for folder in path.split(":") if folder]
 
 
-def keep(order: dict[str, Any], limit_ms: int, line: int) -> NoReturn:
+def keep(order: dict[str, Any], limit_ms: int, line: int, namespaces: Shared) -> NoReturn:
     """In the child: run a command until it ends, its time is over, or whoever is on the line asks for no more; end what
     it has left; then say its code there, or at which step it failed."""
     guard = os.getppid()
@@ -110,13 +128,20 @@ def keep(order: dict[str, Any], limit_ms: int, line: int) -> NoReturn:
             os._exit(1)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.closerange(3, line)  # of all else that a guard has open, nothing is a keeper's
-        os.closerange(line + 1, FILES_MAX)
+        step = "cgroup"
+        try:
+            entries = opened(order)
+            step = "namespaces"
+            namespaces.join()
+        except OSError as error:
+            os.write(line, json.dumps({"failed": f"{step} {error.errno}"}).encode())
+            return
+        close_all_but(line, *entries)  # of all else that a guard has open, nothing is a keeper's
         nothing = os.open(os.devnull, os.O_RDWR)
         why, failed = os.pipe()
         pid = os.fork()
         if pid == 0:
-            become(order, failed, (nothing, nothing, nothing))
+            become(order, failed, (nothing, nothing, nothing), entries=entries)
         os.close(failed)
         news = select.poll()
         for file in (os.pidfd_open(pid), line):

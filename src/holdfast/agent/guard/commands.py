@@ -8,7 +8,6 @@ is over, when its agent no longer waits or is gone, and with the replica.
 from __future__ import annotations
 
 import json
-import os
 import select
 import socket
 from contextlib import suppress
@@ -19,6 +18,8 @@ from holdfast.agent.guard.kernel import boot_ms
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from holdfast.agent.guard.namespaces import Shared
 
 #: So many at a time: a replica has three probes.
 COMMANDS_MAX = 16
@@ -44,9 +45,10 @@ class Command:
 class Commands:
     """Those of one guard, by the line on which their keepers speak."""
 
-    def __init__(self, order: dict[str, Any], poll: select.poll) -> None:
+    def __init__(self, order: dict[str, Any], poll: select.poll, namespaces: Shared) -> None:
         self._order = order
         self._poll = poll
+        self._namespaces = namespaces
         self.by_line: dict[int, Command] = {}
 
     def keepers(self) -> list[int]:
@@ -68,9 +70,10 @@ class Commands:
     def _begin(self, agent: socket.socket, asked: dict[str, Any]) -> None:
         line, theirs = socket.socketpair()
         with theirs:
-            keeper = os.fork()
+            keeper = self._namespaces.fork()
             if keeper == 0:
-                keep({**self._order, "command": asked["command"]}, asked["limit"], theirs.fileno())
+                order = {**self._order, "command": asked["command"]}
+                keep(order, asked["limit"], theirs.fileno(), self._namespaces)
         self.by_line[line.fileno()] = Command(agent, asked["run"], keeper, line)
         self._poll.register(line, select.POLLIN)
 

@@ -1,6 +1,6 @@
 """One replica under its guard: the parent of its process, and the fence that does not depend on the agent (RULES 4).
 
-    agent ──order, on stdin──────▶ guard ──fork, exec──▶ the process, in a session of its own
+    agent ──order, on stdin──────▶ guard ──fork, exec──▶ the process, in a session and namespaces of its own
           ──extend, stop, go─────▶   │   ──TERM at the deadline or when asked, KILL after the grace──▶
           ──run, cancel──────────▶   │   ──fork──▶ keepers ──fork, exec──▶ commands beside it
           ◀─what is, what ran────────┘   on guard.sock
@@ -32,6 +32,7 @@ from holdfast.agent.guard.child import HURRY_MS, LATE, become
 from holdfast.agent.guard.commands import Commands
 from holdfast.agent.guard.files import LOGS, RECORD, RESULT, SOCKET, WHO, Log, write_whole
 from holdfast.agent.guard.kernel import boot_ms
+from holdfast.agent.guard.namespaces import Namespaces, Shared, trial
 
 TYPE_CHECKING = False  # `typing` would be the slowest import, and nothing needs it to run
 if TYPE_CHECKING:
@@ -59,7 +60,6 @@ class Guard:
         self.alone = self.ended = self.gone = False
         self.agents: dict[int, socket.socket] = {}
         self.poll = select.poll()
-        self.commands = Commands(order, self.poll)
 
     def run(self) -> None:
         """Start it, and stay until it has ended."""
@@ -85,12 +85,14 @@ class Guard:
         self.door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         self.door.bind(SOCKET)
         self.door.listen(16)
+        self.namespaces = Namespaces(self.order) if self.order["namespaces"] else Shared()
+        self.commands = Commands(self.order, self.poll, self.namespaces)
         (go, let_go), (self.said, said), (out, to_out), (err, to_err) = (os.pipe() for _ in range(4))
         self.nothing = os.open(os.devnull, os.O_RDWR)
-        self.pid = os.fork()
+        self.pid = self.namespaces.fork()
         if self.pid == 0:
             os.close(let_go)  # or it would wait for ever for a guard that has died
-            become(self.order, said, (self.nothing, to_out, to_err), go)
+            become(self.order, said, (self.nothing, to_out, to_err), go, namespaces=self.namespaces)
         for theirs in (go, said, to_out, to_err):
             os.close(theirs)
         for stray in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -101,8 +103,8 @@ class Guard:
         self.since = boot_ms()
         if self.order["leased"]:
             kernel.publish_deadline(self.deadline)
-        pids = (("guard", os.getpid()), ("process", self.pid))
-        who = {name: [pid, one.start] for name, pid in pids if (one := kernel.seen(pid))}
+        pids = (("guard", os.getpid()), ("process", self.pid), ("first", self.namespaces.first))
+        who = {name: [pid, one.start] for name, pid in pids if pid and (one := kernel.seen(pid))}
         os.symlink(json.dumps({**who, "boot": self.order["record"]["boot"]}), WHO)  # never torn; if the record is lost
         write_whole(RECORD, {**self.order["record"], **who, "since": self.since})
         logs = {out: Log(f"{LOGS}/stdout", *self.order["logs"]), err: Log(f"{LOGS}/stderr", *self.order["logs"])}
@@ -146,6 +148,7 @@ class Guard:
             self.end()
         elif self.due and now >= self.due:
             kernel.kill_members(self.groups)
+            self.namespaces.kill()
             kernel.kill_descendants(self.pid if self.status is None else 0)
 
     def begin(self, why: str, due: int) -> None:
@@ -161,7 +164,8 @@ class Guard:
     def sample(self, now: int) -> None:
         """End what is over a limit that no cgroup keeps, or of which the kernel has killed a part."""
         limits, keepers = (self.order["sampled_bytes"], self.order["sampled_pids"]), self.commands.keepers()
-        pids = [pid for pid in kernel.descendants(os.getpid()) if pid not in keepers] if any(limits) else []
+        ours = {*keepers, self.namespaces.first}
+        pids = [pid for pid in kernel.descendants(os.getpid()) if pid not in ours] if any(limits) else []
         living = {pid: one for pid in pids if (one := kernel.seen(pid))}
         beside = {pid for keeper in keepers for pid in kernel.descendants(keeper)}
         why = kernel.over([one for pid, one in living.items() if pid not in beside], *limits)
@@ -242,9 +246,11 @@ class Guard:
 
 
 def main() -> None:
-    """Read the order, and leave whoever gave it: a guard is nobody's child."""
+    """Read the order, and leave whoever gave it: a guard is nobody's child. Or only try what it would need."""
     order = json.loads(sys.stdin.buffer.read())
-    if os.fork() == 0:
+    if "trial" in order:
+        print(trial(order["trial"]))
+    elif os.fork() == 0:
         os.setsid()
         os.umask(0o077)
         Guard(order).run()

@@ -1,4 +1,4 @@
-"""What the kernel tells of processes, sessions and cgroups, and how they are killed.
+"""What the kernel tells of processes, sessions and cgroups, how they are killed, and how namespaces are made.
 
 A pid names nobody for long: once its process was waited for, somebody else may have it. So whoever is killed is held by
 a descriptor first, and looked at again; a group of processes is signalled only while its first was not waited for.
@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID = 0x2_0000, 0x0800_0000, 0x2000_0000
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
 #: So many processes are held by descriptors at a time.
 HELD_MAX = 100
+#: No descriptor has a higher number.
+FILES_MAX = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)  # before any fork: what a fork leaves of a loader's locks is not relied on
 
-#: What the kernel says of a process. `start` is in ticks since boot; `threads` is what a limit of pids counts.
+#: A flag of who has begun to exit.
+PF_EXITING = 0x4
+#: What the kernel says of a process. `state` is X of one that runs none of its own code any more, though the kernel may
+#: not be through with it; `start` is in ticks since boot; `threads` is what a limit of pids counts.
 Seen = namedtuple("Seen", "state session threads start rss_bytes")
 
 
@@ -47,7 +53,8 @@ def seen(pid: int) -> Seen | None:
     fields = read(f"/proc/{pid}/stat", (FileNotFoundError, ProcessLookupError)).rpartition(")")[2].split()
     if not fields:
         return None
-    return Seen(fields[0], int(fields[3]), int(fields[17]), int(fields[19]), int(fields[21]) * PAGE_BYTES)
+    state = "X" if fields[0] != "Z" and int(fields[6]) & PF_EXITING else fields[0]
+    return Seen(state, int(fields[3]), int(fields[17]), int(fields[19]), int(fields[21]) * PAGE_BYTES)
 
 
 def descendants(pid: int) -> list[int]:
@@ -136,6 +143,34 @@ def prctl(option: int, value: int) -> None:
     """Tell the kernel something about this process."""
     if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
+
+
+def close_all_but(*files: int) -> None:
+    """Close every descriptor but these and the first three."""
+    first = 3
+    for file in sorted(files):
+        os.closerange(first, file)
+        first = file + 1
+    os.closerange(first, FILES_MAX)
+
+
+def unshare(kinds: int) -> None:
+    """Leave namespaces of these kinds for new ones; that of pids is for those who are forked from now on."""
+    if _libc.unshare(ctypes.c_int(kinds)) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+
+
+def setns(file: int, kinds: int) -> None:
+    """Enter the namespaces of these kinds of a process that is held by this descriptor, or the one it is of."""
+    if _libc.setns(ctypes.c_int(file), ctypes.c_int(kinds)) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """Mount a file system, or change how one is."""
+    words = (os.fsencode(source), os.fsencode(target), kind.encode())
+    if _libc.mount(*words, ctypes.c_ulong(flags), options.encode()) != 0:
+        raise OSError(ctypes.get_errno(), "mount", target)
 
 
 def publish_deadline(deadline: int) -> None:

@@ -20,7 +20,7 @@ from holdfast.agent.process.disk import DiskWatch, can_measure
 from holdfast.agent.process.environment import environment_of
 from holdfast.agent.process.folders import Folders, name_of
 from holdfast.agent.process.held import FOLDER, Held
-from holdfast.agent.process.launching import fault, launch, order_of, record_of
+from holdfast.agent.process.launching import fault, launch, order_of, record_of, why_no_namespaces
 from holdfast.agent.process.leftovers import LOOK_MS, can_look, clear, once_able
 from holdfast.agent.process.line import extension
 from holdfast.agent.process.ports import must_be_free
@@ -64,6 +64,8 @@ class ProcessDriver:
         self._changed = asyncio.Event()
         #: The region's grace, which bounds that of leased work, and its kill margin: parts of the fence (RULES 4).
         self._times = DEFAULT_TIMES
+        #: Why replicas have no namespaces of their own; empty: they have.
+        self._no_namespaces = "not tried yet"
         #: What goes on by itself: starts, which are seen to their end, and the rest, which ends with the agent.
         self._starts: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -73,6 +75,7 @@ class ProcessDriver:
         await self._calls.wait(FOLDER, self._folders.prepare)
         if self._settings.cgroups:
             await self._calls.wait(CGROUPS, self._cgroups.find)
+        await self._calls.wait(GUARDS, self._try_namespaces)
         folders = await self._calls.wait(FOLDER, self._folders.found)
         await self._end_strays([folder.name for folder in folders])
         await asyncio.gather(*(self._adopt(folder) for folder in folders))
@@ -101,16 +104,20 @@ class ProcessDriver:
         cpu = Means.CGROUP if "cpu" in kept else Means.NOT_LIMITED
         disk = Means.SAMPLED if can_measure() else Means.NOT_LIMITED
         missing = [] if can_measure() else ["disk is not limited: there is no `du` to measure it with"]
+        whole = self._cgroups.works or not self._no_namespaces
         if cpu is Means.NOT_LIMITED:
             missing.append("cpu is not limited: there is no cgroup for it that the agent can write to")
-        if not self._cgroups.works:
-            missing.append("without cgroups, a process that leaves its session survives if its guard is killed")
+        if not whole:
+            missing.append(
+                "without cgroups and namespaces, a process that leaves its session survives if its guard is killed"
+            )
         if os.geteuid() != 0:
             missing.append("the agent is not root: processes run as its own user, and are not kept apart")
-        missing.append("replicas have no namespaces of their own: they see each other's processes and folders' names")
+        if self._no_namespaces:
+            missing.append(f"replicas share the node's pids, mounts and /tmp: {self._no_namespaces}")
         return Capabilities(
-            memory=memory, cpu=cpu, pids=pids, disk=disk, whole=self._cgroups.works,
-            users=os.geteuid() == 0, namespaces=False, missing=tuple(missing),
+            memory=memory, cpu=cpu, pids=pids, disk=disk, whole=whole,
+            users=os.geteuid() == 0, namespaces=not self._no_namespaces, missing=tuple(missing),
         )  # fmt: skip
 
     def lives(self) -> Sequence[Live]:
@@ -179,6 +186,14 @@ class ProcessDriver:
             held.hang_up()
         self._held.clear()
         await self._calls.wait(CGROUPS, self._cgroups.leave)
+
+    def _try_namespaces(self) -> None:
+        if not self._settings.namespaces:
+            self._no_namespaces = "the node's operator has turned namespaces off"
+        elif os.geteuid() != 0:
+            self._no_namespaces = "only an agent that is root can give them their own"
+        else:
+            self._no_namespaces = why_no_namespaces(self._settings)
 
     async def _end_strays(self, known: Collection[str]) -> None:
         """End what runs in a cgroup of ours without a folder: nobody could say of it that it is there."""
@@ -282,7 +297,8 @@ class ProcessDriver:
             await self._remove(name)
             raise CannotStart(StartFault.DRIVER, f"{error.filename}: {error.strerror}") from error
         record = record_of(work, groups, boot_id(), self._times.grace, user)
-        return folder, order_of(record, work, environment, working, user, self._cgroups, settings)
+        apart = not self._no_namespaces
+        return folder, order_of(record, work, environment, working, user, self._cgroups, settings, apart)
 
     def _make(self, work: Work, name: str, user: User | None) -> tuple[Path, list[str]]:
         folder = self._folders.make(name)

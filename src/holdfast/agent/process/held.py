@@ -123,7 +123,8 @@ class Held:
         self._deadline = kernel.published_deadline(self.record.guard.pid) or self._deadline
         if now < self._ends_at() + patience_ms:
             return False
-        lives = self.record.process.is_alive() or bool(kernel.members(list(self.record.groups)))
+        ours = (self.record.process, self.record.first)
+        lives = any(one.is_alive() for one in ours) or bool(kernel.members(list(self.record.groups)))
         return lives and end_exactly(self.record.guard)
 
     def let_go(self) -> None:
@@ -131,10 +132,10 @@ class Held:
         if self._line is not None:
             self._line.go()
         self.hang_up()
-        keeper = self.record.guard
-        with suppress(OSError):  # where the agent is the first process of a container, orphans are its own
-            if (left := kernel.seen(keeper.pid)) is not None and left.start == keeper.start:
-                os.waitpid(keeper.pid, os.WNOHANG)
+        for one in (self.record.guard, self.record.process, self.record.first):
+            with suppress(OSError):  # where the agent is the first process of a container, orphans are its own
+                if (left := kernel.seen(one.pid)) is not None and left.start == one.start:
+                    os.waitpid(one.pid, os.WNOHANG)
 
     @property
     def is_out_of_reach(self) -> bool:

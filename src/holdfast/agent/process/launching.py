@@ -50,6 +50,7 @@ def order_of(
     user: User | None,
     cgroups: Cgroups,
     settings: ProcessSettings,
+    namespaces: bool,
 ) -> dict[str, Any]:
     """What a guard is told. It looks every so often where the kernel keeps no limit, or kills only a part."""
     sampled_bytes = 0 if "memory" in cgroups.controllers else record.memory_bytes
@@ -70,7 +71,31 @@ def order_of(
         "sampled_bytes": sampled_bytes,
         "sampled_pids": sampled_pids,
         "logs": [settings.log_bytes, settings.log_files],
+        "namespaces": namespaces_of(settings, record.memory_bytes) if namespaces else None,
     }
+
+
+def namespaces_of(settings: ProcessSettings, memory_bytes: int) -> dict[str, Any]:
+    """What a replica sees of the node, in namespaces of its own. What it keeps in `/tmp` is in memory."""
+    hidden = (settings.folder, settings.secret_folder, settings.tenant_map, *settings.hidden)
+    return {
+        "hidden": [os.path.realpath(path) for path in hidden if path],
+        "shown": list(settings.shown),
+        "bytes": memory_bytes or settings.tmp_bytes,
+    }
+
+
+def why_no_namespaces(settings: ProcessSettings) -> str:
+    """Try what a guard would do: why it cannot be done here; empty: it can."""
+    order = {"groups": [], "own": False, "namespaces": namespaces_of(settings, 0)}
+    try:
+        tried = subprocess.run(
+            PROGRAM, input=_encoded({"trial": order}), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={}, cwd="/", timeout=settings.start_ms / 1_000,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return tried.stdout.decode().strip() if tried.returncode == 0 else "the trial of it failed"
 
 
 def launch(order: dict[str, Any], folder: Path, limit_ms: int) -> None:

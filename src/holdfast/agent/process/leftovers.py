@@ -1,7 +1,8 @@
 """What a guard that was killed, or hung, has left: the process dies with its guard, the rest is killed here.
 
 A cgroup tells who belongs to it. Without one, it is whoever is in the process's session, or in the guard's, where
-commands run; a process that has left its session then escapes, if its guard did not live to end it.
+commands run, and whoever was left to the first process of its namespaces, which the kernel ends with that one. Without
+either, a process that has left its session escapes, if its guard did not live to end it.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def end_once(record: Record) -> bool:
     left = kernel.members(groups)
     if left:
         kernel.kill_members(groups)
-    found = (record.guard, *in_session(record.guard), *in_session(record.process))
+    found = (record.guard, *in_session(record.guard), *in_session(record.process), *descended_from(record.first))
     ended = [end_exactly(one) for one in found if one != NOBODY]
     return bool(left) or any(ended)
 
@@ -70,6 +71,14 @@ def in_session(leader: Identity) -> list[Identity]:
     found = [(pid, kernel.seen(pid)) for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit())]
     inside = [(pid, one) for pid, one in found if one is not None and one.session == leader.pid]
     return [Identity(pid, one.start) for pid, one in inside if one.start >= leader.start]
+
+
+def descended_from(one: Identity) -> list[Identity]:
+    """All that has come of a process, as long as it is there."""
+    now = kernel.seen(one.pid) if one.pid else None
+    if now is None or now.start != one.start:
+        return []
+    return [Identity(pid, found.start) for pid in kernel.descendants(one.pid) if (found := kernel.seen(pid))]
 
 
 def end_exactly(one: Identity) -> bool:

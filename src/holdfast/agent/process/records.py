@@ -43,7 +43,8 @@ NOBODY = Identity(0, 0)
 
 
 class Record(Struct, frozen=True):
-    """A replica that was begun. The guard adds when it was, who it is itself, and who the process is."""
+    """A replica that was begun. The guard adds when it was, who it is itself, who the process is, and the first one in
+    the namespaces of the replica, if it has its own."""
 
     slot: SlotKey
     epoch: Revision
@@ -62,6 +63,7 @@ class Record(Struct, frozen=True):
     uid: int = 0
     tenant: str = ""
     disk_bytes: int = 0
+    first: Identity = NOBODY
 
     @property
     def binding(self) -> Binding:
@@ -75,6 +77,7 @@ class Who(Struct, frozen=True):
     boot: str
     guard: Identity = NOBODY
     process: Identity = NOBODY
+    first: Identity = NOBODY
 
 
 class Said(Struct, frozen=True):
@@ -120,7 +123,8 @@ def made_up(folder: Path, binding: Binding, groups: Sequence[str]) -> Record:
     who = Who(boot_id())
     with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):  # nobody knows: its guard is asked, if it answers
         who = _who.decode(os.readlink(os.fsencode(folder / files.WHO)))
-    return Record(*binding, folder.name, who.boot, False, 0, 0, 0, 0, tuple(groups), 0, who.guard, who.process)
+    who_is = who.guard, who.process, who.first
+    return Record(*binding, folder.name, who.boot, False, 0, 0, 0, 0, tuple(groups), 0, *who_is)
 
 
 def read_result(folder: Path) -> Said | None:

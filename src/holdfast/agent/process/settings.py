@@ -27,6 +27,10 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
     agent's own variables in `secret_variables`, pairs of a tenant and a name; from nowhere else.
 
     `whole` and `pids` are the limits of what asks for none, where the kernel keeps limits; 0: no limit.
+
+    Where replicas have `namespaces`, `folder`, `secret_folder` and what else is `hidden` are out of their sight, but
+    for the folder that each works in. Folders that are `shown` are there to be read, wherever they are. What a replica
+    keeps in its own `/tmp` is bounded by its memory, or by `tmp_bytes` if it names none.
     """
 
     folder: str
@@ -40,6 +44,10 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
     cgroup_root: str = "/sys/fs/cgroup"
     whole: Resources = NOTHING
     pids: int = 4_096
+    namespaces: bool = True
+    hidden: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    tmp_bytes: int = 256 << 20
     log_bytes: int = 4 << 20
     log_files: int = 4
     logs_kept: int = 100
