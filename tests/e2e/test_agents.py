@@ -32,7 +32,7 @@ from holdfast.wiring.machine import Ending
 from tests.support.cutting import Cut
 from tests.support.field import PLACE, Field, free_ports
 from tests.support.served import a_workload
-from tests.support.table import Sighted, Table
+from tests.support.table import Sighted, Table, pid_from_here
 
 NEED = {"cpu": "100m", "memory": "64Mi"}
 READINESS = {"http": {"path": "/readyz"}, "period": "1s"}
@@ -129,11 +129,13 @@ def _is_ready(folder: Path, pid: int) -> bool:
 
 
 def ask(one: dict[str, Any], path: str = "/", method: str = "GET") -> dict[str, Any]:
-    """What a replica answers at its address."""
+    """What a replica answers at its address; its pid is the one by which it is known outside its namespace."""
     request = urllib.request.Request(f"http://127.0.0.1:{one['status']['ports'][0]}{path}", method=method)
     with urllib.request.urlopen(request, timeout=5) as answer:
         found: dict[str, Any] = json.load(answer)
-        return found
+    if "pid" in found:
+        found["pid"] = pid_from_here(found["slot"], found["token"], found["pid"])
+    return found
 
 
 @pytest.fixture(scope="module")

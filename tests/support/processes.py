@@ -84,7 +84,7 @@ class Yard:
         words = [int(word) for word in self.log(binding=binding).split()]
         if not self.namespaces:
             return words
-        seen = {}
+        seen: dict[int, int] = {}
         for pid in kernel.descendants(self.record(binding).guard.pid):
             own = [line.split()[-1] for line in kernel.read(f"/proc/{pid}/status").splitlines() if "NSpid" in line]
             seen |= {int(word): pid for word in own}

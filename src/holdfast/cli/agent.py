@@ -68,6 +68,10 @@ Environment = Annotated[
 StopWork = Annotated[bool, typer.Option("--stop-work", help="When asked to stop, stop all that runs here, too.")]
 NoCgroups = Annotated[bool, typer.Option("--no-cgroups", help="Keep limits by looking, not by the kernel.")]
 
+NoNamespaces = Annotated[
+    bool, typer.Option("--no-namespaces", help="Let all that runs here see the node's processes and /tmp.")
+]
+
 
 def agent(  # long: one line for each option
     server: Server,
@@ -90,6 +94,7 @@ def agent(  # long: one line for each option
     secret_folder: SecretFolder = None,
     secret_variable: SecretVariable = None,
     no_cgroups: NoCgroups = False,
+    no_namespaces: NoNamespaces = False,
     stop_work: StopWork = False,
     token_file: TokenFile = "",
     tls_certificate: Certificate = "",
@@ -130,6 +135,8 @@ def agent(  # long: one line for each option
         secret_folder=secret_folder.expanduser().absolute() if secret_folder is not None else None,
         secret_variables=tuple(_each("secret variable", secret_variable, unreadable)),
         cgroups=not no_cgroups,
+        namespaces=not no_namespaces,
+        hidden=tuple(file for file in (token_file, tls_key) if file),
         stop_work=stop_work,
     )
     begin(wish, [*unreadable, *([] if unreadable else wrong(found))], lambda: run(wish, found))

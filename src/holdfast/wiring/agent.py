@@ -12,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
+import holdfast
 from holdfast.agent.agent import Agent, Superseded
 from holdfast.agent.asking import RealAsking
 from holdfast.agent.blocking import BlockingCalls
@@ -82,6 +84,9 @@ class NodeWish(Struct, frozen=True, kw_only=True):
     secret_folder: Path | None = None
     secret_variables: tuple[tuple[str, str], ...] = ()
     cgroups: bool = True
+    namespaces: bool = True
+    #: Files of the agent's own that nothing it runs may see, beside its folder.
+    hidden: tuple[str, ...] = ()
     #: Whether all that it runs is stopped with it, when it is asked to stop.
     stop_work: bool = False
 
@@ -176,8 +181,17 @@ def _driver(node: NodeWish, clock: Clock, whole: Resources = NOTHING) -> Process
         secret_variables=node.secret_variables,
         cgroups=node.cgroups,
         whole=whole,
+        namespaces=node.namespaces,
+        hidden=node.hidden,
+        shown=_shown(node),
     )
     return ProcessDriver(settings, clock)
+
+
+def _shown(node: NodeWish) -> tuple[str, ...]:
+    """What processes may have to read, wherever it is: this installation, its interpreter, and what lies ready."""
+    installed = (sys.prefix, sys.base_prefix, str(Path(holdfast.__file__).parents[1]))
+    return installed if node.present is None else (*installed, str(node.present))
 
 
 @asynccontextmanager

@@ -94,13 +94,7 @@ def become(
         os.umask(0o022)
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
-        failed: int | None = errno.ENOENT
-        for program in _programs(order["command"][0], order["environment"]["PATH"]):
-            try:
-                os.execve(program, order["command"], order["environment"])
-            except OSError as error:
-                failed = failed if error.errno in (errno.ENOENT, errno.ENOTDIR) else error.errno
-        raise OSError(failed, "exec")
+        _execute(order["command"], order["environment"])
     except (OSError, ValueError) as error:
         os.write(said, f"{step} {getattr(error, 'errno', 0)}".encode())
     finally:
@@ -112,9 +106,16 @@ def opened(order: dict[str, Any]) -> list[int]:
     return [os.open(f"{group}/cgroup.procs", os.O_WRONLY) for group in order["groups"]]
 
 
-def _programs(name: str, path: str) -> list[str]:
-    """Where a command may be found."""
-    return [name] if "/" in name else [os.path.join(folder, name) for folder in path.split(":") if folder]
+def _execute(command: list[str], environment: dict[str, str]) -> NoReturn:
+    """Be this command, wherever it is found."""
+    name, folders = command[0], environment["PATH"].split(":")
+    failed: int | None = errno.ENOENT
+    for program in [name] if "/" in name else [os.path.join(folder, name) for folder in folders if folder]:
+        try:
+            os.execve(program, command, environment)
+        except OSError as error:
+            failed = failed if error.errno in (errno.ENOENT, errno.ENOTDIR) else error.errno
+    raise OSError(failed, "exec")
 
 
 def keep(order: dict[str, Any], limit_ms: int, line: int, namespaces: Shared) -> NoReturn:
@@ -135,7 +136,7 @@ def keep(order: dict[str, Any], limit_ms: int, line: int, namespaces: Shared) ->
             namespaces.join()
         except OSError as error:
             os.write(line, json.dumps({"failed": f"{step} {error.errno}"}).encode())
-            return
+            os._exit(0)
         close_all_but(line, *entries)  # of all else that a guard has open, nothing is a keeper's
         nothing = os.open(os.devnull, os.O_RDWR)
         why, failed = os.pipe()

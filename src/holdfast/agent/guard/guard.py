@@ -14,6 +14,8 @@ the result when nothing of it is left. If the guard dies, the kernel kills the p
 All deadlines are kept in one poll loop on the boot-time clock. Nothing in it waits for a disk, a reader or an agent:
 logs are written by threads, and agents are told without waiting. Orphans of the process become the guard's children, so
 that it ends what has left the session, too.
+
+Size: one loop, and all that may happen in it.
 """
 
 from __future__ import annotations
