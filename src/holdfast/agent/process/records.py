@@ -20,6 +20,7 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.agent.driver import OF_OURSELVES, Binding, Live, State, Why
 from holdfast.agent.guard import files, kernel
@@ -123,8 +124,8 @@ def made_up(folder: Path, binding: Binding, groups: Sequence[str]) -> Record:
     who = Who(boot_id())
     with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):  # nobody knows: its guard is asked, if it answers
         who = _who.decode(os.readlink(os.fsencode(folder / files.WHO)))
-    who_is = who.guard, who.process, who.first
-    return Record(*binding, folder.name, who.boot, False, 0, 0, 0, 0, tuple(groups), 0, *who_is)
+    record = Record(*binding, folder.name, who.boot, False, 0, 0, 0, 0, tuple(groups), 0, who.guard, who.process)
+    return replace(record, first=who.first)
 
 
 def read_result(folder: Path) -> Said | None:
