@@ -221,15 +221,15 @@ def test_status_tells_that_the_certificate_ends_soon(tmp_path: Path) -> None:
     issue(tmp_path / "ca", tmp_path, "own", wish, now)
     one = settings(tmp_path, tls_certificate="own.pem", tls_key="own.key", tls_trust="ca/authority.pem")
 
-    def degraded() -> list[str]:
+    def warned() -> list[str]:
         token = read_private(Path(one.bootstrap_file))
         with closing(PlainTransport(Tls(authorities=one.tls_trust))) as transport:
             asked = Request("GET", "/v1/status", headers=(("authorization", f"Bearer {token}"),))
-            found: list[str] = json.loads(transport.ask(one.advertise, asked, 10_000).body)["degraded"]
+            found: list[str] = json.loads(transport.ask(one.advertise, asked, 10_000).body)["warnings"]
             return found
 
     async def story() -> None:
-        assert await asyncio.to_thread(degraded) == ["the certificate ends in 4 days"]
+        assert await asyncio.to_thread(warned) == [f"{one.name}: the certificate ends in 4 days"]
 
     assert lived(one, story())[0] is Ending.ASKED
 

@@ -61,6 +61,7 @@ from holdfast.wiring.settings import ServerSettings
 
 #: So many keys of a controller are under way at a time: what they send goes into one batch of the log.
 CARE = Care(pace=Pace(per_second=5_000, burst=5_000), workers=64)
+INSECURE = "other machines are asked and answered without TLS, where tokens can be read"
 #: How often a server looks whether it has become ready.
 LOOK_MS = 20
 
@@ -125,9 +126,7 @@ class Server:
         if settings.store == "memory:":
             server.journal.warning("store-in-memory", why="everything is gone when this process ends")
         if settings.insecure:
-            server.journal.warning(
-                "insecure", why="other machines are asked and answered without TLS; tokens can be read"
-            )
+            server.journal.warning("insecure", why=INSECURE)
         await server._put_together(stack)
         return server
 
@@ -162,7 +161,7 @@ class Server:
             limits=pieces.limits(settings),
             link=link,
             kept=self.decisions,
-            trouble=transport.trouble,
+            warnings=lambda: _warnings(settings, transport.trouble()),
             own_headers=self.token.headers,
         )
         transport.serve(self.api.serve)
@@ -225,6 +224,12 @@ class Server:
         }
         write_private(Path(self.settings.data) / "ready.json", json.dumps(ready) + "\n", mode=0o644)
         self.journal.info("ready", address=self.settings.advertise, log=log_id, role=self.ledger.role.value)
+
+
+def _warnings(settings: ServerSettings, trouble: str) -> list[str]:
+    """What is to be looked at of this server, and not of its ledger."""
+    said = [f"{settings.name} was told to be insecure: {INSECURE}"] if settings.insecure else []
+    return [*said, *([f"{settings.name}: {trouble}"] if trouble else [])]
 
 
 def _must_not_have_failed(one: asyncio.Future[Any]) -> None:

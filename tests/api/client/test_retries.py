@@ -109,14 +109,15 @@ def test_a_leader_is_not_followed_from_a_protected_connection_to_an_open_one(
     assert script.asked == [server, asked]
 
 
-def test_the_leader_of_a_region_is_not_reached_through_itself() -> None:
+def test_what_comes_through_a_region_does_not_say_where_our_token_is_sent() -> None:
     script = Script(
         says(503, "not-leading", holdfast_leader="eu-2", holdfast_ledger="region/eu"),
-        says(503, "not-leading", holdfast_leader="p-2", holdfast_ledger="platform"),
+        # A region may write what it likes, and it comes to us as the platform's answer.
+        says(503, "not-leading", holdfast_leader="evil", holdfast_ledger="platform"),
         DONE,
     )
     script.play(objects.put(script.caller("a", "b").through("eu"), TENANT))
-    assert script.asked == ["a", "b", "p-2"]
+    assert script.asked == ["a", "b", "a"]
     assert {request.path for request in script.requests} == {"/v1/in/eu/tenants/shop"}
 
 

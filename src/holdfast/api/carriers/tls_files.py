@@ -63,7 +63,7 @@ class TlsFiles:
         self._closed.set()
 
     def trouble(self) -> str:
-        """What an operator has to see to; empty: nothing. It names no files: people without rights may read it."""
+        """What an operator has to see to; empty: nothing."""
         if self._why_not:
             return "the files of TLS have changed and are not good, so the ones before are used; the log says why"
         ends = self.contexts.ends

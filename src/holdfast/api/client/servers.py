@@ -26,8 +26,8 @@ class Servers:
 
     def leader_named_in(self, reply: Reply, asked: str, region: str) -> str:
         """The other server that this reply says leads; empty when it names none that can be asked in its place."""
-        if region and named(reply.headers, "holdfast-ledger") != "platform":
-            return ""  # The leader of that region: it is not reached through itself.
+        if region:
+            return ""  # Whatever that region's servers wrote: they do not say where else our token is sent.
         leader = _plain(named(reply.headers, "holdfast-leader"))
         if not leader or leader == asked:
             return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -117,10 +117,10 @@ class Api:
         limits: Limits | None = None,
         link: Hearing | None = None,
         kept: Decisions | None = None,
-        trouble: Callable[[], str] = str,
+        warnings: Callable[[], Sequence[str]] = tuple,
         own_headers: Callable[[], Pairs] = tuple,
     ) -> None:
-        self.desk = Desk(ledger, transport, limits or Limits(), link, kept, trouble, own_headers)
+        self.desk = Desk(ledger, transport, limits or Limits(), link, kept, warnings, own_headers)
         self._pages = Pages(ledger.clock, secrets.token_hex(4))
         self._lines = Lines()
         #: By the first segments of the path, then by verb. Kinds of the other ledger are there to say where they are.

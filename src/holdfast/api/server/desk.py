@@ -6,7 +6,7 @@ ago that was proven to be the head. Whoever gets it can tell how old it is witho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from holdfast.api.problems import Problem
@@ -50,7 +50,7 @@ class Desk:
         limits: Limits,
         link: Hearing | None,
         decisions: Decisions | None = None,
-        trouble: Callable[[], str] = str,
+        warnings: Callable[[], Sequence[str]] = tuple,
         own_headers: Callable[[], Pairs] = tuple,
     ) -> None:
         self.ledger = ledger
@@ -60,8 +60,8 @@ class Desk:
         self.link = link
         #: Where a region's server keeps decisions; None: it keeps none.
         self.decisions = decisions
-        #: What is wrong with the server itself, or will be soon; empty: nothing.
-        self.trouble = trouble
+        #: What its operators should look at of this server itself.
+        self.warnings = warnings
         #: What proves to another server who this one is; nothing while it has no token that would be honoured.
         self.own_headers = own_headers
         self.clock = ledger.clock

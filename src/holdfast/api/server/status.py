@@ -66,7 +66,7 @@ async def status(desk: Desk, call: Call) -> Reply:
     if sees_everything(call.caller) or call.caller.has(Right.OPERATE):
         kind, redaction = KINDS["overrides"], Redaction(call.caller, state)
         every = [(key, row) for key, row in rows(kind, state) if redaction.shows(kind, key, row)]
-        found["warnings"] = warnings(state)
+        found["warnings"] = [*desk.warnings(), *warnings(state)]
         found["overrides"] = [redaction.tree(kind, key, row) for key, row in every]
     if hasattr(state, "regions"):
         found["regions"] = [_region(desk, region, now) for region in state.regions.values()]
@@ -96,8 +96,6 @@ def _degraded(desk: Desk) -> list[str]:
         found.append(f"cut off from the platform: {desk.link.trouble()}")
     if desk.decisions is not None and desk.decisions.trouble:
         found.append(f"decisions are not kept: {desk.decisions.trouble}")
-    if desk.trouble():
-        found.append(desk.trouble())
     regions = desk.state.regions.values() if hasattr(desk.state, "regions") else ()
     return found + [f"region {one.meta.name} is {one.status.health.value}" for one in regions if not _is_well(one)]
 
