@@ -255,6 +255,7 @@ async def test_a_user_that_is_listed_for_a_tenant_may_be_named_by_name_or_number
         ("61235", StartFault.USER_NOT_ALLOWED, r"not among the users that this node lists for tenant alpha \(root, 6"),
         ("61234", StartFault.USER_NOT_ALLOWED, "not among the users that this node lists for tenant alpha"),
         ("61236", StartFault.USER_NOT_ALLOWED, "other tenants have this user, too"),
+        ("61237", StartFault.USER_NOT_ALLOWED, "other tenants have this user, too"),
         (str(FIRST_USER + 7), StartFault.USER_NOT_ALLOWED, "other tenants have this user, too"),
         ("root", StartFault.USER_NOT_ALLOWED, "nothing runs as root"),
         ("0", StartFault.USER_NOT_ALLOWED, "nothing runs as root"),
@@ -262,7 +263,8 @@ async def test_a_user_that_is_listed_for_a_tenant_may_be_named_by_name_or_number
 )
 @in_a_loop
 async def test_other_users_are_refused_and_root_always(yard: Yard, user: str, fault: StartFault, why: str) -> None:
-    listed = ((A, "root"), (A, "61236"), (A, str(FIRST_USER + 7)), (B, "61234"), (B, "61236"))
+    (yard.root / "users.json").write_text('{"61237": "beta"}')  # by another range than there is now
+    listed = ((A, "root"), (A, "61236"), (A, "61237"), (A, str(FIRST_USER + 7)), (B, "61234"), (B, "61236"))
     async with yard.driver(users=listed) as driver:
         with pytest.raises(CannotStart, match=why) as told:
             await _started(driver, A, "id", user=user)
@@ -284,6 +286,7 @@ def vault(yard: Yard) -> Path:
     (root / A / "link").symlink_to(yard.root / "outside")
     (root / A / "theirs").symlink_to(root / B / "db" / "key")
     (root / A / "same").symlink_to("db/key")
+    (root / A / "loop").symlink_to("loop")
     (root / "alias").symlink_to(root / B)
     (root / A / "large").write_text("s3cr" * 20_000)
     root.chmod(0o700)
@@ -307,6 +310,9 @@ async def test_a_tenant_has_the_secrets_of_its_own_folder(yard: Yard, vault: Pat
         (A, "file:../beta/db/key", "is not in"),
         (A, "file:../loose", "is not in"),
         (A, "file:theirs", "is not in"),
+        (A, "file:../beta/missing", "is not in"),
+        (A, "file:/no/such/file", "is not in"),
+        (A, "file:loop", "Too many levels of symbolic links"),
         (A, "file:link", "is not in"),
         (A, "file:missing", "No such file"),
         (A, "file:db", "Is a directory"),
@@ -342,17 +348,17 @@ async def test_a_secret_that_cannot_be_had_is_told_without_its_value(
 async def test_a_link_that_is_turned_elsewhere_while_it_is_opened_gives_nothing(
     yard: Yard, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resolve = Path.resolve
+    resolve = os.path.realpath
 
-    def slowly(path: Path, strict: bool = False) -> Path:
-        found = resolve(path, strict)
-        if path.name == "turned":  # whoever looked first has seen a link to what is the tenant's own
+    def slowly(path: Path, *, strict: bool = False) -> str:
+        found = resolve(path, strict=strict)
+        if Path(path).name == "turned":  # whoever looked first has seen a link to what is the tenant's own
             (vault / A / "db" / "key").unlink()
             (vault / A / "db" / "key").symlink_to(vault / B / "db" / "key")
         return found
 
     (vault / A / "turned").symlink_to("db/key")
-    monkeypatch.setattr(Path, "resolve", slowly)
+    monkeypatch.setattr("holdfast.agent.process.environment.os.path.realpath", slowly)
     async with yard.driver(secret_folder=str(vault)) as driver:
         with pytest.raises(CannotStart, match="has led out of"):
             await _started(driver, A, "env", secrets=(("KEY", "file:turned"),))
@@ -422,10 +428,12 @@ async def test_what_an_agent_that_was_killed_had_no_time_to_remove_is_removed_by
         await until(driver, State.ENDED, B_BINDING)
     left, kept = yard.working(A_BINDING), yard.working(B_BINDING)
     yard.slot(A_BINDING).rename(yard.root / "as-if-it-was-forgotten")
+    (yard.data / "work" / "9-0-11" / "of-an-older-agent").mkdir(parents=True)
     (yard.data / "work" / "gone" / "7-0-10.0").mkdir()
     async with yard.driver():
         await until_true(lambda: not left.exists() and not list((yard.data / "work" / "gone").iterdir()))
         assert (kept / "mine").exists()
+        assert (yard.data / "work" / "9-0-11" / "of-an-older-agent").exists()
 
 
 # Limits

@@ -74,3 +74,31 @@ async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="file/n1"):
         async with agent.taken(tmp_path / "file" / "n1"):
             pass
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"tenant_users": (0, 100_000)}, "no range of users from 10000 on"),
+        ({"tenant_users": (300_000, 200_000)}, "no range of users"),
+        ({"tenant_users": (200_000, 2**32 - 1)}, "no range of users"),
+        ({"users": (("shop", "root"),)}, "runs as root"),
+        ({"users": (("shop", "www"), ("shop", "0"))}, "runs as root"),
+    ],
+    ids=str,
+)
+def test_a_node_that_cannot_keep_tenants_apart_as_it_is_told_does_not_start(
+    tmp_path: Path, fields: dict[str, Any], why: str
+) -> None:
+    [said] = agent.wrong(agent.NodeWish(data=tmp_path, **fields))
+    assert why in said
+
+
+def test_a_root_agent_in_a_container_with_too_few_users_is_told_which_to_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(agent, "missing_here", lambda numbers: numbers[1] >= 65_536)
+    [said] = agent.wrong(agent.NodeWish(data=tmp_path))
+    assert said.endswith("there are no such users in this container; say --tenant-users 40000-59999")
+    assert list(agent.wrong(agent.NodeWish(data=tmp_path, tenant_users=(40_000, 59_999)))) == []

@@ -372,10 +372,12 @@ class ProcessDriver:
         if not records:
             return
         try:
-            clash = await self._calls.wait(
-                "users of tenants", lambda: self._tenants.remember((one.uid, one.tenant) for one in records)
+            clash = await self._calls.ask(
+                "looking up the users of tenants",
+                self._settings.answer_ms,
+                lambda: self._tenants.remember((one.uid, one.tenant) for one in records),
             )
-        except CannotStart as error:
+        except (CannotStart, Hangs) as error:
             self._journal.warning("users-unknown", why=error)
             return
         for record in records:

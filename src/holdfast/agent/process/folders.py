@@ -110,12 +110,13 @@ class Folders:
     def remove(self, name: str) -> None:
         """Remove all that belongs to a binding; of its logs nothing is kept."""
         shutil.rmtree(self._slots / name, ignore_errors=True)
-        for folder in self._work.glob(f"*/{name}"):
+        for folder in (*self._work.glob(f"*/{name}"), *self._work.glob(name)):  # once there was none for each user
             self._move_away(folder)
 
     def move_strays_away(self) -> None:
         """Those of bindings that were forgotten when the agent was killed."""
-        for folder in self._work.glob("[0-9]*/*"):
+        users = [folder for folder in self._work.iterdir() if folder.name.isdecimal()]
+        for folder in [folder for user in users for folder in user.iterdir()]:
             if not self.of(folder.name).exists():
                 self._move_away(folder)
 

@@ -76,8 +76,9 @@ class TenantUsers:
             return [number for number, tenant in wanted.items() if given.get(number, tenant) != tenant]
 
     def covers(self, uid: int) -> bool:
-        """Whether it is one of the numbers of tenants."""
-        return uid in self._numbers
+        """Whether it is one of the numbers of tenants, or was when they had others."""
+        with self._told() as given:
+            return uid in self._numbers or uid in given
 
     def _free(self, given: dict[int, str]) -> int:
         lent = list(self._lent())

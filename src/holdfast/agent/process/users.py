@@ -31,7 +31,7 @@ def user_for(work: Work, settings: ProcessSettings, tenants: TenantUsers) -> Use
             f"{work.user}: not among the users that this node lists for tenant {work.tenant} ({listed or 'none'})\n"
             "hint: name none, and it runs as its tenant's own; or ask the node's operator to list it"
         )
-    if len(whose) > 1 or tenants.covers(user.uid):
+    if len(whose) > 1 or tenants.covers(user.uid) or tenants.covers(user.gid):
         raise _not_allowed(
             f"{work.user}: other tenants have this user, too, and it would keep nothing of theirs apart\n"
             "hint: ask the node's operator to list it for one tenant alone, and none of --tenant-users"
