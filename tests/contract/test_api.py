@@ -281,6 +281,35 @@ def test_a_machine_opens_a_session_sends_numbered_commands_and_renews(tell: Tell
 # Regions
 
 
+async def reached(two: Two, region: Server) -> None:
+    """An operator says where the region is, and it knows the platform's servers."""
+    address = region.name if "://" in region.name else f"https://{region.name}"
+    await two.first.submit(OPERATOR, p.Put(a_region("eu", "EU", address)), key="address")
+    await two.world.until(lambda: len(region.state.platform_servers) == 2)
+    await two.world.until(lambda: two.second.state.regions["eu"].spec.address == address)
+
+
+def test_what_a_request_says_reaches_a_region_as_it_was_said(tell: Tell) -> None:
+    """What is signed on one side is what is read on the other, whatever carries it."""
+
+    async def story(two: Two) -> None:
+        await two.first.submit(OPERATOR, p.Put(a_region("eu", "EU")), key="eu")
+        await two.knows("region/eu")
+        region = await two.world.region("eu", two.first, two.second)
+        await reached(two, region)
+        for one in (two.first, two.second):
+            there = (await two.at(one)).region("eu")
+            assert names(await there.list("nodes", selector="a/b.c=d e,f!=&%2B+ü")) == []
+            for name in ("n1", "ü n/1?#", "%2F", "a+b", "..;"):
+                with pytest.raises(NotFound):
+                    await there.get("Node", name)
+            with pytest.raises(NotFound):
+                await there.put({"kind": "Node", "metadata": {"name": "n1"}, "spec": {"note": "ü\n"}})
+            assert (await there.whoami())["via"].startswith("platform/")
+
+    tell(story)
+
+
 def test_a_region_hears_of_people_and_is_reached_through_the_platform_until_it_is_dark(tell: Tell) -> None:
     async def story(two: Two) -> None:
         await two.first.submit(OPERATOR, p.Put(a_region("eu", "EU")), key="eu")
@@ -292,6 +321,10 @@ def test_a_region_hears_of_people_and_is_reached_through_the_platform_until_it_i
         assert (await oncall.whoami())["principal"] == "person/oncall"
         assert (await oncall.status())["platform"]["trouble"] == ""
         there = two.client.region("eu")
+        with pytest.raises(Unavailable) as nowhere:
+            await (await two.at(two.first, patience_ms=300)).region("eu").status()
+        assert "has no address" in nowhere.value.problem.detail
+        await reached(two, region)
         assert (await there.status())["ledger"] == "region/eu"
         assert names(await there.list("nodes")) == []
         await region.stop()

@@ -115,7 +115,7 @@ def refuse_sender(model: Model, sender: Sender) -> Code | None:
     """Each command names who may send it; machines act in sessions, people name keys, controllers neither."""
     envelope, kind, command = sender.envelope, sender.kind, type(sender.envelope.command)
     owners = OWNERS[command]
-    if len(sender.actor) > NAME_MAX or len(envelope.key) > NAME_MAX:
+    if max(len(sender.actor), len(envelope.key), len(envelope.via)) > NAME_MAX:
         return Code.MALFORMED
     if kind in ("controller", "ledger"):
         if envelope.session or envelope.key:

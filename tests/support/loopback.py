@@ -139,6 +139,10 @@ async def _joined(platform: Server, region: Server) -> None:
     await platform.submit("region/eu", OpenSession())
     session = platform.state.session_of["region/eu"]
     await platform.submit("region/eu", p.JoinRegion("eu", "log-eu", region.name), session=session, sequence=1)
+    while not platform.is_known():
+        await asyncio.sleep(0.01)
+    servers = tuple(c.ServerShipped(one) for one in platform.state.servers.values())
+    await region.submit("controller/link", c.Ship("log-platform", 1, 1, 2, servers))
     uid = platform.state.workload_names["shop/web"]
     template = platform.state.templates_of[uid][0]
     assign = p.Assign(uid, "eu", Purpose.SERVING, Stage.ACTIVE, (Share(template, 2),))

@@ -17,6 +17,7 @@ from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import StartLog
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.secrets import hashed, spoken
+from holdfast.core.model.servers import ServerToken
 from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right, Scope, Token, TokenSpec
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
@@ -94,7 +95,7 @@ class Part:
         #: The file in which this server keeps its token: who starts it anew hands it on.
         self.file = TokenFile()
         self.token = OwnToken(self.ledger, self.file, drawing(Random(name)), admission.wake)
-        self.api = Api(self.ledger, peer, limits=limits, kept=self.decisions, own_headers=self.token.headers)
+        self.api = Api(self.ledger, peer, limits=limits, kept=self.decisions, own=self.token.current)
         peer.serve(self.api.serve)
         self._world = world
         self._tasks: list[asyncio.Task[None]] = []
@@ -109,6 +110,11 @@ class Part:
         if self.decisions is not None:
             self._tasks.append(asyncio.create_task(self.decisions.run()))
         return self
+
+    def is_known(self) -> bool:
+        """Whether the log has this server's token: from then on it can act for others."""
+        own = self.token.current()
+        return own is not None and own.name in self.state.servers
 
     async def leads(self) -> Self:
         await self._world.until(lambda: self.ledger.role is Role.LEADING)
@@ -178,9 +184,16 @@ class World:
             c.RegionShipped(region, "eu"),
             *[c.PrincipalShipped(one) for one in principals],
             *[c.TokenShipped(one) for one in tokens],
+            *[c.ServerShipped(one) for one in await self.platform_servers()],
         )
         await part.submit("controller/link", c.Ship("log-platform", 1, 0, 1, puts))
         return part
+
+    async def platform_servers(self) -> list[ServerToken]:
+        """The tokens of the platform's servers that there are by now, as its log has them."""
+        platform = [one for one in self.parts if one.ledger.book is PLATFORM]
+        await self.until(lambda: all(one.is_known() for one in platform))
+        return [row for one in platform[:1] for row in one.state.servers.values()]
 
     def _token(self, name: str, principal: str) -> Token:
         spec = TokenSpec(principal=principal, hash=hashed(secret_of(name)), expires=self.clock.wall() + TOKEN_LIFE)

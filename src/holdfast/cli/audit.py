@@ -42,8 +42,13 @@ def audit(
     if not found:
         note("nothing found")
         return
-    rows = [[shown.cell(one.get(key)) for key in ("at", "actor", "command", "outcome")] + [_what(one)] for one in found]
+    rows = [[*_entry(one), _what(one)] for one in found]
     shown.say(shown.table(["AT", "ACTOR", "COMMAND", "OUTCOME", "WHAT"], rows))
+
+
+def _entry(one: Mapping[str, Any]) -> list[str]:
+    at, actor, command, outcome = (shown.cell(one.get(key)) for key in ("at", "actor", "command", "outcome"))
+    return [at, f"{actor} via {one['via']}" if one.get("via") else actor, command, outcome]
 
 
 def _often(one: Mapping[str, Any]) -> bool:

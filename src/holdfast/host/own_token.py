@@ -17,14 +17,14 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.ledger.state import LedgerState
-from holdfast.core.model.secrets import hashed, parse, spoken
+from holdfast.core.model.secrets import parse, spoken
 from holdfast.core.model.servers import SERVER_TOKEN_LIFE, ServerToken, server_principal
 from holdfast.core.model.shapes import Instant
+from holdfast.host import acting
 from holdfast.host.journal import Journal
 from holdfast.host.ledger import Ledger, Role
 from holdfast.host.servers import LEVEL, announcement
 from holdfast.host.store import StoreError
-from holdfast.host.transport import Pairs
 
 #: How long a token lasts. A leader takes a day more: two servers' clocks may differ by that much.
 LIFE_MS = SERVER_TOKEN_LIFE * 6 // 7
@@ -64,7 +64,7 @@ class Tokens(Struct, frozen=True):
 
 
 class OwnToken:
-    """The token of one server. `run` it beside the ledger; `headers` are what it shows to others."""
+    """The token of one server. `run` it beside the ledger; `current` is what it signs with."""
 
     def __init__(self, ledger: Ledger[Any], file: PrivateFile, draw: Draw, told: Callable[[], None]) -> None:
         self._ledger = ledger
@@ -76,11 +76,13 @@ class OwnToken:
         self._tokens: Tokens | None = None
         self._again_ms = AGAIN_MS
 
-    def headers(self) -> Pairs:
-        """What proves to another server who this one is; nothing while it has no token that would be honoured."""
+    def current(self) -> acting.OwnToken | None:
+        """With what this server signs; None while it has no token that would be honoured."""
         if self._tokens is None or self._tokens.current.expires <= self._now():
-            return ()
-        return (("authorization", f"Bearer {self._tokens.current.token}"),)
+            return None
+        parts = parse(self._tokens.current.token)
+        assert parts is not None, "a token that was read or made reads back"
+        return acting.OwnToken(*parts)
 
     async def run(self) -> None:
         """Keep the token good for as long as this server runs."""
@@ -174,7 +176,7 @@ def _rows(kept: Tokens) -> list[ServerToken]:
 def _row(principal: str, held: Held) -> ServerToken:
     parts = parse(held.token)
     assert parts is not None, "a token that was read or made reads back"
-    return ServerToken(parts[0], principal, hashed(parts[1]), held.expires)
+    return ServerToken(parts[0], principal, acting.verifier(parts[1]), held.expires)
 
 
 def _is_good(state: LedgerState, principal: str, held: Held, now: Instant) -> bool:

@@ -162,7 +162,8 @@ class Server:
             link=link,
             kept=self.decisions,
             warnings=lambda: _warnings(settings, transport.trouble()),
-            own_headers=self.token.headers,
+            own=self.token.current,
+            addresses=(settings.advertise,),
         )
         transport.serve(self.api.serve)
         self.transport = transport

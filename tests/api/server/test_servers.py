@@ -22,7 +22,7 @@ async def two(world: World) -> tuple[Part, Part]:
     await second.start().follows()
     await world.ask("PUT", "/v1/priorityclasses/standard", a_class())
     await world.ask("PUT", "/v1/tenants/shop", a_tenant())
-    await world.until(lambda: second.state.facts.seq == first.state.facts.seq)
+    await world.until(lambda: second.is_known() and second.state.facts.seq == first.state.facts.seq)
     return first, second
 
 
@@ -97,6 +97,7 @@ def a_region_at(address: str) -> dict[str, Any]:
 
 async def reports(platform: Part, world: World, address: str) -> None:
     """Region eu joins, and says where it is."""
+    await world.until(platform.is_known)
     await world.principal(platform, "region/eu")
     await platform.submit("region/eu", OpenSession())
     session = platform.state.session_of["region/eu"]

@@ -61,7 +61,7 @@ _OF_REGION = _with(
     }
 )
 _ENTRY = {"at": INSTANT, "actor": TEXT, "command": TEXT, "revision": REVISION, "outcome": TEXT}
-_ENTRY |= {"body": {}, "tenant": TEXT, "count": COUNT, "expected": TEXT}
+_ENTRY |= {"body": {}, "tenant": TEXT, "count": COUNT, "expected": TEXT, "via": TEXT}
 
 _AMOUNTS: Schema = {"type": "object", "additionalProperties": {"anyOf": [TEXT, {"type": "integer"}]}}
 _QUOTA_IN = {"region": TEXT, "health": TEXT, **dict.fromkeys(("asked", "target", "settled", "protected"), _AMOUNTS)}
@@ -107,16 +107,18 @@ ABOUT: dict[str, Schema] = {
             "principal": TEXT,
             "rights": _many({"type": "string", "enum": list(Right)}),
             "scope": _with({"tenant": TEXT, "region": TEXT, "node": TEXT}),
+            "via": TEXT,
             "token": TEXT,
             "expires": INSTANT,
         },
+        "via",
         "token",
         "expires",
     ),
     "AuditPage": _with(
         {
             "kind": {"const": "AuditList"},
-            "items": _many(_with(_ENTRY, "body", "tenant", "count", "expected")),
+            "items": _many(_with(_ENTRY, "body", "tenant", "count", "expected", "via")),
             "metadata": _with({"continue": TEXT}, "continue"),
         }
     ),

@@ -14,6 +14,7 @@ from holdfast.api.documents.kinds import KINDS, Kind
 from holdfast.api.problems import Problem, of_error, of_refusal, problem
 from holdfast.api.problems import reply as problem_reply
 from holdfast.api.server import (
+    acting,
     audit,
     batches,
     decisions,
@@ -30,17 +31,18 @@ from holdfast.api.server import (
 from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk, Hearing
 from holdfast.api.server.forwarding import LEDGER, to_leader, to_region
-from holdfast.api.server.identity import SERVERS, Caller
+from holdfast.api.server.identity import Caller
 from holdfast.api.server.limits import Limits
 from holdfast.api.server.lines import Lines
 from holdfast.api.server.pages import Pages
 from holdfast.api.server.rights import refuse_asking
 from holdfast.core.ledger.answers import too_large
 from holdfast.core.ledger.judge import MACHINES, PEOPLE
+from holdfast.host.acting import OwnToken
 from holdfast.host.decisions import Decisions
 from holdfast.host.errors import ListAgain, Unavailable
 from holdfast.host.ledger import Ledger, Role
-from holdfast.host.transport import Flow, Pairs, Reply, Request, Transport
+from holdfast.host.transport import Flow, Reply, Request, Transport
 from holdfast.host.wire import ENVELOPES, RENEWALS
 
 Answering = Callable[[Desk, Call], Awaitable[Reply | Flow]]
@@ -83,7 +85,7 @@ _FIXED: dict[tuple[str, ...], dict[str, Route]] = {
     ("openapi.json",): {"GET": Route(published.openapi, is_open=True)},
     ("v1", "schemas"): {"GET": Route(published.schemas, is_open=True, most=1)},
     ("v1", "status"): {"GET": Route(status.status, _BY_READERS)},
-    ("v1", "whoami"): {"GET": Route(status.whoami, (*_BY_ALL, *SERVERS))},
+    ("v1", "whoami"): {"GET": Route(status.whoami, _BY_ALL)},
     ("v1", "can-i"): {"POST": Route(status.can_i)},
     ("v1", "audit"): {"GET": Route(audit.audit, asks=_AUDITED)},
     ("v1", "repairs"): {"GET": Route(repairs.repairs, asks=("tenant", "limit", "read"))},
@@ -118,9 +120,10 @@ class Api:
         link: Hearing | None = None,
         kept: Decisions | None = None,
         warnings: Callable[[], Sequence[str]] = tuple,
-        own_headers: Callable[[], Pairs] = tuple,
+        own: Callable[[], OwnToken | None] = lambda: None,
+        addresses: tuple[str, ...] = (),
     ) -> None:
-        self.desk = Desk(ledger, transport, limits or Limits(), link, kept, warnings, own_headers)
+        self.desk = Desk(ledger, transport, limits or Limits(), link, kept, warnings, own, addresses)
         self._pages = Pages(ledger.clock, secrets.token_hex(4))
         self._lines = Lines()
         #: By the first segments of the path, then by verb. Kinds of the other ledger are there to say where they are.
@@ -230,7 +233,7 @@ class Api:
             # The endpoint and no more: strangers must not choose what is written into the log, nor how much.
             endpoint = request.path.strip("/").split("/")[: -len(rest) or None]
             desk.denials.note("nobody", f"{request.verb} /{'/'.join(endpoint)}", found.code)
-            raise Trouble(found)
+            raise Trouble(found, acting.headers_of(found))
         return found
 
 

@@ -152,6 +152,7 @@ def _done(book: Any, call: Call, found: AuditEvent, position: int) -> dict[str, 
         "revision": show_revision(position),
         "outcome": "accepted",
         **({"expected": _expected(found.expect)} if found.expect else {}),
+        **({"via": found.via} if found.via else {}),
     }
 
 

@@ -16,6 +16,7 @@ from holdfast.api.server.limits import Limits, Paces, Places
 from holdfast.api.server.streams import Streams
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Region
+from holdfast.host.acting import OwnToken
 from holdfast.host.decisions import Decisions
 from holdfast.host.errors import show_token
 from holdfast.host.journal import Journal
@@ -51,7 +52,8 @@ class Desk:
         link: Hearing | None,
         decisions: Decisions | None = None,
         warnings: Callable[[], Sequence[str]] = tuple,
-        own_headers: Callable[[], Pairs] = tuple,
+        own: Callable[[], OwnToken | None] = lambda: None,
+        addresses: tuple[str, ...] = (),
     ) -> None:
         self.ledger = ledger
         self.transport = transport
@@ -62,12 +64,12 @@ class Desk:
         self.decisions = decisions
         #: What its operators should look at of this server itself.
         self.warnings = warnings
-        #: What proves to another server who this one is; nothing while it has no token that would be honoured.
-        self.own_headers = own_headers
+        #: With what this server signs what it sends for others; None while it has nothing that would be honoured.
+        self.own = own
         self.clock = ledger.clock
         self.meters = ledger.meters
         self.journal = Journal("api", server=ledger.identity.server)
-        self.callers = Callers(ledger.clock)
+        self.callers = Callers(ledger.clock, (ledger.identity.server, *addresses))
         self.paces = Paces(ledger.clock, limits)
         self.lists = Places(limits.lists_at_a_time, "lists")
         self.watches = Places(limits.watches, "watches")

@@ -1,8 +1,9 @@
 """Handing a request on: to the server that leads, or to a region.
 
-One hop and no more. A command is handed on with everything its sender said, above all the key, so that it makes no
-difference which server a repeat comes to. Who was proven by a certificate is not: the next server has not seen it, so
-such callers go to the right server themselves.
+One hop and no more. A command is handed on with all that its sender said of it, above all the key, so that it makes no
+difference which server a repeat comes to. What the sender proved itself with stays here: this server signs in its own
+name, for the one address that it sends to, and says whom it acts for (RULES 27). So it makes no difference either
+whether that was a token or a certificate.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from msgspec.structs import replace
 
 from holdfast.api.documents.scalars import format_instant as show_instant
 from holdfast.api.problems import Problem, of_refusal, problem
+from holdfast.api.server.acting import is_not_taken
 from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.lines import broken
 from holdfast.api.server.streams import of_person
 from holdfast.core.ledger.answers import not_found
 from holdfast.core.model.topology import Region
+from holdfast.host import acting
 from holdfast.host.transport import Declined, Flow, NoAnswer, Reply, Request, TransportError, Unreachable, named
 
-FORWARDED = "holdfast-forwarded"
 LEDGER = "holdfast-ledger"
 #: A stream through here that says nothing for so long is broken; servers send bookmarks much more often.
 IDLE_MS = 30_000
@@ -31,17 +33,21 @@ IDLE_MS = 30_000
 async def to_leader(desk: Desk, call: Call) -> Reply:
     """The leader's answer. `not-leading` when it is not known, not reached, or would not be the last hop."""
     leader = desk.ledger.leading_server()
-    if call.header(FORWARDED) or not leader or leader == desk.ledger.identity.server:
+    if call.caller.via or not leader or leader == desk.ledger.identity.server:
         raise Trouble(problem("not-leading", f"{desk.ledger.identity.server} does not lead, and knows nobody who does"))
-    if call.request.proven and not call.header("authorization"):
-        raise Trouble(problem("not-leading", f"{leader} leads: with a certificate, ask it directly"))
+    onward = _signed(desk, call, call.request, leader)
+    if onward is None:
+        raise Trouble(problem("not-leading", f"{leader} leads, and this server has no token yet to act for others"))
     desk.meters.count("api_forwarded")
     try:
-        return await desk.transport.ask(leader, _onward(call.request), _part(call.timeout_ms))
+        found = await desk.transport.ask(leader, onward, _part(call.timeout_ms))
     except Unreachable as error:
         raise Trouble(problem("not-leading", f"{leader} leads and cannot be reached: {error}")) from error
     except TransportError as error:
         raise Trouble(problem("outcome-unknown", f"{leader} leads and did not answer: {error}")) from error
+    if is_not_taken(found):
+        raise Trouble(problem("not-leading", f"{leader} leads and does not take this server's word: {_detail(found)}"))
+    return found
 
 
 async def to_region(desk: Desk, call: Call) -> Reply | Flow:
@@ -53,20 +59,25 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
     if not region.spec.address:
         nowhere = f"the spec of region {name} has no address: `holdfast region set-address {name} URL` writes it"
         raise Trouble(problem("region-unreachable", nowhere, facts=_facts(desk, region)))
-    if call.request.proven and not call.header("authorization"):
-        raise Trouble(problem("unauthenticated", f"certificates are not handed on: use a token, or ask {name} itself"))
-    onward = replace(_onward(call.request), path="/v1/" + "/".join(rest))
+    onward = _signed(desk, call, replace(call.request, path="/v1/" + "/".join(rest)), region.spec.address)
+    if onward is None:
+        unarmed = "this server has no token yet to act for others: try again"
+        raise Trouble(problem("region-unreachable", unarmed, facts=_facts(desk, region)))
     desk.meters.count("api_to_region")
     try:
         if named(onward.query, "watch") in ("true", "1"):
             # The region judges by its own copy, which may be old: here the newest is known.
             return await of_person(desk.watches, call, desk.no_longer, _flow(desk, region, onward))
-        return await desk.transport.ask(region.spec.address, onward, _part(call.timeout_ms))
+        found = await desk.transport.ask(region.spec.address, onward, _part(call.timeout_ms))
     except Declined as error:
-        return error.reply
+        found = error.reply
     except TransportError as error:
         code = "outcome-unknown" if isinstance(error, NoAnswer) and onward.verb != "GET" else "region-unreachable"
         raise Trouble(_dark(desk, region, error, code)) from error
+    if is_not_taken(found):
+        why = f"region {name} does not take this server's word: {_detail(found)}"
+        raise Trouble(problem("region-unreachable", why, facts=_facts(desk, region)))
+    return found
 
 
 async def _flow(desk: Desk, region: Region, onward: Request) -> Flow:
@@ -97,9 +108,14 @@ def _part(timeout_ms: int) -> int:
     return max(1, timeout_ms * 4 // 5)
 
 
-def _onward(request: Request) -> Request:
-    kept = tuple(pair for pair in request.headers if pair[0] not in ("host", "content-length", "connection", FORWARDED))
-    return replace(request, headers=(*kept, (FORWARDED, "1")), proven="")
+def _signed(desk: Desk, call: Call, request: Request, address: str) -> Request | None:
+    """The request in this server's own name, for its caller; None: it cannot be signed yet."""
+    own = desk.own()
+    return acting.onward(request, address, call.caller.actor, own, desk.clock.wall()) if own is not None else None
+
+
+def _detail(reply: Reply) -> str:
+    return reply.body[:400].decode(errors="replace")
 
 
 def _facts(desk: Desk, region: Region) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Who asks: a bearer token or a client's certificate, judged by the server's own copy of principals and tokens.
 
-A server proves itself by a token of its own (`core.model.servers`), and in no other way: no token of people's, no
-certificate and no chosen name is taken for a server's. It has no rights.
+A server acts for others and asks for nothing in its own name: what it sends is signed with its own token, for one
+address, and names whom it acts for (`host.acting`). That principal is then judged as if it had asked itself. From the
+platform a region takes the word for people and tenants alone, and from its own servers for machines, too.
 
 A region has its copy from the platform's log and judges by it while it is cut off. So a revocation reaches it only when
 it hears from the platform again: that is why every token has an end.
@@ -14,13 +15,14 @@ from collections import OrderedDict
 from msgspec import Struct
 
 from holdfast.api.problems import Problem, problem
+from holdfast.api.server.acting import refuse_acting, server_token, unproven
 from holdfast.core.ledger.judge import MACHINES
 from holdfast.core.ledger.state import LedgerState
-from holdfast.core.model.meta import Meta
 from holdfast.core.model.secrets import matches, parse
-from holdfast.core.model.servers import ServerToken, ledger_of, looks_like_a_server
+from holdfast.core.model.servers import ServerToken, looks_like_a_server
 from holdfast.core.model.shapes import Instant
-from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right, Token
+from holdfast.core.model.tenancy import Principal, Right, Token
+from holdfast.host.acting import ACTING_FOR, PROOF, is_fresh, is_signed, proof_in
 from holdfast.host.clock import Clock
 from holdfast.host.transport import Request, named
 
@@ -31,8 +33,6 @@ REMEMBERED_MAX = 10_000
 ACTOR_MAX = 256
 #: Names one of those whom a token stands for.
 ACTOR = "holdfast-actor"
-#: What servers are called as callers: the platform's, and a region's own.
-SERVERS = ("platform", "server")
 
 
 class Caller(Struct, frozen=True):
@@ -44,14 +44,14 @@ class Caller(Struct, frozen=True):
     expires: Instant = 0
     #: Whether its token stands for many, of which the request has chosen this one.
     is_chosen: bool = False
-    #: Of which ledger it is a server: `platform` or `region/NAME`; empty: it is none.
-    server_of: str = ""
+    #: The server that acts for it, and the name of that server's token; empty: it asks itself.
+    via: str = ""
+    via_token: str = ""
 
     @property
     def kind(self) -> str:
-        """`person`, `tenant`, `scheduler`, `agent` or `region`; of a server `platform`, or `server` for a region's."""
-        kind = self.actor.partition("/")[0]
-        return "server" if self.server_of and kind == "region" else kind
+        """`person`, `tenant`, `scheduler`, `agent` or `region`."""
+        return self.actor.partition("/")[0]
 
     def has(self, right: Right) -> bool:
         """Whether it was given this right."""
@@ -68,9 +68,7 @@ class _Known(Struct):
     """A caller, and the rows that it was proven by; `many` is the principal of a token that stands for many."""
 
     caller: Caller
-    #: In which table its token is.
-    table: str
-    token: Token | ServerToken
+    token: Token
     many: Principal
     #: After which batch it was last seen to hold: until the next one it does, but for its end.
     held_at: int
@@ -83,14 +81,16 @@ class Callers:
     changed, only replaced.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, addresses: tuple[str, ...] = ()) -> None:
         self._clock = clock
+        #: Where this server is reached: what another server has signed for elsewhere is not for this one.
+        self._addresses = addresses
         #: By the token as it was spoken and, where that stands for many, by the one that was named.
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
     def no_longer(self, state: LedgerState, request: Request, caller: Caller) -> Problem | None:
         """Why a stream that this caller opened has to end: it outlives the moment in which the caller was proven."""
-        found = self.of(state, request)
+        found = self._acted_for(state, caller) if caller.via else self.of(state, request)
         if found is caller:
             return None
         if isinstance(found, Problem):
@@ -101,8 +101,10 @@ class Callers:
 
     def of(self, state: LedgerState, request: Request) -> Caller | Problem:
         """Who asks, or why that is not known."""
-        now = max(state.facts.at, self._clock.wall())
         spoken = named(request.headers, "authorization")
+        if named(request.headers, PROOF) or named(request.headers, ACTING_FOR):
+            return self._by_server(state, request, spoken)
+        now = max(state.facts.at, self._clock.wall())
         known = self._known.get((spoken, "")) or self._known.get((spoken, named(request.headers, ACTOR)))
         if known is not None and known.caller.expires > now:
             # A thousand watchers with one token hear of the same batch, and agents ask where nothing changes.
@@ -111,23 +113,54 @@ class Callers:
                 return known.caller
         found = authenticate(state, request, now)
         if isinstance(found, Caller) and found.token and len(found.actor) <= ACTOR_MAX:
-            table = _table_of(found, state.facts.ledger)
-            token = state.table(table)[found.token]
+            token = state.table("tokens")[found.token]
             many = state.principals[token.spec.principal] if found.is_chosen else found.principal
-            known = _Known(found, table, token, many, state.facts.seq)
-            self._known[spoken, found.actor if found.is_chosen else ""] = known
+            self._known[spoken, found.actor if found.is_chosen else ""] = _Known(found, token, many, state.facts.seq)
             if len(self._known) > REMEMBERED_MAX:
                 self._known.popitem(last=False)
         return found
 
     def _still_holds(self, state: LedgerState, known: _Known) -> bool:
         caller, principals = known.caller, state.principals
-        if state.table(known.table).get(caller.token) is not known.token:
-            return False
-        return bool(caller.server_of) or (
-            (principals.get(caller.actor) or principals.get(f"{caller.kind}/*")) is caller.principal
-            and (not caller.is_chosen or principals.get(known.many.meta.name) is known.many)
+        return (
+            state.table("tokens").get(caller.token) is known.token
+            and (principals.get(caller.actor) or principals.get(f"{caller.kind}/*")) is caller.principal
+            and (not caller.is_chosen or principals.get(known.token.spec.principal) is known.many)
         )
+
+    def _by_server(self, state: LedgerState, request: Request, spoken: str) -> Caller | Problem:
+        """Whom a server acts for. Nobody else acts for anybody, and a server has no other way to prove itself."""
+        proof = proof_in(request)
+        if spoken or proof is None:
+            return problem("unauthenticated", f"{ACTING_FOR} is for servers, with a proof and nothing else beside it")
+        token = server_token(state, proof.token)
+        if token is None or not is_signed(request, proof, token.hash, self._addresses):
+            where = " or ".join(self._addresses)
+            return unproven(f"no server that is known here has signed this request for {where}")
+        wall = self._clock.wall()
+        if not is_fresh(proof, wall):
+            return unproven(
+                f"{token.principal} has signed this {abs(wall - proof.at)} ms before or after it is now here"
+            )
+        return self._acting(state, token, proof.actor)
+
+    def _acted_for(self, state: LedgerState, caller: Caller) -> Caller | Problem:
+        """The same caller now: the server that opened a stream for it has proven itself when it did."""
+        token = server_token(state, caller.via_token)
+        if token is None or token.principal != caller.via:
+            return problem("unauthenticated", f"{caller.via} is no server any more that acts for others")
+        return self._acting(state, token, caller.actor)
+
+    def _acting(self, state: LedgerState, token: ServerToken, actor: str) -> Caller | Problem:
+        if token.expires <= max(state.facts.at, self._clock.wall()):
+            return unproven(f"the token {token.name} of {token.principal} has expired")
+        refused = refuse_acting(state.facts.ledger, token, actor)
+        if refused is not None:
+            return refused
+        found = _principal(state, actor)
+        if isinstance(found, Problem):
+            return found
+        return Caller(actor, found, expires=token.expires, via=token.principal, via_token=token.name)
 
 
 def authenticate(state: LedgerState, request: Request, now: Instant) -> Caller | Problem:
@@ -145,9 +178,6 @@ def _by_token(state: LedgerState, request: Request, spoken: str, now: Instant) -
     if parts is None:
         return problem("unauthenticated", "the Authorization header holds no bearer token of Holdfast")
     name, secret = parts
-    server = _server(state, name, secret)
-    if server is not None:
-        return _as_server(state, server, now)
     token: Token | None = state.table("tokens").get(name)
     if token is None or not matches(secret, token.spec.hash):
         return problem("unauthenticated", "no such token is known here")
@@ -156,30 +186,6 @@ def _by_token(state: LedgerState, request: Request, spoken: str, now: Instant) -
     if token.spec.expires <= now:
         return problem("unauthenticated", f"token {name} has expired", facts={"expires": token.spec.expires})
     return _as_principal(state, request, token.spec.principal, name, token.spec.expires)
-
-
-def _server(state: LedgerState, name: str, secret: str) -> ServerToken | None:
-    """The server that made this token: what was made for somebody else has another hash, whatever it is called."""
-    found = [state.table(table).get(name) for table in _tables_of_servers(state)]
-    return next((one for one in found if one is not None and matches(secret, one.hash)), None)
-
-
-def _as_server(state: LedgerState, token: ServerToken, now: Instant) -> Caller | Problem:
-    if token.expires <= now:
-        return problem("unauthenticated", f"token {token.name} has expired", facts={"expires": token.expires})
-    principal = Principal(meta=Meta(name=token.principal), spec=PrincipalSpec())
-    return Caller(token.principal, principal, token.name, token.expires, server_of=ledger_of(token.principal))
-
-
-def _tables_of_servers(state: LedgerState) -> tuple[str, ...]:
-    """This ledger's own servers; in a region also the platform's."""
-    return ("servers",) if state.facts.ledger == "platform" else ("servers", "platform_servers")
-
-
-def _table_of(caller: Caller, ledger: str) -> str:
-    if not caller.server_of:
-        return "tokens"
-    return "servers" if caller.server_of == ledger else "platform_servers"
 
 
 def _as_principal(state: LedgerState, request: Request, name: str, token: str, expires: Instant) -> Caller | Problem:
@@ -197,9 +203,13 @@ def _as_principal(state: LedgerState, request: Request, name: str, token: str, e
             return problem("unauthenticated", f"{name} stands for many: name one in Holdfast-Actor")
     if looks_like_a_server(actor):
         return problem("unauthenticated", f"{actor} is a server, which proves itself by a token of its own")
-    principal = state.principals.get(actor) or state.principals.get(f"{actor.partition('/')[0]}/*")
-    if principal is None:
+    found = _principal(state, actor)
+    return found if isinstance(found, Problem) else Caller(actor, found, token, expires, is_chosen=actor != name)
+
+
+def _principal(state: LedgerState, actor: str) -> Principal | Problem:
+    """The principal that judges what this one may do."""
+    found = state.principals.get(actor) or state.principals.get(f"{actor.partition('/')[0]}/*")
+    if found is None:
         return problem("unauthenticated", f"there is no principal {actor}")
-    if principal.spec.disabled:
-        return problem("unauthenticated", f"{actor} is disabled")
-    return Caller(actor, principal, token, expires, is_chosen=actor != name)
+    return problem("unauthenticated", f"{actor} is disabled") if found.spec.disabled else found

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.api.problems import of_refusal, problem
 from holdfast.api.server.call import Call, Trouble
@@ -68,8 +69,11 @@ async def envelopes(desk: Desk, call: Call) -> Reply:
 def _read(desk: Desk, call: Call, raw: bytes) -> Envelope[Any] | Refused:
     """An envelope that its caller may send under its own name."""
     found = desk.ledger.book.envelopes.read(raw)
-    if isinstance(found, Refused) or found.actor == call.caller.actor:
+    if isinstance(found, Refused):
         return found
+    if found.actor == call.caller.actor:
+        # Who carried it here is for this server to say, whatever the envelope does.
+        return found if found.via == call.caller.via else replace(found, via=call.caller.via)
     refused = Refused(Code.NO_RIGHT, f"{call.caller.actor} cannot speak for {found.actor[:80]}", {})
     desk.denials.note(call.caller.actor, "envelope", Code.NO_RIGHT.value)
     return refused

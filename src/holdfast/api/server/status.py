@@ -136,6 +136,8 @@ async def whoami(desk: Desk, call: Call) -> Reply:
         "rights": [right.value for right in caller.principal.spec.rights],
         "scope": {"tenant": scope.tenant, "region": scope.region, "node": scope.node},
     }
+    if caller.via:
+        found["via"] = caller.via
     if caller.token:
         found |= {"token": caller.token, "expires": show_instant(caller.expires)}
     return answer(found)

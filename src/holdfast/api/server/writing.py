@@ -52,7 +52,7 @@ def envelope(desk: Desk, call: Call, command: Any, key: str, expect: Revision) -
         at = said
     # A dry run has keys of its own: what was done under a key is no answer to what would be done now.
     own = f"dry-run/{key}" if call.is_dry_run() else key
-    return Envelope(call.caller.actor, command, at, key=own, expect=expect)
+    return Envelope(call.caller.actor, command, at, key=own, expect=expect, via=call.caller.via)
 
 
 def must_name_key(call: Call) -> str:

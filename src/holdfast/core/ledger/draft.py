@@ -158,7 +158,7 @@ class Draft(Generic[S]):
         if envelope.evidence:
             self._decisions.append(Evidence(number, envelope.evidence))
         if case.kind in PEOPLE:
-            done = AuditEvent(case.actor, case.at, command, encode(envelope.command), envelope.expect)
+            done = AuditEvent(case.actor, case.at, command, encode(envelope.command), envelope.expect, envelope.via)
             audit = encode(done if self._level() == LEVEL else form(done, self._level()))
             self._audit.append(Evidence(number, audit))
             self.size_bytes += len(audit)

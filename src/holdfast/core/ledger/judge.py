@@ -50,7 +50,7 @@ def receive(
 
 def _refuse_sender(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
     envelope, actor, kind = case.envelope, case.actor, case.kind
-    if len(actor) > NAME_MAX or len(envelope.key) > NAME_MAX:
+    if max(len(actor), len(envelope.key), len(envelope.via)) > NAME_MAX:
         return Refused(Code.MALFORMED, f"names and keys have at most {NAME_MAX} characters", {})
     if kind in BUILT_IN:
         if envelope.session or envelope.key:

@@ -66,15 +66,17 @@ class Decision(Row, frozen=True, tag="decision"):
 
 
 class AuditEvent(Row, frozen=True, tag="audit"):
-    """What a person did: the command as it was sent, so that nothing of it is lost, and what its sender expected."""
+    """What a person did: the command as it was sent, so that nothing of it is lost, what its sender expected, and which
+    server acted for it, if one did."""
 
     actor: str
     at: Instant
     command: str
     body: bytes
     expect: Revision = 0
+    via: str = ""
 
-    ADDED: ClassVar[Mapping[str, int]] = {"expect": 2}
+    ADDED: ClassVar[Mapping[str, int]] = {"expect": 2, "via": 2}
 
 
 class Denial(Row, frozen=True):

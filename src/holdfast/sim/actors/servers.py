@@ -81,7 +81,7 @@ class Servers:
             planners = [*registry.of_platform(), Failing()]
             ledger.beside["controllers"] = Controllers(ledger, planners, care=self.manner.care).run
             token = self._token(process, ledger)
-            api = Api(ledger, process.transport, limits=LIMITS, own_headers=token.headers)
+            api = Api(ledger, process.transport, limits=LIMITS, own=token.current)
             await self._run(process, ledger, api, token, Paths(api.serve))
 
         return run
@@ -102,7 +102,7 @@ class Servers:
             ledger.beside["link"] = Link(ledger, way, process.clock, Platform(tuple(platform), name)).run
             ledger.beside["expiry"] = Expiry(ledger).run
             token = self._token(process, ledger)
-            api = Api(ledger, process.transport, limits=LIMITS, own_headers=token.headers)
+            api = Api(ledger, process.transport, limits=LIMITS, own=token.current)
             paths = Paths(api.serve)
             desk.serve_nodes(paths, ledger)
             await self._run(process, ledger, api, token, paths)

@@ -1,0 +1,121 @@
+"""How a server proves who it is while it acts for somebody: a signature over one request to one address (RULES 27).
+
+    Holdfast-Acting-For: person/ada         whom it acts for
+    Holdfast-Proof: TOKEN AT SIGNATURE      which token of a server's, when, and the signature
+
+A secret that is sent is a secret that the other side has. So a server's is never sent: it is the seed of a key, the log
+holds the public half, and a request is signed with where it goes, whom it is for, when, and all that it says. Whoever
+hears it can repeat it at that address, to the letter and for `FRESH_MS`, and can do nothing else with it. Writes name a
+key, so that a repeat changes nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from binascii import Error as NotBase64
+from functools import lru_cache
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from msgspec import Struct
+
+from holdfast.core.model.addresses import origin
+from holdfast.core.model.shapes import Instant
+from holdfast.host.transport import Pairs, Request, named
+
+ACTING_FOR = "holdfast-acting-for"
+PROOF = "holdfast-proof"
+#: What a request may say beside its path, its query and its body, and is handed on. All else stays behind, above all
+#: whatever proves who sent it.
+CARRIED = (
+    "content-type", "holdfast-read", "holdfast-sent", "holdfast-timeout-ms", "idempotency-key", "if-match",
+    "if-none-match",
+)  # fmt: skip
+#: For so long a proof counts, and by so much two clocks may differ.
+FRESH_MS = 300_000
+#: Characters of a proof, at most.
+_PROOF_MAX = 400
+#: What is signed begins with this: no signature of ours means anything else.
+_WHAT = "holdfast acting for 1"
+
+encode = msgspec.msgpack.Encoder().encode
+
+
+class OwnToken(Struct, frozen=True):
+    """A server's own token as it holds it: the name that the log knows it by, and the secret."""
+
+    name: str
+    secret: str
+
+
+class Proof(Struct, frozen=True):
+    """What a request says of who signed it, before that is believed."""
+
+    token: str
+    at: Instant
+    actor: str
+    signature: bytes
+
+
+def verifier(secret: str) -> str:
+    """What the log holds of a server's secret: enough to check what is signed with it, and to sign nothing."""
+    return _key(secret).public_key().public_bytes_raw().hex()
+
+
+def onward(request: Request, address: str, actor: str, own: OwnToken, at: Instant) -> Request:
+    """The request as this server sends it to an address on behalf of its caller."""
+    carried = tuple((name, value) for name, value in request.headers if name in CARRIED)
+    bare = Request(request.verb, request.path, request.query, (*carried, (ACTING_FOR, actor)), request.body)
+    signature = _key(own.secret).sign(_signed(bare, address, own.name, at))
+    proof = f"{own.name} {at} {base64.urlsafe_b64encode(signature).decode()}"
+    return msgspec.structs.replace(bare, headers=(*bare.headers, (PROOF, proof)))
+
+
+def proof_in(request: Request) -> Proof | None:
+    """The proof that a request carries; None: none, or one that cannot be read."""
+    text = named(request.headers, PROOF)
+    parts = text.split(" ") if len(text) <= _PROOF_MAX else []
+    if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit() and len(parts[1]) < 18):
+        return None
+    try:
+        signature = base64.urlsafe_b64decode(parts[2].encode())
+    except (NotBase64, ValueError):
+        return None
+    return Proof(parts[0], int(parts[1]), named(request.headers, ACTING_FOR), signature)
+
+
+def is_signed(request: Request, proof: Proof, verified_by: str, addresses: tuple[str, ...]) -> bool:
+    """Whether this very request was signed, for one of these addresses, with the secret of which the log holds that."""
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(verified_by))
+    except ValueError:
+        return False
+    for address in addresses:
+        try:
+            key.verify(proof.signature, _signed(request, address, proof.token, proof.at))
+        except InvalidSignature:
+            continue
+        return True
+    return False
+
+
+def is_fresh(proof: Proof, now: Instant) -> bool:
+    """Whether it was signed just now, as far as two clocks can agree on that."""
+    return abs(now - proof.at) <= FRESH_MS
+
+
+@lru_cache(maxsize=4)
+def _key(secret: str) -> Ed25519PrivateKey:
+    # Not the secret's own bytes: it reads as 32 of them, and another use of it must not have the same key.
+    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"{_WHAT} key {secret}".encode()).digest())
+
+
+def _signed(request: Request, address: str, token: str, at: Instant) -> bytes:
+    """All that makes a difference to whoever answers. Values of one name in their order, names in ours."""
+    said: Pairs = tuple(
+        (name, value) for one in (*CARRIED, ACTING_FOR) for name, value in request.headers if name == one
+    )
+    body = hashlib.blake2b(request.body, digest_size=32).digest()
+    return encode((_WHAT, origin(address), token, at, request.verb, request.path, request.query, said, body))
