@@ -11,6 +11,7 @@ import logging
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TypeVar
 
 import pytest
 
+from holdfast.api.carriers import connection
 from holdfast.api.carriers.connection import Limits
 from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.carriers.plain import PlainTransport
@@ -158,6 +160,31 @@ async def test_a_certificate_proves_its_principal(authority: Authority) -> None:
     async with serving(authority.server(require_client=True)) as served:
         reply = await asked(served, HELLO, authority.client("holdfast:agent/n1", "https://elsewhere"))
         assert named(reply.headers, "x-proven") == "agent/n1"
+
+
+@in_a_loop
+async def test_a_certificate_proves_nobody_on_a_connection_that_outlives_it(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = Limits(request_ms=100)
+    async with serving(authority.server(), limits) as served, asking(authority.client("holdfast:agent/n1")) as client:
+        stream = client.stream(served.address, Request("GET", "/wait"), 20_000)
+        assert await anext(stream) == b"first"
+        monkeypatch.setattr(connection, "wall", lambda: time.time() + 2 * 86_400)  # certificates of tests last a day
+        with pytest.raises(NoAnswer):
+            await anext(stream)
+        assert served.ended == ["wait"]
+
+
+@in_a_loop
+async def test_a_request_on_a_kept_connection_is_nobodys_once_the_certificate_has_ended(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(authority.server()) as served, asking(authority.client("holdfast:agent/n1")) as client:
+        await client.ask(served.address, HELLO, 3_000)
+        monkeypatch.setattr(connection, "wall", lambda: time.time() + 2 * 86_400)
+        await client.ask(served.address, HELLO, 3_000)
+        assert [one.proven for one in served.asked] == ["agent/n1", ""]
 
 
 @in_a_loop

@@ -2,14 +2,16 @@
 
 - A request has so long to arrive in full, its first byte included; a connection without one has so long to get another.
 - The head of a request has a size, beyond one read of the socket.
-- Who is at the other end is read from the certificate, once, when the connection is made; with a token it is known
-  once a request has proven it. Until then it has a stranger's place (see `connections`).
+- Who is at the other end is read from the certificate, once, when the connection is made, and counts until that ends;
+  with a token it is known once a request has proven it. Until then it has a stranger's place (see `connections`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +22,7 @@ from uvicorn.server import ServerState
 
 from holdfast.api.carriers.connections import Connections, Most, Place
 from holdfast.api.carriers.gathering import Gathering
-from holdfast.api.carriers.tls import principal_of
+from holdfast.api.carriers.tls import principal_of, proof_ends
 from holdfast.host.journal import Journal
 from holdfast.host.wire import problem
 
@@ -29,6 +31,9 @@ CONNECTION = "holdfast.connection"
 
 #: That there are too many connections is said so often at the most.
 TELL_EVERY_S = 10.0
+
+#: The calendar clock, in seconds: certificates end by that.
+wall = time.time
 
 # What uvicorn warns of is what clients do wrong, and they are told. Its errors go where those of the carrier go.
 _quiet = logging.getLogger("holdfast.transport.uvicorn")
@@ -93,7 +98,8 @@ class Connection(HttpToolsProtocol):
         self._place = place
         self.logger = _quiet
         self.timeout_keep_alive = limits.idle_ms / 1000  # type: ignore[assignment]  # uvicorn's is in whole seconds
-        self.proven = ""
+        #: Whom its certificate names, and until when that counts.
+        self._principal, self._proof_ends = "", math.inf
         #: Called when the other end is gone, by whoever sends to it for longer.
         self.when_lost: Callable[[], object] | None = None
         self._limits = limits
@@ -107,9 +113,10 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.outgoing = Gathering(transport, self.loop)
         super().connection_made(self.outgoing)
-        self.proven = principal_of(transport.get_extra_info("ssl_object"))
-        if self.proven:
-            self.know(self.proven)
+        shaken = transport.get_extra_info("ssl_object")
+        self._principal, self._proof_ends = principal_of(shaken), proof_ends(shaken)
+        if self._principal:
+            self.know(self._principal)
         self._awaited_since = self.loop.time()
         self._watch()
 
@@ -160,6 +167,11 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
         super().timeout_keep_alive_handler()
 
+    @property
+    def proven(self) -> str:
+        """The principal of its certificate; empty where there is none, or it has ended since."""
+        return self._principal if self._principal and wall() < self._proof_ends else ""
+
     def know(self, caller: str) -> None:
         """This is who asks on it: it was proven."""
         if not self._place.caller:
@@ -176,6 +188,8 @@ class Connection(HttpToolsProtocol):
         since, was_closing, self._was_closing = self._awaited_since, self._was_closing, self.transport.is_closing()
         if was_closing:
             self.transport.abort()  # whoever has not read the end by now never will
+        elif wall() >= self._proof_ends:
+            self.transport.abort()  # what it has asked for goes on as long as it is proven, and no longer
         elif since is not None and self.loop.time() - since >= limit and not self.flow.read_paused:
             self._turn_away(408, "too-slow", "the request did not arrive in time")
         else:

@@ -6,6 +6,7 @@ cluster's own: whatever certificate they sign is believed, so they sign a princi
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections.abc import Iterable
 from functools import cache
@@ -68,6 +69,12 @@ def principal_of(connection: Any) -> str:
     # `getpeercert` is empty unless the certificate was verified against our authorities.
     names = (connection.getpeercert() or {}).get("subjectAltName", ()) if connection is not None else ()
     return principal_among([name for kind, name in names if kind == "URI"])
+
+
+def proof_ends(connection: Any) -> float:
+    """When the certificate of the other end is over, in seconds since 1970; never, where none was shown."""
+    shown = (connection.getpeercert() or {}) if connection is not None else {}
+    return float(ssl.cert_time_to_seconds(shown["notAfter"])) if "notAfter" in shown else math.inf
 
 
 def principal_among(uris: Iterable[str]) -> str:
