@@ -243,6 +243,20 @@ def test_that_a_certificate_ends_is_said_two_weeks_before_and_once_a_day(
     assert looked.files.trouble() == "the certificate has ended"
 
 
+def test_a_key_that_every_user_can_read_is_warned_of_until_it_is_closed(
+    made: Made, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls = made.files("server", SERVER)
+    Path(tls.key).chmod(0o644)
+    with caplog.at_level(logging.WARNING):
+        looked = Looked(tls)
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["key-open"]
+    assert looked.files.trouble() == "every user of its machine can read its key"
+    Path(tls.key).chmod(0o600)
+    assert not looked.look()
+    assert looked.files.trouble() == ""
+
+
 def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(made: Made) -> None:
     from cryptography.hazmat.primitives import serialization
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import ssl
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,8 @@ class Contexts(Struct, frozen=True):
     client: ssl.SSLContext
     server: ssl.SSLContext | None = None
     ends: Instant | None = None
+    #: Whether any user of the machine can read the key.
+    is_open: bool = False
 
 
 class TlsFiles:
@@ -52,6 +55,7 @@ class TlsFiles:
         self._closed = threading.Event()
         #: Replaced whole: new connections take what is here.
         self.contexts = self._read()
+        self._tell_open()
 
     def start(self) -> None:
         """Look from now on, in a thread that nobody waits for: it may hang with its files."""
@@ -66,6 +70,8 @@ class TlsFiles:
         """What an operator has to see to; empty: nothing."""
         if self._why_not:
             return "the files of TLS have changed and are not good, so the ones before are used; the log says why"
+        if self.contexts.is_open:
+            return "every user of its machine can read its key"
         ends = self.contexts.ends
         left = ends - self._wall() if ends is not None else SOON_MS + 1
         if left > SOON_MS:
@@ -105,12 +111,19 @@ class TlsFiles:
         if self._stamps() == stamps:  # else they were replaced while they were read
             self.contexts, self._used, self._told_at = found, stamps, None
             self._journal.info("certificates-read-again", ends=found.ends)
+            self._tell_open()
 
     def _read(self) -> Contexts:
         tls = self._tls
         if tls is None or not tls.certificate:
             return Contexts(client_context(tls))
-        return Contexts(client_context(tls), server_context(tls), _end_of(tls.certificate))
+        is_open = bool(os.stat(tls.key or tls.certificate).st_mode & stat.S_IROTH)
+        return Contexts(client_context(tls), server_context(tls), _end_of(tls.certificate), is_open)
+
+    def _tell_open(self) -> None:
+        if self.contexts.is_open and self._tls is not None:
+            file = self._tls.key or self._tls.certificate
+            self._journal.warning("key-open", file=file, why="every user of this machine can read it", then="chmod 600")
 
     def _stamps(self) -> _Stamps:
         tls = self._tls
