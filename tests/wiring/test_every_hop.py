@@ -100,6 +100,9 @@ async def test_an_agent_a_region_and_a_platform_find_one_another_with_certificat
             nodes = await until(lambda: regional.list("nodes").items)
             assert [one["metadata"]["name"] for one in nodes] == ["n1"]
             assert (await until(lambda: client.status()["regions"][0]["joined"])) is True
+            # Through the platform, which shows the region its own certificate and token, and says for whom it asks.
+            through = await until(lambda: client.region("eu").list("nodes").items)
+            assert [one["metadata"]["name"] for one in through] == ["n1"]
         finally:
             for task in reversed(tasks):
                 task.cancel()
