@@ -30,7 +30,7 @@ Hosts = Annotated[
 ]
 Principal = Annotated[str, typer.Option("--principal", metavar="NAME", help="Whom it proves: agent/n1, person/oncall.")]
 Wildcard = Annotated[bool, typer.Option("--wildcard", help="A name with a * in it is meant.")]
-ServerPrincipal = Annotated[bool, typer.Option("--server-principal", help="The principal of a server is meant.")]
+ServerPrincipal = Annotated[bool, typer.Option("--server-principal", help="The principal of a region is meant.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, PEM.")]
 
 

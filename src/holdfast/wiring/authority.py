@@ -22,6 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from msgspec import Struct
 
 from holdfast.api.carriers.tls import PRINCIPAL
+from holdfast.core.model.servers import looks_like_a_server
 from holdfast.core.platform.names import refuse_name
 from holdfast.wiring.private import NotPrivate, read_private, write_private
 
@@ -31,11 +32,10 @@ AUTHORITY_LIFE, AUTHORITY_LIFE_LONGEST = timedelta(days=3_650), timedelta(days=7
 LIFE, LIFE_LONGEST = timedelta(days=90), timedelta(days=398)
 #: Clocks differ: what is signed now is good on a machine that is behind.
 EARLIER = timedelta(hours=1)
-#: Principals of these kinds are servers'.
-SERVER_KINDS = ("platform", "region")
+#: The principal of a region, as its platform knows it.
+REGION = "region"
 _COMMON_NAME_MAX = 64
 _HOST = re.compile(r"(\*\.)?([a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?)(\.[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?)*")
-_SERVER = re.compile(r"platform/[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?")
 
 _Names = list[x509.GeneralName]
 
@@ -50,7 +50,7 @@ class CertificateWish(Struct, frozen=True):
     hosts: tuple[str, ...] = ()
     principal: str = ""
     life: timedelta = LIFE
-    #: Whether a name with a `*` is meant, and the principal of a server.
+    #: Whether a name with a `*` is meant, and the principal of a region, whose servers have it.
     wildcard: bool = False
     server_principal: bool = False
 
@@ -77,12 +77,14 @@ def wrong(wish: CertificateWish) -> Iterator[str]:
         elif "*" in host and not wish.wildcard:
             yield f"{host} stands for many hosts, and so does whoever has its key; name each, or say --wildcard"
     kind = wish.principal.partition("/")[0]
-    if wish.principal and not _SERVER.fullmatch(wish.principal) and refuse_name("Principal", wish.principal):
+    if looks_like_a_server(wish.principal):
+        yield f"{wish.principal} is a server, which proves itself by a token of its own; say --server HOST alone"
+    elif wish.principal and refuse_name("Principal", wish.principal):
         yield f"{wish.principal!r} is no principal; write it as agent/NAME, scheduler/NAME, person/NAME or tenant/NAME"
     elif wish.principal.endswith("/*") and not wish.wildcard:
         yield f"{wish.principal} stands for every {kind}, and so does whoever has its key; name one, or say --wildcard"
-    elif kind in SERVER_KINDS and not wish.server_principal:
-        yield f"{wish.principal} is a server's, and those have tokens of their own; say --server-principal if so"
+    elif kind == REGION and not wish.server_principal:
+        yield f"{wish.principal} speaks for its whole region, which has a token for that; say --server-principal if so"
     if not timedelta() < wish.life <= LIFE_LONGEST:
         yield f"a certificate is good for {LIFE_LONGEST.days} days at most, and for some time; say --life {LIFE.days}d"
 
