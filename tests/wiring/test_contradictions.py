@@ -49,6 +49,7 @@ def test_the_least_that_must_be_said_is_enough(said: dict[str, object]) -> None:
         (PLATFORM, {"listen": "0.0.0.0:7400", "insecure": True}, "nobody can reach"),
         (PLATFORM, {"listen": "[::]:7400", "insecure": True}, "nobody can reach"),
         (PLATFORM, {"advertise": "ftp://a:1"}, "is no URL of a server"),
+        (PLATFORM, {"reached_at": ("https://a:1", "a:1")}, "reachedAt a:1 is no URL of a server"),
         (PLATFORM, {"advertise": "http://a:1/path"}, "is no URL of a server"),
         (PLATFORM, {"advertise": "http://a:x"}, "is no URL"),
         (PLATFORM, {"advertise": "http://127.0.0.1@evil.example:1"}, "is no URL"),

@@ -92,7 +92,11 @@ def _where(s: ServerSettings) -> Iterator[str]:
         yield f"store memory: takes no path, and was given {path!r}; say memory:"
     if address(s.listen) is None:
         yield f"listen {s.listen!r} is no address and port; say 127.0.0.1:7400"
-    for name, url in (("advertise", s.advertise), *(("platform", url) for url in s.platform)):
+    for name, url in (
+        ("advertise", s.advertise),
+        *(("reachedAt", url) for url in s.reached_at),
+        *(("platform", url) for url in s.platform),
+    ):
         why = addresses.not_an_address(url)
         if why:
             yield f"{name} {url} {why}"

@@ -140,7 +140,10 @@ class Server:
             ledger.beside["controllers"] = Controllers(ledger, registry.of_platform(), care=CARE).run
         else:
             platform = Platform(
-                settings.platform, settings.region, settings.advertise, pieces.credentials(settings).headers
+                settings.platform,
+                settings.region,
+                (*settings.reached_at, settings.advertise)[0],
+                pieces.credentials(settings).headers,
             )
             link = Link(ledger, transport, self.clock, platform)
             ledger.beside["link"] = link.run
@@ -163,7 +166,7 @@ class Server:
             kept=self.decisions,
             warnings=lambda: _warnings(settings, transport.trouble()),
             own=self.token.current,
-            addresses=(settings.advertise,),
+            addresses=(settings.advertise, *settings.reached_at),
         )
         transport.serve(self.api.serve)
         self.transport = transport

@@ -30,6 +30,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     store: str = "sqlite:ledger"
     listen: str = "127.0.0.1:7400"
     advertise: str = ""
+    reached_at: tuple[str, ...] = ()
     name: str = ""
     platform: tuple[str, ...] = ()
     token_file: str = ""
@@ -124,6 +125,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("advertise", Form.TEXT, "The URL by which others reach this server.",
             "Others send to a URL that leads nowhere: an address such as 0.0.0.0 is refused.",
             made="`http://` or `https://` and `listen`"),
+    Setting("reached_at", Form.NAMES, "Other URLs by which this server is reached, such as a load balancer's.",
+            "Servers sign what they send for one URL: what comes by another one is refused, and nothing is done."),
     Setting("name", Form.TEXT, "The server's name in the log and to its peers.",
             "Followers forward commands to the leader by its name: one that is no URL of it cannot be forwarded to.",
             made="`advertise`"),

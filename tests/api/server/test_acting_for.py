@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from holdfast.api.server.identity import Callers
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession, StartLog
@@ -364,6 +365,21 @@ def test_a_server_whose_word_is_not_taken_says_so_and_blames_nobody_else() -> No
         refused = await world.ask("GET", "/v1/in/eu/nodes")
         assert (refused.status, refused.json["code"]) == (502, "region-unreachable")
         assert region.state.facts.seq
+
+    in_world(story)
+
+
+def test_a_server_takes_what_was_signed_for_an_address_by_which_it_is_reached_and_for_no_other() -> None:
+    async def story(world: World) -> None:
+        await a_platform(world, "https://balancer")
+        region = await world.region("eu")
+        balancer = world.network.join("balancer")
+        balancer.serve(region.api.serve)
+        refused = await world.ask("GET", "/v1/in/eu/nodes")
+        assert (refused.status, "signed this request for r-eu" in refused.json["detail"]) == (502, True)
+        desk = region.api.desk
+        region.api.desk.callers = Callers(desk.clock, (region.name, "https://balancer:443"))
+        assert (await world.ask("GET", "/v1/in/eu/nodes")).status == 200
 
     in_world(story)
 
