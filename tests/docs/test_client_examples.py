@@ -27,7 +27,9 @@ async def a_platform(world: Wired) -> dict[str, str]:
         token = world.token(f"region-{region}", f"region/{region}")
         await first.submit(OPERATOR, p.Put(token), key=f"token of {region}")
     eu = await world.region("eu", first, second)
-    await world.until(lambda: eu.state.tokens.get("operator") is not None)
+    await first.submit(OPERATOR, p.Put(a_region("eu", address=eu.name)), key="where eu is")
+    await world.until(lambda: eu.state.tokens.get("operator") is not None and len(eu.state.platform_servers) == 2)
+    await world.until(lambda: bool(second.state.regions["eu"].spec.address))
     return {
         "https://a.example:7400": first.name,
         "https://b.example:7400": second.name,
