@@ -20,6 +20,7 @@ from holdfast.core.ledger.servers import RevokeServer
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import Action
 from holdfast.core.model.evidence import Denial
+from holdfast.core.model.isolation import STRICT, Capability
 from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.runs import expanded
@@ -30,7 +31,7 @@ from tests.properties import servers_model
 from tests.properties.region_model_holds import is_in_vain
 from tests.properties.region_model_things import Node, Slot
 from tests.properties.region_program import Program
-from tests.properties.region_world import KINDS, NODES, OPERATORS, SCHEDULERS, SECOND
+from tests.properties.region_world import KINDS, NODES, OPERATORS, SCHEDULERS, SECOND, Chance
 
 Intent = Callable[[Program], Envelope[Any] | None]
 
@@ -90,6 +91,16 @@ def end_session(p: Program) -> Envelope[Any] | None:
     return p.envelope(actor, house.EndSession(uid, "silent"))
 
 
+def keeping_apart(chance: Chance) -> dict[str, Any]:
+    """What an agent says of how it keeps tenants apart: most can all of it."""
+    everything = tuple(sorted(Capability))
+    return {
+        "capabilities": chance.pick((everything, STRICT, (Capability.USERS,), ())),
+        "tenant": chance.pick(("", "", "", "", "", "", "beta")),
+        "shares_user": chance.one_in(2),
+    }
+
+
 def register_node(p: Program) -> Envelope[Any] | None:
     """A node that is not registered in its agent's session, or one that is now of another size or shape."""
     names = [name for name in NODES if p.session_of(f"agent/{name}")]
@@ -102,7 +113,9 @@ def register_node(p: Program) -> Envelope[Any] | None:
     known = node_named(p, name)
     is_kept = known is not None and not p.chance.one_in(4)
     machine = known.said.machine if known is not None and is_kept else p.chance.pick(MACHINES)
-    command = replace(NODES[name], machine=machine, overrun=p.chance.pick((11_000, 11_000, 11_000, 3_000)))
+    command = replace(
+        NODES[name], machine=machine, overrun=p.chance.pick((11_000, 11_000, 11_000, 3_000)), **keeping_apart(p.chance)
+    )
     if not behind or p.chance.one_in(5):
         capacity, factor = command.capacity, p.chance.pick((25, 50, 75, 150))
         devices = command.devices[: p.chance.below(len(command.devices) + 1)]

@@ -14,6 +14,7 @@ from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import revision
 from holdfast.core.model.control import Action
 from holdfast.core.model.evidence import Denial
+from holdfast.core.model.isolation import Capability
 from holdfast.core.model.lifecycle import STOP_CAUSES, Phase
 from holdfast.core.model.placement import HoldPurpose, PendingReason
 from holdfast.core.model.resources import Resources
@@ -165,6 +166,8 @@ def badly_put(p: Program) -> Envelope[Any]:
         replace(node, machine=Machine("m" * 65)),
         replace(node, machine=Machine("m", "a\nb")),
         replace(node, overrun=-1),
+        replace(node, capabilities=(Capability.USERS, Capability.CPU_LIMIT)),
+        replace(node, tenant="a/b"),
         replace(node, address="http://n1/"),
         replace(node, capacity=replace(node.capacity, extended=(("b", 1), ("a", 1)))),
     )

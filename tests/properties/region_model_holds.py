@@ -13,6 +13,7 @@ from tests.properties.region_model import Model
 from tests.properties.region_model_objects import badly_put
 from tests.properties.region_model_senders import Sender, in_force, is_paused
 from tests.properties.region_model_shipping import tolerated
+from tests.properties.region_model_tenants import has_one_user, is_bare, keeper, refuse_tenant
 from tests.properties.region_model_things import Hold, Node, amounts, plus
 
 
@@ -31,7 +32,9 @@ def hold(model: Model, command: c.Hold, sender: Sender) -> Code | None:
     template, tenant = shape
     refused = _refuse_overridden(model, node, tenant, sender.at)
     refused = refused or (_refuse_law(model, command.assignment) if placeholder else None)
-    refused = refused or _refuse_node(node, template, tenant) or _refuse_room(model, node, template, command.devices)
+    refused = (
+        refused or _refuse_node(model, node, template, tenant) or _refuse_room(model, node, template, command.devices)
+    )
     if refused is not None:
         return refused
     need = amounts(template.need)
@@ -83,13 +86,14 @@ def _refuse_law(model: Model, assignment: int) -> Code | None:
     return Code.RESIDENCY if allowed and model.jurisdiction not in allowed else None
 
 
-def _refuse_node(node: Node, template: Template, tenant: str) -> Code | None:
+def _refuse_node(model: Model, node: Node, template: Template, tenant: str) -> Code | None:
     if not node.usable:
         return Code.NODE_UNAVAILABLE
     if not all(tolerated(template, taint) for taint in node.meant.taints):
         return Code.TAINT
-    if node.meant.tenancy and tenant not in node.meant.tenancy:
-        return Code.TENANCY
+    refused = refuse_tenant(model, node, template, tenant)
+    if refused is not None:
+        return refused
     return Code.LABELS if any(node.label(key) != value for key, value in template.require) else None
 
 
@@ -140,6 +144,9 @@ def is_in_vain(model: Model, known: Hold, at: int) -> bool:
         or (known.assignment != 0 and not wanted)
         or not all(tolerated(known.template, taint) for taint in evicting)
         or (bool(node.meant.tenancy) and known.tenant not in node.meant.tenancy)
+        or node.said.tenant not in ("", known.tenant)
+        or is_bare(node, known.template)
+        or (has_one_user(node) and keeper(model, node) != known.tenant)
         or any(amount > capacity.get(name, 0) for name, amount in kept.items())
     )
 

@@ -79,6 +79,9 @@ def _badly_registered(command: c.RegisterNode) -> bool:
         or not all(letter.isascii() and (letter.isalnum() or letter in ".:%_-") for letter in command.address)
         or command.overrun < 0
         or not all(len(name) <= 64 and name.isprintable() for name in _names_of(command.machine))
+        or sorted({one.value for one in command.capabilities}) != [one.value for one in command.capabilities]
+        or len(command.tenant) > 128
+        or not all(letter in "-.0123456789abcdefghijklmnopqrstuvwxyz" for letter in command.tenant)
         or badly_put(command.capacity)
     )
 

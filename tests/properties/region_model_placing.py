@@ -19,11 +19,12 @@ from tests.properties.region_model import Model
 from tests.properties.region_model_objects import NAMED_MAX, asks_for
 from tests.properties.region_model_senders import Sender, in_force, is_paused
 from tests.properties.region_model_shipping import tolerated
+from tests.properties.region_model_tenants import refuse_tenant
 from tests.properties.region_model_things import Amounts, Node, Slot, amounts
 
 #: Which part of a command, as (group, index), and why it was refused.
 Parts = dict[tuple[int, int], Code]
-ROOM_CODES = (Code.CAPACITY, Code.DEVICE, Code.PORT)
+ROOM_CODES = (Code.CAPACITY, Code.DEVICE, Code.PORT, Code.ONE_TENANT)
 
 
 def wrong_count(count: int) -> Code | None:
@@ -126,8 +127,9 @@ def refuse_node(model: Model, node: Node, template: Template, assignment: Assign
         return Code.NODE_UNAVAILABLE
     if not all(tolerated(template, taint) for taint in node.meant.taints):
         return Code.TAINT
-    if node.meant.tenancy and assignment.tenant not in node.meant.tenancy:
-        return Code.TENANCY
+    refused = refuse_tenant(model, node, template, assignment.tenant)
+    if refused is not None:
+        return refused
     if any(node.label(key) != value for key, value in template.require):
         return Code.LABELS
     if node.said.zone in in_force(model, Action.AVOID_ZONE, at):

@@ -10,11 +10,12 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.runs import has
-from holdfast.core.model.topology import Effect, Taint
+from holdfast.core.model.topology import Taint
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
 from tests.properties.region_model import Model
 from tests.properties.region_model_senders import Sender
+from tests.properties.region_model_tenants import unwelcome
 from tests.properties.region_model_things import Grant, Node, amounts, larger, plus
 
 STEPS_MAX = 10_000
@@ -276,13 +277,9 @@ def overshoots_of_node(model: Model, node: Node) -> Overshoots:
         over = max(room.all.get(name, 0), firm.get(name, 0)) - capacity.get(name, 0)
         if over > 0:
             found["region.capacity", f"node/{node.uid}/{name}"] = over
-    evicting = [taint for taint in node.meant.taints if taint.effect is Effect.EVICT]
-    unwelcome = 0
-    for slot in model.on(node.uid):
-        foreign = bool(node.meant.tenancy) and model.assignments[slot.assignment].tenant not in node.meant.tenancy
-        unwelcome += foreign or not all(tolerated(model.templates[slot.template], taint) for taint in evicting)
-    if unwelcome:
-        found["region.allowed", f"node/{node.uid}"] = unwelcome
+    count = len(unwelcome(model, node))
+    if count:
+        found["region.allowed", f"node/{node.uid}"] = count
     return found
 
 

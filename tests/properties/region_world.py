@@ -1,7 +1,8 @@
 """The small world of random programs: a few nodes, people, templates and workloads that get in one another's way.
 
 Every template takes some cpu, memory and disk, nodes hold three or four of them, and there is one of each thing that a
-gate looks at: devices, ports, labels, taints, tenancy, domains, groups kept apart and together, extended resources.
+gate looks at: devices, ports, labels, taints, tenancy, isolation, domains, groups kept apart and together, extended
+resources.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
+from holdfast.core.model.isolation import Isolation
 from holdfast.core.model.process import Restart
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.tenancy import Principal, PriorityClass, Right
@@ -80,14 +82,14 @@ NODES: dict[str, RegisterNode] = {
 _DEDICATED = (Toleration("dedicated", "db"),)
 TEMPLATES: dict[str, Template] = {
     "web-1": a_template(1000, 1024, disk=10),
-    "web-2": a_template(1500, 1024, disk=10),
+    "web-2": a_template(1500, 1024, disk=10, isolation=Isolation.STRICT),
     "web-0": a_template(500, 512, disk=5),
     "db-1": a_template(1000, 2048, disk=20, ports=1, apart=(Apart("db"),), tolerate=_DEDICATED),
     "db-2": a_template(1500, 2048, disk=20, ports=1, apart=(Apart("db", "zone", 2),), tolerate=_DEDICATED),
     "chat-1": a_template(500, 512, disk=5, near=(Near("chat", "zone", required=True),)),
     "chat-2": a_template(500, 512, disk=5, near=(Near("db", "pool"), Near("chat", "node", required=True))),
     "batch-1": a_template(1000, 1024, disk=10, restarts_max=1),
-    "scrap-1": a_template(1500, 1024, disk=10, restart=Restart.NEVER),
+    "scrap-1": a_template(1500, 1024, disk=10, restart=Restart.NEVER, isolation=Isolation.STRICT),
     "batch-2": a_template(500, 512, disk=5, restarts_max=0),
     "scrap-gpu": a_template(500, 512, disk=5, gpus=1, gpu_milli=400),
     "crit-1": a_template(2000, 2048, disk=20, spread=(Spread("zone"),)),

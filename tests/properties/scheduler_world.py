@@ -19,6 +19,7 @@ from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.ledger.reconciler import principal
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage, SchedulerPolicy, Strategy, Validity
+from holdfast.core.model.isolation import STRICT, Capability, Isolation
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import EMPTY_ROOM, HoldPurpose
 from holdfast.core.model.resources import Resources
@@ -34,6 +35,8 @@ TENANTS = ("acme", "beta")
 ZONES = ("a", "b", "c")
 THINGS = ("model-7", "python-3.11", "web")
 DEDICATED = Taint("dedicated", "batch")
+#: What agents enforce: all of it, less, nothing.
+ENFORCED = (tuple(sorted(Capability)), STRICT, (Capability.USERS,), (Capability.CPU_LIMIT, Capability.MEMORY_LIMIT), ())
 
 
 class World:
@@ -82,9 +85,19 @@ class World:
             ports=ports,
             labels=(("disk", chance.choice(["ssd", "hdd"])),) if chance.random() < 0.7 else (),
             extended=(("fpga", chance.randint(1, 2)),) if chance.random() < 0.2 else (),
+            **self.keeping_apart(),
         )
         if chance.random() < 0.5:
             self.administer(uid)
+
+    def keeping_apart(self) -> dict[str, Any]:
+        """What an agent says of how it keeps tenants apart."""
+        chance = self.chance
+        return {
+            "capabilities": chance.choice(ENFORCED),
+            "tenant": chance.choice(TENANTS) if chance.random() < 0.1 else "",
+            "shares_user": chance.random() < 0.5,
+        }
 
     def administer(self, uid: int) -> None:
         chance = self.chance
@@ -129,6 +142,7 @@ class World:
             tolerate=(Toleration("dedicated"),) if chance.random() < 0.3 else (),
             extended=(("fpga", 1),) if chance.random() < 0.1 else (),
             uses=tuple(sorted(chance.sample(THINGS, chance.choice([0, 0, 1, 2])))),
+            isolation=Isolation.STRICT if chance.random() < 0.2 else Isolation.STANDARD,
             **rules,
         )
 
@@ -260,8 +274,9 @@ class World:
             ports = chance.choice([(0, 0), (30_001, 30_003), node.ports])
             zone = chance.choice([node.zone, *ZONES])
             command = c.RegisterNode(
-                node.name, node.pool, zone, capacity, node.devices, ports, labels=node.reported_labels
-            )
+                node.name, node.pool, zone, capacity, node.devices, ports, labels=node.reported_labels,
+                **self.keeping_apart(),
+            )  # fmt: skip
             self.bench.send(f"agent/{node.name}", command)
 
     def some_grant(self) -> None:

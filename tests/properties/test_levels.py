@@ -7,10 +7,15 @@ state that is kept, the one that follows the log and now and then a restored one
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import pytest
+from msgspec.structs import replace
 
+from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Book, Draft, Landed, fold
 from holdfast.core.ledger.envelope import Envelope
@@ -18,6 +23,7 @@ from holdfast.core.ledger.house import RaiseLevel
 from holdfast.core.ledger.invariants import check
 from holdfast.core.ledger.levels import FIRST, LEVEL
 from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.isolation import Isolation
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region.book import REGION
 from tests.core.rules.test_rule_25_restored_types import mistyped, shape
@@ -26,7 +32,7 @@ from tests.properties.platform_intents import found_world
 from tests.properties.platform_mischief import step
 from tests.properties.platform_moves import INTENTS
 from tests.properties.region_walk import seeded, set_up, walk
-from tests.properties.region_world import Chance
+from tests.properties.region_world import DIGESTS, TEMPLATES, Chance
 from tests.support.platform import PlatformBench
 from tests.support.region import RegionBench
 from tests.support.snapshots import restored
@@ -53,13 +59,25 @@ def keep_what_is_sent(bench: RegionBench | PlatformBench) -> Sent:
     return sent
 
 
+@contextmanager
+def nothing_strict() -> Iterator[None]:
+    """A world in which no work is strict: the first level takes none, and a link that sends some waits until the level
+    is raised."""
+    strict = [name for name, one in TEMPLATES.items() if one.isolation is Isolation.STRICT]
+    plain = {name: replace(TEMPLATES[name], isolation=Isolation.STANDARD) for name in strict}
+    digests = {name: template_digest(one) for name, one in plain.items()}
+    with mock.patch.dict(TEMPLATES, plain), mock.patch.dict(DIGESTS, digests):
+        yield
+
+
 def a_region(seed: int) -> tuple[Sent, Log]:
     """What a program sends to a region, and how a log of the first level begins there."""
     setting, steps = seeded(seed, STEPS)
     program = region_program.Program(Chance(random.Random(setting)), region_program.Tally())
     sent = keep_what_is_sent(program.bench)
-    set_up(program)
-    walk(program, steps)
+    with nothing_strict():
+        set_up(program)
+        walk(program, steps)
     return sent, RegionBench(checked=False, level=FIRST).log
 
 

@@ -1,4 +1,4 @@
-"""The scheduler's filters and the ledger's gates say the same of any node and request.
+"""The scheduler's filters, the ledger's gates and the agent say the same of any node and request.
 
 A row that passes has devices and ports that the scheduler picks and the ledger takes; a row that does not has none.
 """
@@ -11,9 +11,17 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.agent.refusing import Refusing
+from holdfast.core.agent.bound import Bound, bound_to
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Room
+from holdfast.core.model.process import Driver
 from holdfast.core.model.topology import Node
-from holdfast.core.region.feasible import feasible
+from holdfast.core.region.commands import RegisterNode
+from holdfast.core.region.feasible import admits, feasible
+from holdfast.core.region.occupancy import tenants_on
+from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.choosing import filtered
@@ -37,13 +45,13 @@ def a_worn_region(seed: int) -> tuple[World, Follower]:
     return world, follower
 
 
-def has_a_way(node: Node, room: Room, ask: Ask) -> bool:
-    """Whether the ledger takes such a slot with any devices and ports."""
+def has_a_way(node: Node, room: Room, ask: Ask, there: tuple[str, ...]) -> bool:
+    """Whether the ledger takes such a slot with any devices and ports, beside whoever is there."""
     first, last = node.ports
     free = [port for port in range(first, last + 1) if port not in room.ports] if last else []
     ports = tuple(free[: ask.template.ports])
     return any(
-        feasible(node, room, ask.template, ask.tenant, devices, ports, firm=ask.firm) is None
+        feasible(node, room, ask.template, ask.tenant, devices, ports, firm=ask.firm, there=there) is None
         for devices in combinations(range(len(node.devices)), ask.template.gpus)
     )
 
@@ -60,12 +68,44 @@ def test_scheduler_and_ledger_predicates_agree_for_any_node_and_request(seed: in
         assert int(passes.sum()) + sum(rejected.values()) == table.count
         for row, node in enumerate(table.nodes):
             room = follower.state.rooms.get(node.uid) or EMPTY_ROOM
-            assert passes[row] == has_a_way(node, room, ask), (node, room, ask)
+            there = tenants_on(follower.state, node)
+            assert passes[row] == has_a_way(node, room, ask, there), (node, room, ask)
             if passes[row]:
                 template = ask.template
                 devices = table.devices.pick(row, template, firm=ask.firm) if template.gpus else ()
                 ports = table.devices.pick_ports(node, room, template.ports)
-                assert feasible(node, room, template, ask.tenant, devices, ports, firm=ask.firm) is None
+                fits = feasible(node, room, template, ask.tenant, devices, ports, firm=ask.firm, there=there)
+                assert fits is None
+                assert not refused_by_agent(follower.state, node, ask, devices, ports)
+
+
+def refused_by_agent(
+    state: RegionState, node: Node, ask: Ask, devices: tuple[int, ...] = (), ports: tuple[int, ...] = ()
+) -> str:
+    """What the agent of a node says to such a slot, bound after all that stands there; empty: it takes it."""
+    standing = bound_to(state, node.uid, 0)
+    new = Bound((0, 0), 1, Phase.BOUND, "bound", "new", "new", ask.tenant, 1, 1, devices, ports)
+    said = RegisterNode(
+        node.name, node.pool, node.zone, node.capacity, node.devices, node.ports, capabilities=node.capabilities,
+        tenant=node.tenant, shares_user=node.shares_user,
+    )  # fmt: skip
+    templates = {**dict(state.templates.items()), "new": ask.template}
+    refused = Refusing(said, (*Driver,)).of([*standing, new], templates, 0)
+    return refused.get(((0, 0), 1), ("", 0))[0]
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=60)
+def test_an_agent_takes_what_the_ledger_binds_and_the_ledger_refuses_what_it_does_not(seed: int) -> None:
+    world, follower = a_worn_region(seed)
+    for _ in range(20):
+        ask = Ask("d", world.a_template(), world.chance.choice(TENANTS), firm=True)
+        for node in follower.state.nodes.values():
+            gate = admits(node, ask.template, ask.tenant, tenants_on(follower.state, node))
+            agent = refused_by_agent(follower.state, node, ask)
+            assert gate is not None or not agent, (node, ask, agent)
+            if gate is not None and gate.code is Code.ISOLATION:
+                assert agent.startswith(Code.ISOLATION.value)
 
 
 @given(st.integers(0, 2**32))

@@ -27,6 +27,7 @@ from holdfast.core.model.control import (
     Validity,
 )
 from holdfast.core.model.evidence import Denial
+from holdfast.core.model.isolation import STRICT, Isolation
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.placement import HoldPurpose, PendingReason
@@ -234,16 +235,17 @@ def _servers(bench: RegionBench) -> None:
 
 
 def _machines(bench: RegionBench) -> None:
-    """What level 2 added: identities as ranges, on a node whose machine is taken over by another one."""
-    bench.a_node("n4", machine=Machine("m-1", "host-1", "boot-1"))
-    shape = a_template(cpu=100)
+    """What level 2 added: identities as ranges, and strict work, on a node whose machine is taken over by another one
+    that isolates less."""
+    bench.a_node("n4", machine=Machine("m-1", "host-1", "boot-1"), capabilities=STRICT, shares_user=False)
+    shape = a_template(cpu=100, isolation=Isolation.STRICT)
     held = an_assignment(140, 14, shape, 4, exclusive=True, ordinals=(0, 1, 2, 5))
     bench.ship(c.TemplateShipped(template_digest(shape), shape), c.AssignmentShipped(held))
     bench.accept(REPLICA, c.OpenSlots(140, template_digest(shape), (0, 1, 2, 5)))
     bench.accept(SCHEDULER, bench.proposal(held, c.Placement(0, bench.state.node_names["n4"])), policy=7)
     bench.walk(Phase.RUNNING, 0, 14)
     bench.accept("controller/node-health", EndSession(bench.sessions.pop("agent/n4"), "silent"))
-    bench.a_node("n4", machine=Machine("m-2", "host-2", "boot-2"), overrun=5_000)
+    bench.a_node("n4", machine=Machine("m-2", "host-2", "boot-2"), overrun=5_000, tenant="acme", shares_user=False)
 
 
 def main() -> None:

@@ -16,7 +16,8 @@ import asyncio
 from msgspec.structs import replace
 
 from holdfast.agent.asking import Asking
-from holdfast.agent.driver import Driver
+from holdfast.agent.driver import Capabilities, Driver
+from holdfast.agent.enforced import enforced
 from holdfast.agent.faring import Faring, keep_telling
 from holdfast.agent.listening import Listening
 from holdfast.agent.probing import Probing
@@ -90,6 +91,7 @@ class Agent:
     async def run(self) -> None:
         """Be this node's agent until `Superseded`."""
         await self._driver.open()
+        self._enforce(self._driver.capabilities())
         try:
             await together(self._lives(), self._complain())
         finally:
@@ -98,6 +100,11 @@ class Agent:
             await asyncio.gather(*self._starting.values(), return_exceptions=True)
             await self._probing.close()
             await self._driver.close()
+
+    def _enforce(self, can: Capabilities) -> None:
+        """Register with what the driver can enforce here, and refuse what takes more."""
+        self._node = self._refusing.node = replace(self._node, capabilities=enforced(can))
+        self._journal.info("enforces", capabilities=",".join(self._node.capabilities), missing="; ".join(can.missing))
 
     async def _lives(self) -> None:
         while True:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from holdfast.core.agent.bound import Bound
 from holdfast.core.agent.plan import RunKey
-from holdfast.core.agent.refusing import pause_ms, refusal
+from holdfast.core.agent.refusing import pause_ms, refusal, tenants_begun
+from holdfast.core.model.isolation import takes_one_tenant
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.process import Driver
 from holdfast.core.model.shapes import SlotKey
@@ -22,7 +23,8 @@ class Refusing:
     """Of one node, over all sessions of its agent."""
 
     def __init__(self, node: RegisterNode, drivers: Collection[Driver]) -> None:
-        self._node = node
+        #: What the node is, with what its driver can enforce once that is known.
+        self.node = node
         self._drivers = drivers
         self._times: OrderedDict[SlotKey, int] = OrderedDict()
         #: By binding: why, and from when on that is said.
@@ -33,9 +35,15 @@ class Refusing:
     ) -> Mapping[RunKey, tuple[str, int]]:
         """Those of these bindings that the node does not take."""
         found: dict[RunKey, tuple[str, int]] = {}
+        bound = list(bound)
+        there, is_single = tenants_begun(bound, self.node), takes_one_tenant(self.node)
         for one in bound:
+            if one.phase is not Phase.BOUND:
+                continue
             key = one.slot, one.epoch
-            why = refusal(one, templates[one.template], self._node, self._drivers) if one.phase is Phase.BOUND else ""
+            why = refusal(one, templates[one.template], self.node, self._drivers, tuple(there))
+            if not why and is_single:
+                there[one.tenant] = None
             if why:
                 found[key] = self._refused.get(key) or (why, now + pause_ms(self._count(one.slot)))
         self._refused = found

@@ -100,12 +100,24 @@ class Played:
         return replace(live, state=State.ENDED, signal=9, why=why, detail="it did not end within its grace")
 
 
-class SimulatedMachine:
-    """What runs on one machine. `habit` says of each work how its process behaves."""
+#: What a machine of root's agent can enforce.
+EVERYTHING = Capabilities(
+    Means.CGROUP, Means.CGROUP, Means.CGROUP, Means.CGROUP, whole=True, users=True, namespaces=True
+)
+#: What one can of an agent that is not root: all runs as its user, and is looked at now and then.
+OF_ONE_USER = Capabilities(
+    Means.SAMPLED, Means.NOT_LIMITED, Means.SAMPLED, Means.NOT_LIMITED, whole=False, users=False, namespaces=False,
+    missing=("the agent is not root",),
+)  # fmt: skip
 
-    def __init__(self, clock: Clock, habit: Callable[[Work], Habit]) -> None:
+
+class SimulatedMachine:
+    """What runs on one machine. `habit` says of each work how its process behaves; `can` is what is enforced there."""
+
+    def __init__(self, clock: Clock, habit: Callable[[Work], Habit], can: Capabilities = EVERYTHING) -> None:
         self.clock = clock
         self.habit = habit
+        self.can = can
         self.processes: dict[Binding, Played] = {}
         #: For how long leased work lives on after its deadline, by the numbers that were told last.
         self.overrun = OVERRUN_MS
@@ -147,9 +159,8 @@ class SimulatedDriver:
         return tuple(Kind)
 
     def capabilities(self) -> Capabilities:
-        """Everything is promised: nothing uses anything."""
-        by_kernel = Means.CGROUP
-        return Capabilities(by_kernel, by_kernel, by_kernel, by_kernel, whole=True, users=True, namespaces=True)
+        """What the machine is said to be able to enforce."""
+        return self._machine.can
 
     def lives(self) -> Sequence[Live]:
         """What there is at this time, by binding."""

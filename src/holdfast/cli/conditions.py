@@ -42,6 +42,8 @@ ADVICE = {
     "otherwise two agents have one name: stop the one that is not meant",
     "rebooted": "nothing: exclusive work that was there waits for the fence",
     "times-not-kept": "it gets no exclusive work: raise the region's kill margin, or upgrade the agent",
+    "user-shared": "what one tenant runs there is open to others: run its agent as root, or without --share-user",
+    "token-readable": "what runs there could speak as its agent: run that as root, and give it a token of one node",
     "overridden": "`holdfast get overrides` shows by whom, why and until when",
     "deadline-missed": "it goes on behind the others, or is given up: spec.onDeadline; spec.deadline can be raised",
     "store-full": "free space where the server keeps its log",

@@ -28,6 +28,9 @@ CURES: dict[str, Cure] = {
     "labels": Cure("you, or an operator", "other labels in spec.template.require, or nodes that have these"),
     "taint": Cure("you, or an operator", "spec.template.tolerate, or nodes without that taint"),
     "tenancy": Cure("an operator", "nodes that are kept for tenant {tenant}, or for nobody"),
+    "one-tenant": Cure("time, or an operator", "nodes whose agents run as root, or on which {tenant} is alone"),
+    "isolation": Cure("you, or an operator", "spec.template.isolation, or nodes whose agents enforce all of it: "
+                      "`holdfast describe node NAME --region {region}`"),
     "node-unavailable": Cure("an operator", "nodes that live and are neither cordoned nor drained: "
                              "`holdfast get nodes --region {region}`"),
     "spread": Cure("you, or an operator", "room where there are too few of its replicas, or a larger maxSkew"),

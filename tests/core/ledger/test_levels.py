@@ -18,10 +18,12 @@ from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Draft, Landed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import LogStarted, RaiseLevel, StartLog, StartTerm, TermStarted
-from holdfast.core.ledger.levels import Above, form, is_of_the_first, lowered, members, since
+from holdfast.core.ledger.levels import Above, form, is_of_the_first, lowered, members, plainest, since
 from holdfast.core.ledger.snapshot import decode_manifest, encode_manifest
 from holdfast.core.ledger.table import Table, TableSpec
+from holdfast.core.model.isolation import Isolation
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.resources import Resources
 from holdfast.core.model.shapes import Document, Row
 from holdfast.core.model.workload import Template
 from holdfast.core.region.book import REGION
@@ -96,7 +98,7 @@ def test_what_did_not_change_is_written_as_it_is() -> None:
 
 
 def test_what_no_level_has_added_to_is_known_by_its_type() -> None:
-    assert is_of_the_first(Template)
+    assert is_of_the_first(Resources)
     assert not any(is_of_the_first(one) for one in (Outer, Inner, Written, Late, Colour, tuple[int, Outer], Any))
 
 
@@ -107,6 +109,20 @@ def test_what_is_new_as_a_whole_cannot_be_lowered() -> None:
         lowered(replace(OUTER, colour=Colour.BLUE), 1)
     assert members(Colour, 1) == (Colour.RED,)
     assert members(Colour, 2) == tuple(Colour)
+
+
+def test_a_word_of_a_later_level_is_not_lost_with_the_field_that_holds_it() -> None:
+    assert lowered(Template(), 1) == Template()
+    with pytest.raises(Above, match="strict is of level 2"):
+        lowered((Template(isolation=Isolation.STRICT),), 1)
+
+
+def test_a_document_is_named_as_before_where_what_was_added_says_nothing() -> None:
+    plain = Template(command=("run",))
+    assert plainest(plain) is plain
+    assert encode(plain) == encode(form(lowered(plain, 1), 1))
+    written = Written(inner=Inner(1), size=1)
+    assert encode(plainest(written)) == encode(form(lowered(written, 1), 1))
 
 
 def test_fields_that_were_added_come_last_and_have_a_default() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.model.isolation import STRICT, Capability, Isolation
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.placement import EMPTY_ROOM
 from holdfast.core.model.resources import NOTHING, Resources, add, greatest
@@ -58,6 +59,8 @@ GATES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {"taints": (Taint("gpu", "only"),)}),
     ({"tolerate": (Toleration("gpu", "else"),)}, {"taints": (Taint("gpu", "only"),)}),
     ({}, {"tenancy": ("beta",)}),
+    ({"isolation": Isolation.STRICT}, {}),
+    ({"isolation": Isolation.STRICT}, {"capabilities": (Capability.USERS,)}),
     ({"gpus": 1, "gpu_models": ("a100",)}, {"models": ("t4",)}),
 ]
 OPEN: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -65,6 +68,7 @@ OPEN: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"require": (("disk", "ssd"),)}, {"labels": (("disk", "ssd"), ("rack", "r1"))}),
     ({"tolerate": (Toleration("gpu"),)}, {"taints": (Taint("gpu", "only"),)}),
     ({}, {"tenancy": ("acme", "beta")}),
+    ({"isolation": Isolation.STRICT}, {"capabilities": STRICT}),
     ({"gpus": 1, "gpu_models": ("a100", "h100")}, {"models": ("h100", "t4")}),
     ({"gpus": 1}, {"models": ("t4",)}),
 ]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from holdfast.core.ledger.bounds import refuse_excess
 from holdfast.core.ledger.codec import RECORD_BYTES_MAX, encode
 from holdfast.core.ledger.house import EndSession
+from holdfast.core.model.isolation import STRICT
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.limits import ACCOUNTS_MAX
 from holdfast.core.model.placement import PendingReason, Use
@@ -22,7 +23,7 @@ from holdfast.core.region import commands as c
 from holdfast.core.region import seen as seen_module
 from holdfast.core.region import summary as summary_module
 from holdfast.core.region.seen import at_once, counting, seen_of
-from holdfast.core.region.summary import KINDS_MAX, LARGEST_MAX, MIXED, Pieces, summarising, summary_of
+from holdfast.core.region.summary import KINDS_MAX, LARGEST_MAX, MIXED, Pieces, exposed_nodes, summarising, summary_of
 from tests.support.region import LINK, REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 
 
@@ -134,14 +135,14 @@ def test_uses_are_what_accounts_are_charged_in_their_order() -> None:
 
 def test_silent_nodes_broken_promises_and_requests_tried_in_vain_are_troubles() -> None:
     bench = a_bench()
-    uid = bench.a_node("n1", 8_000)
+    uid = bench.a_node("n1", 8_000, capabilities=STRICT)
     web = bench.a_workload(a_template(4_000), count=3)
     bench.place(web, c.Placement(0, uid), c.Placement(1, uid))
     assert summary_of(bench.state).troubles == ()
     waits_since = bench.at
     bench.at += 60_000
     report(bench, web.uid, web.shares[0].template, PendingReason("capacity", 1, "no node has 4 cpu"))
-    bench.a_node("n1", 2_000)
+    bench.a_node("n1", 2_000, capabilities=STRICT)
     bench.a_node("n2")
     bench.accept("ledger", EndSession(bench.sessions["agent/n2"], "silent"))
     bench.accept("controller/node-health", c.JudgeNode(bench.state.node_names["n2"], NodeHealth.SILENT))
@@ -151,6 +152,25 @@ def test_silent_nodes_broken_promises_and_requests_tried_in_vain_are_troubles() 
     assert troubles["breach/region.capacity"].since == bench.at
     waits = troubles["request-waits"]
     assert (waits.count, waits.since, waits.message) == (1, waits_since, "w1: capacity no node has 4 cpu")
+
+
+def test_nodes_on_which_tenants_or_a_token_are_open_to_others_are_troubles_while_they_take_work() -> None:
+    bench = a_bench()
+    for number in range(1, 5):
+        bench.a_node(f"n{number}", shares_user=True)
+    bench.a_node("n5", shares_user=False)
+    bench.a_node("n6", shares_user=False, capabilities=STRICT)
+    bench.accept(ROOT, c.AdministerNode(bench.state.node_names["n4"], cordoned=True, note="disk"))
+    found = [(one.kind, one.count, one.message) for one in summary_of(bench.state).troubles]
+    assert found == [("token-readable", 4, "n1, n2, n3 and 1 more"), ("user-shared", 3, "n1, n2, n3")]
+    assert exposed_nodes(bench.state) == list(summary_of(bench.state).troubles)
+
+
+def test_nodes_are_told_apart_by_what_their_agents_enforce() -> None:
+    bench = a_bench()
+    bench.a_node("n1", capabilities=STRICT)
+    bench.a_node("n2")
+    assert [(one.count, one.capabilities) for one in summary_of(bench.state).nodes] == [(1, ()), (1, STRICT)]
 
 
 def test_a_summary_made_from_what_was_known_is_the_one_made_anew() -> None:

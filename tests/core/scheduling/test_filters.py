@@ -18,6 +18,7 @@ from holdfast.core.model.topology import Taint, Toleration
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
 from holdfast.core.region.feasible import admits, fits
+from holdfast.core.region.occupancy import tenants_on
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.choosing import filtered
 from holdfast.core.scheduling.filling import Rejected
@@ -224,7 +225,8 @@ def test_filters_and_the_ledgers_gates_agree_on_every_node(
         room = bench.state.rooms.get(node.uid) or EMPTY_ROOM
         devices = table.devices.pick(row, template, firm=firm) if template.gpus else ()
         ports = table.devices.pick_ports(node, room, template.ports)
-        gate = admits(node, template, tenant) or fits(node, room, template, devices, ports, firm=firm)
+        there = tenants_on(bench.state, node)
+        gate = admits(node, template, tenant, there) or fits(node, room, template, devices, ports, firm=firm)
         assert bool(passes[row]) == (gate is None), (node.name, gate)
 
 

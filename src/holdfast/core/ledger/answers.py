@@ -42,6 +42,8 @@ class Code(StrEnum):
     LABELS = "labels"
     TAINT = "taint"
     TENANCY = "tenancy"
+    ONE_TENANT = "one-tenant"
+    ISOLATION = "isolation"
     RESIDENCY = "residency"
     LATENCY = "latency"
     CAPACITY = "capacity"
@@ -72,7 +74,7 @@ class Code(StrEnum):
 #: Why something is not placed that another place might not say: there is no room for it here.
 NO_ROOM = (
     Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART, Code.NEAR, Code.PROTECTED, Code.LABELS,
-    Code.TAINT, Code.TENANCY, Code.NODE_UNAVAILABLE,
+    Code.TAINT, Code.TENANCY, Code.ONE_TENANT, Code.ISOLATION, Code.NODE_UNAVAILABLE,
 )  # fmt: skip
 
 

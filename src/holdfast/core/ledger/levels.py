@@ -6,7 +6,7 @@ written, digested and seen by `evolve` only in logs of that level or above:
     ADDED    on a struct: by field, the level that added it. Added fields come last and have a default
     LOWERED  on a struct: by field, how its value was written before level 2
     SINCE    on a struct: the level that added it, for events and whatever else is told apart by a tag
-    since()  for one member of an enum
+    since()  for one member of an enum. It is never left out with its field: what it asks for would be forgotten
 
     lowered(event, level)   the event as `evolve` may see it: what later levels added has its default
     form(value, level)      what is encoded in its place: without what later levels added
@@ -25,6 +25,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import NODEFAULT, Struct
 
+from holdfast.core.model.isolation import Isolation
 from holdfast.core.model.meta import Reason
 
 #: What a writer of this version can write and a reader of it can read.
@@ -35,7 +36,13 @@ FIRST = 1
 E = TypeVar("E", bound=Enum)
 
 #: Members of enums that a later level than the first added.
-_words: dict[Enum, int] = dict.fromkeys((Reason.MACHINE_REPLACED, Reason.REBOOTED, Reason.TIMES_NOT_KEPT), 2)
+_words: dict[Enum, int] = dict.fromkeys(
+    (
+        Reason.MACHINE_REPLACED, Reason.REBOOTED, Reason.TIMES_NOT_KEPT, Reason.USER_SHARED, Reason.TOKEN_READABLE,
+        Isolation.STRICT,
+    ),
+    2,
+)  # fmt: skip
 
 
 class Above(Exception):
@@ -105,17 +112,23 @@ def lowered(value: Any, level: int) -> Any:
         found = tuple(lowered(one, level) for one in value)
         return value if all(a is b for a, b in zip(found, value, strict=True)) else found
     if not isinstance(value, Struct):
-        if isinstance(value, Enum) and _words.get(value, FIRST) > level:
-            raise Above(str(value), _words[value])
+        _refuse_word(value, level)
         return value
     plan = _plan(type(value), level)
     changes = {name: default for name, default in plan.left if getattr(value, name) is not default}
+    for name in changes:
+        _refuse_word(getattr(value, name), level)
     for name in plan.kept:
         before = getattr(value, name)
         after = lowered(before, level)
         if after is not before:
             changes[name] = after
     return msgspec.structs.replace(value, **changes) if changes else value
+
+
+def _refuse_word(value: Any, level: int) -> None:
+    if isinstance(value, Enum) and _words.get(value, FIRST) > level:
+        raise Above(str(value), _words[value])
 
 
 def form(value: Any, level: int) -> Any:
@@ -140,7 +153,7 @@ def form(value: Any, level: int) -> Any:
 def plainest(value: Any) -> Any:
     """What the lowest level encodes in place of a value that loses nothing by it."""
     kind: Any = type(value)
-    if is_of_the_first(kind):
+    if is_of_the_first(kind) or _leaves_out_additions(kind):
         return value
     for level in range(FIRST, LEVEL):
         try:
@@ -155,6 +168,21 @@ def plainest(value: Any) -> Any:
 def is_of_the_first(declared: Any) -> bool:
     """Whether no later level than the first has added anything to values of a type."""
     return all(_is_first(one) for one in _within(declared, {}))
+
+
+@cache
+def _leaves_out_additions(kind: Any) -> bool:
+    """Whether a struct leaves out what has its default, and only fields of its own were added: then an addition is
+    written where it says something, and nowhere else."""
+    if (
+        not issubclass(kind, Struct)
+        or not kind.__struct_config__.omit_defaults
+        or getattr(kind, "SINCE", FIRST) > FIRST
+    ):
+        return False
+    hints = get_type_hints(kind, include_extras=True)
+    added, otherwise = getattr(kind, "ADDED", {}), getattr(kind, "LOWERED", {})
+    return not otherwise and all(is_of_the_first(hints[n]) for n in kind.__struct_fields__ if n not in added)
 
 
 def _is_first(one: Any) -> bool:

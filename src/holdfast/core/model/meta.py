@@ -84,6 +84,8 @@ class Reason(StrEnum):
     MACHINE_REPLACED = "machine-replaced"
     REBOOTED = "rebooted"
     TIMES_NOT_KEPT = "times-not-kept"
+    USER_SHARED = "user-shared"
+    TOKEN_READABLE = "token-readable"
     OVERRIDDEN = "overridden"
     DEADLINE_MISSED = "deadline-missed"
     STORE_FULL = "store-full"

@@ -6,9 +6,11 @@ total may lie in pieces that hold nothing: of each pool and label set also which
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from holdfast.core.model.allotment import Assignment, Purpose
+from holdfast.core.model.isolation import Capabilities
 from holdfast.core.model.meta import Labels
 from holdfast.core.model.resources import Resources, total
 from holdfast.core.model.shapes import Instant, Revision, Row
@@ -92,7 +94,8 @@ class Nodes(Row, frozen=True):
     """The nodes of one pool and label set that take work: how many, what they have, what of it is free.
 
     `largest` are the empty nodes, `largest_free` the free pieces that no other one covers; where these are many, they
-    are merged upward: what fits into none of them fits nowhere, not the other way round. `models` are GPU models.
+    are merged upward: what fits into none of them fits nowhere, not the other way round. `models` are GPU models,
+    `capabilities` what their agents enforce between tenants.
     """
 
     pool: str
@@ -105,6 +108,9 @@ class Nodes(Row, frozen=True):
     free: Resources
     largest: tuple[Resources, ...]
     largest_free: tuple[Resources, ...]
+    capabilities: Capabilities = ()
+
+    ADDED: ClassVar[Mapping[str, int]] = {"capabilities": 2}
 
 
 class Trouble(Row, frozen=True):

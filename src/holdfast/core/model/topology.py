@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
+from holdfast.core.model.isolation import Capabilities
 from holdfast.core.model.meta import Condition, Labels, Meta, Status
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.shapes import Document, Duration, Instant, Revision, Row
@@ -157,6 +158,7 @@ class Node(Row, frozen=True):
     before that another machine had, or another life of it. `machine_before` is that one, until the agent is back in
     another session on the same, and `machine_changed` when it changed. `overrun` is how long at most what is exclusive
     lives on there after its lease, `fence` the fence time by which its last session ended; 0: that of the settings.
+    `capabilities`, `tenant` and `shares_user`: how its agent keeps tenants apart (see `isolation`).
     """
 
     name: str
@@ -184,9 +186,13 @@ class Node(Row, frozen=True):
     machine_changed: Instant = 0
     overrun: Duration = OVERRUN_MS
     fence: Duration = 0
+    capabilities: Capabilities = ()
+    tenant: str = ""
+    shares_user: bool = True
 
     ADDED: ClassVar[Mapping[str, int]] = {
         "machine": 2, "machine_since": 2, "machine_before": 2, "machine_changed": 2, "overrun": 2, "fence": 2,
+        "capabilities": 2, "tenant": 2, "shares_user": 2,
     }  # fmt: skip
 
 

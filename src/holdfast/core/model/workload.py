@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
+from holdfast.core.model.isolation import Isolation
 from holdfast.core.model.meta import Condition, Labels, Meta
 from holdfast.core.model.process import Driver, Probe, Restart
 from holdfast.core.model.resources import NOTHING, Resources
@@ -56,7 +57,8 @@ class Template(Document, frozen=True):
     named, and `user` is the tenant's own. `need.disk` bounds the node's own folder.
     `grace` is how long it may take to stop, 0: as long as its region says; exclusive work never takes longer, for its
     fence is counted by that. `uses` names what it wants to find on a node: where that lies ready, it starts sooner.
-    `restarted` is when its people last asked for a restart: another template, so a rollout.
+    `restarted` is when its people last asked for a restart: another template, so a rollout. `isolation` is how far from
+    the work of other tenants it runs: strictly, only on nodes whose agents enforce all that this takes.
     """
 
     command: tuple[str, ...] = ()
@@ -84,6 +86,9 @@ class Template(Document, frozen=True):
     restart: Restart = Restart.ALWAYS
     restarts_max: int = 3
     restarted: Instant = 0
+    isolation: Isolation = Isolation.STANDARD
+
+    ADDED: ClassVar[Mapping[str, int]] = {"isolation": 2}
 
 
 class Failover(StrEnum):

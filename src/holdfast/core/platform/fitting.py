@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from holdfast.core.model.isolation import not_enforced
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.quantity import format_amount
 from holdfast.core.model.resources import NOTHING, Resources, amount_of, lacking
@@ -118,9 +119,12 @@ def _shut(nodes: Nodes, template: Template, tenant: str) -> Miss | None:
     """Why these nodes are not there for such work at all."""
     for taint in nodes.taints:
         if not tolerates(template, taint):
-            return Miss(4, 0, f"have the taint {taint.key}={taint.value}, which it does not tolerate")
+            return Miss(5, 0, f"have the taint {taint.key}={taint.value}, which it does not tolerate")
     if nodes.tenancy and tenant not in nodes.tenancy:
-        return Miss(3, 0, "are kept for other tenants")
+        return Miss(4, 0, "are kept for other tenants")
+    lacks = not_enforced(template.isolation, nodes.capabilities)
+    if lacks:
+        return Miss(3, 0, f"do not isolate it as it requires: their agents do not enforce {', '.join(lacks)}")
     labels = dict(nodes.labels)
     for key, value in template.require:
         if labels.get(key) != value:

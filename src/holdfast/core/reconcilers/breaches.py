@@ -2,7 +2,8 @@
 
     what a taint evicts                                          at once
     what is too much for its node, stands on a node that is      at the deadline, where nothing has cured it by then: an
-    kept for others, against the law, or without a right         agent, an assignment or an operator may do so gently
+    kept for others or does not isolate it as it has to be,      agent, an assignment or an operator may do so gently
+    against the law, or without a right
 
 What is held in vain is given back. Forced: no disruption budget is asked. Of a node that is too small goes as much as
 is too much: what borrowed its room first, then the lowest priority, then the newest.
@@ -22,7 +23,7 @@ from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import Node
 from holdfast.core.reconcilers.assigned import in_chunks, slots_of
 from holdfast.core.reconcilers.noded import slots_on
-from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY, RIGHT, is_evicted, is_foreign, overshoot_now
+from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY, RIGHT, excluded, is_evicted, overshoot_now
 from holdfast.core.region.charging import paid_until
 from holdfast.core.region.commands import CloseBreach, Stop
 from holdfast.core.region.holds import NO_ROOM, displaced
@@ -119,11 +120,9 @@ def _excluded(state: RegionState, breach: Breach) -> Iterator[tuple[Slot, Instan
     if breach.invariant != ALLOWED:
         yield from ((slot, breach.deadline) for slot in _too_much(state, node, what[0]))
         return
-    for slot in slots_on(state, node):
-        if slot.phase in STOPPABLE and is_evicted(state, node, slot):
-            yield slot, breach.opened
-        elif slot.phase in STOPPABLE and is_foreign(state, node, slot):
-            yield slot, breach.deadline
+    for slot in excluded(state, node):
+        if slot.phase in STOPPABLE:
+            yield slot, breach.opened if is_evicted(state, node, slot) else breach.deadline
 
 
 def _too_much(state: RegionState, node: Node, what: str) -> list[Slot]:

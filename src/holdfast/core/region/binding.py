@@ -14,6 +14,7 @@ from holdfast.core.region.events import HoldEnded, Released, SlotsBound, SlotsRe
 from holdfast.core.region.feasible import Misfit
 from holdfast.core.region.fence import unfenced
 from holdfast.core.region.gates import refuse_group, refuse_node
+from holdfast.core.region.occupancy import tenants_on
 from holdfast.core.region.releasing import released
 from holdfast.core.region.state import RegionState
 from holdfast.core.region.unmet import Unmet, answer, wrong_count
@@ -51,7 +52,8 @@ def _refuse_binding(state: RegionState, overrides: InForce, slot: Slot | None, c
     if slot.ends <= case.at:
         return Misfit(Code.EXPIRED, f"its reservation ended at {slot.ends}")
     node, assignment = state.nodes[slot.node], state.assignments[slot.assignment]
-    misfit = refuse_node(overrides, node, state.templates[slot.template], assignment.tenant)
+    there = tenants_on(state, node)
+    misfit = refuse_node(overrides, node, state.templates[slot.template], assignment.tenant, there)
     if misfit is None and assignment.exclusive:
         misfit = unfenced(node, state.facts.settings)
     misfit = misfit or refuse_group(state, overrides, assignment, slot.template, case)

@@ -1,8 +1,8 @@
 """Promises that the world has broken: open, with an owner and a deadline, and never allowed to grow (RULES 18).
 
-A node that shrinks, a taint that evicts, a jurisdiction that changes: none of these can be refused, they are facts.
-What they break is opened as a breach in the same commit; gates keep adding nothing; whoever owns the breach closes it
-when it is cured.
+A node that shrinks or isolates less, a taint that evicts, a jurisdiction that changes: none of these can be refused,
+they are facts. What they break is opened as a breach in the same commit; gates keep adding nothing; whoever owns the
+breach closes it when it is cured.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.isolation import not_enforced, takes_one_tenant
 from holdfast.core.model.lifecycle import ON_NODE, PHASES
 from holdfast.core.model.placement import EMPTY_ROOM, Breach, Room, Slot, standing
 from holdfast.core.model.resources import amount_of
@@ -22,6 +23,7 @@ from holdfast.core.model.workload import tolerates
 from holdfast.core.region.commands import CloseBreach
 from holdfast.core.region.events import BreachClosed, BreachOpened
 from holdfast.core.region.index import in_phase
+from holdfast.core.region.occupancy import is_kept_from, keeper, tenant_of
 from holdfast.core.region.state import RegionState
 
 Overshoots = dict[tuple[str, str], int]
@@ -49,13 +51,34 @@ def capacity_overshoots(node: Node, room: Room) -> Overshoots:
     return found
 
 
-def allowed_overshoots(state: RegionState, node: Node, room: Room) -> Overshoots:
-    """How many slots stand on a node that evicts them or is kept for others."""
-    if not node.tenancy and not any(taint.effect is Effect.EVICT for taint in node.taints):
-        return {}
-    slots = [state.slots[key] for key in standing(room)]
-    count = sum(is_evicted(state, node, slot) or is_foreign(state, node, slot) for slot in slots)
+def allowed_overshoots(state: RegionState, node: Node) -> Overshoots:
+    """How many slots stand on a node where they may not."""
+    count = len(excluded(state, node))
     return {(ALLOWED, f"node/{node.uid}"): count} if count else {}
+
+
+def excluded(state: RegionState, node: Node) -> list[Slot]:
+    """What stands on a node and may not: it is evicted, the node is kept for others or does not isolate it as it has
+    to be, or takes one tenant at a time and another one keeps it."""
+    slots = [state.slots[key] for key in standing(state.rooms.get(node.uid) or EMPTY_ROOM)]
+    staying = [slot for slot in slots if _may_stay(state, node, slot)]
+    if takes_one_tenant(node):
+        kept_by = keeper(state, node, staying)
+        staying = [slot for slot in staying if tenant_of(state, slot) == kept_by]
+    keys = {(slot.workload, slot.ordinal) for slot in staying}
+    return [slot for slot in slots if (slot.workload, slot.ordinal) not in keys]
+
+
+def keeper_of(state: RegionState, node: Node) -> str:
+    """Who keeps a node that takes one tenant at a time; empty: nobody."""
+    slots = [state.slots[key] for key in standing(state.rooms.get(node.uid) or EMPTY_ROOM)]
+    return keeper(state, node, [slot for slot in slots if _may_stay(state, node, slot)])
+
+
+def _may_stay(state: RegionState, node: Node, slot: Slot) -> bool:
+    """Whether nothing keeps it from the node but, perhaps, who else is there."""
+    is_foreign = is_kept_from(node, tenant_of(state, slot))
+    return not (is_evicted(state, node, slot) or is_foreign or _is_exposed(state, node, slot))
 
 
 def is_evicted(state: RegionState, node: Node, slot: Slot) -> bool:
@@ -64,15 +87,15 @@ def is_evicted(state: RegionState, node: Node, slot: Slot) -> bool:
     return any(taint.effect is Effect.EVICT and not tolerates(template, taint) for taint in node.taints)
 
 
-def is_foreign(state: RegionState, node: Node, slot: Slot) -> bool:
-    """Whether the node is kept for other tenants."""
-    return bool(node.tenancy) and state.assignments[slot.assignment].tenant not in node.tenancy
+def _is_exposed(state: RegionState, node: Node, slot: Slot) -> bool:
+    """Whether it has to be isolated in a way that the node's agent does not enforce any more."""
+    return bool(not_enforced(state.templates[slot.template].isolation, node.capabilities))
 
 
 def node_overshoots(state: RegionState, node: Node) -> Overshoots:
     """Everything that is wrong with what stands on a node."""
     room = state.rooms.get(node.uid) or EMPTY_ROOM
-    return {**capacity_overshoots(node, room), **allowed_overshoots(state, node, room)}
+    return {**capacity_overshoots(node, room), **allowed_overshoots(state, node)}
 
 
 def assignment_overshoots(state: RegionState, assignment: Assignment, jurisdiction: str) -> Overshoots:

@@ -12,6 +12,7 @@ from holdfast.core.ledger.house import HouseCommand
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import Override, SchedulerPolicy, Validity
+from holdfast.core.model.isolation import Capabilities
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Labels
 from holdfast.core.model.placement import HoldPurpose, PendingReason
@@ -35,6 +36,8 @@ class RegisterNode(Row, frozen=True, tag="register-node"):
     """An agent says what its node is, in its present session.
 
     `overrun` is how long at most what is exclusive lives on there after its lease, by the numbers that the agent keeps.
+    `capabilities` is what it enforces between tenants, `tenant` the one that it takes work of; empty: any.
+    `shares_user`: tenants may share a user where they have none of their own.
     """
 
     name: str
@@ -47,6 +50,9 @@ class RegisterNode(Row, frozen=True, tag="register-node"):
     address: str = ""
     machine: Machine = NO_MACHINE
     overrun: Duration = OVERRUN_MS
+    capabilities: Capabilities = ()
+    tenant: str = ""
+    shares_user: bool = True
 
 
 class ReportNode(Row, frozen=True, tag="report-node"):

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.model.isolation import TenantHost, not_enforced
 from holdfast.core.model.limits import NODE_SLOTS_MAX
 from holdfast.core.model.placement import KEY_BYTES, Room
 from holdfast.core.model.resources import NOTHING, add, lacking
@@ -27,8 +28,9 @@ class Misfit(NamedTuple):
     detail: str
 
 
-def admits(node: Node, template: Template, tenant: str) -> Misfit | None:
-    """Whether the node is there for such work at all."""
+def admits(node: Node, template: Template, tenant: str, there: tuple[str, ...] = ()) -> Misfit | None:
+    """Whether the node is there for such work at all. `there` is whose work is on a node that takes one tenant at a
+    time (see `occupancy`)."""
     if node.health is not READY or not node.session or node.cordoned or node.draining:
         return Misfit(Code.NODE_UNAVAILABLE, _why_unavailable(node))
     for taint in node.taints:
@@ -36,10 +38,24 @@ def admits(node: Node, template: Template, tenant: str) -> Misfit | None:
             return Misfit(Code.TAINT, f"{taint.key}={taint.value}")
     if node.tenancy and tenant not in node.tenancy:
         return Misfit(Code.TENANCY, "the node is kept for other tenants")
+    misfit = keeps_apart(node, template, tenant, there)
+    if misfit is not None:
+        return misfit
     for key, value in template.require:
         if label(node, key) != value:
             return Misfit(Code.LABELS, f"{key}={value}")
     return None
+
+
+def keeps_apart(node: TenantHost, template: Template, tenant: str, there: tuple[str, ...]) -> Misfit | None:
+    """Whether the agent of a node keeps such work from that of other tenants: the part of `admits` that an agent asks,
+    too."""
+    if node.tenant and tenant != node.tenant:
+        return Misfit(Code.TENANCY, "the node is kept for other tenants")
+    if there and there != (tenant,):
+        return Misfit(Code.ONE_TENANT, "it runs everything as one user, and another tenant's work is there")
+    lacks = not_enforced(template.isolation, node.capabilities)
+    return Misfit(Code.ISOLATION, f"its agent does not enforce {', '.join(lacks)}") if lacks else None
 
 
 def _why_unavailable(node: Node) -> str:
@@ -116,6 +132,7 @@ def feasible(
     ports: tuple[int, ...] = (),
     *,
     firm: bool = True,
+    there: tuple[str, ...] = (),
 ) -> Misfit | None:
     """Everything that a node says to a template."""
-    return admits(node, template, tenant) or fits(node, room, template, devices, ports, firm=firm)
+    return admits(node, template, tenant, there) or fits(node, room, template, devices, ports, firm=firm)

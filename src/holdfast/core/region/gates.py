@@ -36,9 +36,11 @@ def refuse_group(
     return None
 
 
-def refuse_node(overrides: InForce, node: Node, template: Template, tenant: str) -> Misfit | None:
-    """Whether a node may take such work now, if it has the room."""
-    misfit = admits(node, template, tenant)
+def refuse_node(
+    overrides: InForce, node: Node, template: Template, tenant: str, there: tuple[str, ...]
+) -> Misfit | None:
+    """Whether a node may take such work now, beside what is there, if it has the room."""
+    misfit = admits(node, template, tenant, there)
     return misfit if misfit is not None else refuse_zone(overrides, node)
 
 

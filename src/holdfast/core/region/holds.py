@@ -13,17 +13,20 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
 from holdfast.core.ledger.overrides import in_force
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Stage
+from holdfast.core.model.isolation import not_enforced, takes_one_tenant
 from holdfast.core.model.placement import EMPTY_ROOM, DeviceRoom, HoldPurpose, Reservation
 from holdfast.core.model.resources import NOTHING, add, exceeded, ill_formed
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Effect, Node, NodeHealth, ports_of
 from holdfast.core.model.workload import Template, tolerates
 from holdfast.core.region.assigned import outlawed
+from holdfast.core.region.breaches import keeper_of
 from holdfast.core.region.charging import ENDED, affordable, leaves_protected, paid_until
 from holdfast.core.region.commands import NAMED_MAX, DropHold, ExtendHold, Hold
 from holdfast.core.region.events import HoldEnded, HoldStored
 from holdfast.core.region.feasible import Misfit, feasible
 from holdfast.core.region.gates import REPAIR, refuse_paused, refuse_repair, refuse_zone
+from holdfast.core.region.occupancy import is_kept_from, tenants_on
 from holdfast.core.region.state import RegionState
 
 #: So many are kept on one node: all of them end with it, in one record.
@@ -104,13 +107,15 @@ def _misfit(state: RegionState, node: Node, template: Template, tenant: str, dev
         return Misfit(Code.CAPACITY, f"{HOLDS_MAX} holds are as many as a node keeps")
     kept = replace(room, all=room.firm, devices=tuple(DeviceRoom(d.firm, d.firm, d.held) for d in room.devices))
     free = (port for port in ports_of(node) if port not in room.ports)
-    return feasible(node, kept, template, tenant, devices, tuple(islice(free, template.ports)))
+    ports = tuple(islice(free, template.ports))
+    return feasible(node, kept, template, tenant, devices, ports, there=tenants_on(state, node))
 
 
 def displaced(state: RegionState, held: Reservation, at: Instant) -> str:
     """Why room is held in vain, so that repair gives it back; empty: it is not.
 
-    Its node is lost, evicts what would stand there, is kept for others, or is smaller than what it holds; or its
+    Its node is lost, evicts what would stand there, is kept for or has become others', does not isolate it as it has
+    to be, or is smaller than what it holds; or its
     assignment does not ask for it any more, or the emergency that pays for it is over.
     """
     node, assignment = state.nodes[held.node], state.assignments.get(held.assignment)
@@ -124,7 +129,9 @@ def displaced(state: RegionState, held: Reservation, at: Instant) -> str:
         return "not-assigned"
     template = state.templates[held.template] if held.template else Template()
     evicts = any(taint.effect is Effect.EVICT and not tolerates(template, taint) for taint in node.taints)
-    if evicts or (node.tenancy and held.tenant not in node.tenancy):
+    if evicts or is_kept_from(node, held.tenant) or not_enforced(template.isolation, node.capabilities):
+        return "not-allowed"
+    if takes_one_tenant(node) and keeper_of(state, node) != held.tenant:
         return "not-allowed"
     room = state.rooms.get(node.uid) or EMPTY_ROOM
     over = bool(exceeded(add(room.firm, room.held), node.capacity)) or any(

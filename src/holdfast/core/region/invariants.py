@@ -7,12 +7,13 @@ compared with what a recount gives.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
 from holdfast.core.ledger.invariants import Class, Invariant, Kind
 from holdfast.core.ledger.revision import revision
 from holdfast.core.model.allotment import Stage
+from holdfast.core.model.isolation import STRICT, Capability, Isolation
 from holdfast.core.model.lifecycle import ON_NODE, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Slot, Use, standing
 from holdfast.core.model.resources import NOTHING, exceeded
@@ -155,18 +156,25 @@ def within_capacity(at: Places) -> Iterator[str]:
 
 
 def where_allowed(at: Places) -> Iterator[str]:
-    state, found = at.state, Counter[int]()
+    state, found, staying = at.state, Counter[int](), defaultdict[int, Counter[str]](Counter)
     for _, slot in at.standing():
         if slot.phase not in ON_NODE:
             continue
         node, template = state.nodes[slot.node], state.templates[slot.template]
+        tenant = state.assignments[slot.assignment].tenant
+        bare = template.isolation is Isolation.STRICT and not set(STRICT) <= set(node.capabilities)
+        kept = (node.tenancy and tenant not in node.tenancy) or node.tenant not in ("", tenant)
         accepted = {(t.key, t.value) for t in template.tolerate}
         for taint in node.taints:
             if taint.effect is Effect.EVICT and not {(taint.key, ""), (taint.key, taint.value)} & accepted:
                 found[node.uid] += 1
                 break
         else:
-            found[node.uid] += bool(node.tenancy) and state.assignments[slot.assignment].tenant not in node.tenancy
+            found[node.uid] += bool(kept or bare)
+            staying[node.uid][tenant] += not (kept or bare)
+    for uid, tenants in staying.items():
+        if not state.nodes[uid].shares_user and Capability.USERS not in state.nodes[uid].capabilities:
+            found[uid] += tenants.total() - max(tenants.values())
     for uid, count in found.items():
         yield from _beyond(state, (ALLOWED, f"node/{uid}"), count)
 
@@ -220,7 +228,7 @@ INVARIANTS: tuple[Invariant[RegionState], ...] = (
     _promise("region.lists", "What each part of a full list has named is known until the list ends, and no longer.", ALWAYS, Class.LEDGER, lists_kept),
     _promise("region.counts", "Every count and index is what its rows add up to.", ALWAYS, Class.MERGEABLE, counts_agree),
     _promise(CAPACITY, "What stands on a node is no more than the node has.", AT_COMMIT, Class.LEDGER, within_capacity),
-    _promise(ALLOWED, "Nothing stands where a taint evicts it or the node is kept for others.", AT_COMMIT, Class.LEDGER, where_allowed),
+    _promise(ALLOWED, "Nothing stands where a taint evicts it, the node is kept for others, or tenants are not as far apart as they have to be.", AT_COMMIT, Class.LEDGER, where_allowed),
     _promise(RESIDENCY, "Nothing stands outside the jurisdictions that its workload allows.", AT_COMMIT, Class.LEDGER, residency_kept),
     _promise(RIGHT, "An exclusive identity stands only where this region holds its right.", AT_COMMIT, Class.ESCROW, rights_held),
 )  # fmt: skip

@@ -2,11 +2,14 @@
 
 Usable        new work may be placed there           otherwise: who or what keeps it away
 SameMachine   its agent is back on the machine that it was on, in the same life of it
+TenantsApart  what one tenant runs there cannot reach what another does: own users, or one tenant at a time
 TimesKept     exclusive work ends there before its fence is past
+TokenPrivate  what runs there cannot read the token of its agent: it has another user
 """
 
 from __future__ import annotations
 
+from holdfast.core.model.isolation import Capability, shares_a_user
 from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.settings import Settings
 from holdfast.core.model.shapes import Instant
@@ -16,7 +19,14 @@ from holdfast.core.region.fence import unfenced
 
 def node_conditions(node: Node, settings: Settings) -> tuple[Condition, ...]:
     """All of them, by type."""
-    return (_same_machine(node), _times_kept(node, settings), _usable(node))
+    return (_same_machine(node), _tenants_apart(node), _times_kept(node, settings), _token_private(node), _usable(node))
+
+
+def exposures(node: Node) -> tuple[Reason, ...]:
+    """What is open to others on a node: what `status` warns of."""
+    if Capability.USERS in node.capabilities:
+        return ()
+    return (Reason.TOKEN_READABLE, *((Reason.USER_SHARED,) if shares_a_user(node) else ()))
 
 
 def _usable(node: Node) -> Condition:
@@ -43,6 +53,21 @@ def _same_machine(node: Node) -> Condition:
 def _times_kept(node: Node, settings: Settings) -> Condition:
     misfit = unfenced(node, settings)
     return _condition("TimesKept") if misfit is None else _condition("TimesKept", Reason.TIMES_NOT_KEPT, misfit.detail)
+
+
+def _tenants_apart(node: Node) -> Condition:
+    if Reason.USER_SHARED not in exposures(node):
+        return _condition("TenantsApart")
+    message = "tenants share a user there: what one runs can read and signal what another does"
+    return _condition("TenantsApart", Reason.USER_SHARED, message)
+
+
+def _token_private(node: Node) -> Condition:
+    if Reason.TOKEN_READABLE not in exposures(node):
+        return _condition("TokenPrivate")
+    return _condition(
+        "TokenPrivate", Reason.TOKEN_READABLE, "what runs there has its agent's user, and can read its token"
+    )
 
 
 def _named(machine: Machine) -> str:

@@ -37,6 +37,8 @@ NO_PORTS = (0, 0)
 #: Load alone is taken so often: what ranks nodes need not be newer, and logs stay quiet.
 LOAD_EVERY_MS = 60_000
 
+#: A tenant's name, or none.
+_TENANT = re.compile(r"[-a-z0-9.]{0,128}")
 #: A host name, or an IP of either kind.
 _ADDRESS = re.compile(rf"[A-Za-z0-9._:%-]{{0,{ADDRESS_MAX}}}")
 
@@ -54,6 +56,7 @@ def register_node(state: RegionState, command: RegisterNode, case: Case) -> Acce
         command.name, known.uid if known else case.revision, case.revision, command.pool, command.zone,
         command.capacity, command.devices, command.ports, command.labels, session=case.envelope.session,
         address=command.address, machine=command.machine, machine_since=case.revision, overrun=command.overrun,
+        capabilities=command.capabilities, tenant=command.tenant, shares_user=command.shares_user,
     )  # fmt: skip
     if known is None:
         return Accepted((NodeStored(node),))
@@ -102,6 +105,10 @@ def _ill_formed(command: RegisterNode) -> str:
     names = (command.machine.id, command.machine.host, command.machine.boot)
     if any(len(name) > MACHINE_NAME_MAX or not name.isprintable() for name in names) or command.overrun < 0:
         return f"a machine's names are one line of at most {MACHINE_NAME_MAX} characters, and no time is below 0"
+    if list(command.capabilities) != sorted(set(command.capabilities)):
+        return "what an agent enforces is told in order, each thing once"
+    if not _TENANT.fullmatch(command.tenant):
+        return "a node is one tenant's by that tenant's name"
     if len(command.capacity.extended) > MARKS_MAX:
         return f"a node has at most {MARKS_MAX} extended resources, not {len(command.capacity.extended)}"
     return ill_formed(command.capacity)

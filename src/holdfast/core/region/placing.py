@@ -22,6 +22,7 @@ from holdfast.core.region.events import HoldEnded, SlotsPlaced, SlotsStopping
 from holdfast.core.region.feasible import Misfit, fits
 from holdfast.core.region.fence import unfenced
 from holdfast.core.region.gates import refuse_node
+from holdfast.core.region.occupancy import NOBODY
 from holdfast.core.region.rooms import with_slot
 from holdfast.core.region.spreading import crowded
 from holdfast.core.region.state import RegionState
@@ -29,6 +30,9 @@ from holdfast.core.region.succeeding import succeed
 from holdfast.core.region.terms import Terms, terms_of
 from holdfast.core.region.trial import Trial
 from holdfast.core.region.unmet import Unmet, answer, wrong_count
+
+#: What another placement on the node may have been the cause of.
+_OF_ROOMS = (Code.CAPACITY, Code.DEVICE, Code.PORT, Code.ONE_TENANT)
 
 
 def propose(state: RegionState, command: Propose, case: Case) -> Accepted | Refused:
@@ -114,7 +118,8 @@ def place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:  # 
     node = trial.node_of(placement.node)
     if node is None:
         return Misfit(Code.NOT_FOUND, f"node {placement.node}")
-    misfit = refuse_node(trial.overrides, node, terms.template, terms.tenant)
+    there = NOBODY if node.shares_user else trial.tenants_on(node)
+    misfit = refuse_node(trial.overrides, node, terms.template, terms.tenant, there)
     if misfit is not None:
         return misfit
     if terms.ordinals is not None:
@@ -141,6 +146,8 @@ def place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:  # 
     terms.spare -= 1
     terms.plain += 1
     trial.taken.add(key)
+    if uid in trial.tenants:
+        trial.tenants[uid] = (terms.tenant,)
     if terms.simple and not again:
         trial.once[uid] = terms
     else:
@@ -170,6 +177,6 @@ def _lost(trial: Trial, terms: Terms, group: int, index: int, placement: Placeme
         node, room = trial.node_of(placement.node), trial.room_of(placement.node)
         if node is not None and node.revision > view:
             return Unmet(group, index, Code.STALE, f"node {node.name}", node.revision)
-        if misfit.code in (Code.CAPACITY, Code.DEVICE, Code.PORT) and room is not None and room.revision > view:
+        if misfit.code in _OF_ROOMS and room is not None and room.revision > view:
             return Unmet(group, index, Code.STALE, f"node/{placement.node}: {misfit.code}", room.revision)
     return Unmet(group, index, misfit.code, misfit.detail)

@@ -1,6 +1,6 @@
 """A region in short: what its usable nodes have and lack, what accounts are charged, what is not as it should be.
 
-    nodes ──▶ by pool, labels, taints, tenancy and GPU models ──▶ Summary ◀── uses, silent nodes, breaches, requests
+    nodes ──▶ by pool and by what they are for and can do ──▶ Summary ◀── uses, silent nodes, breaches, requests
 
 It is a function of the state and of nothing else, so that two reports from one position of the log are the same. It
 looks at every node: whoever shares its thread with others makes it bit by bit. Rows that change meanwhile are seen as
@@ -20,20 +20,24 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from holdfast.core.ledger.codec import encode
+from holdfast.core.model.isolation import Capabilities, Capability
 from holdfast.core.model.limits import ACCOUNTS_MAX
-from holdfast.core.model.meta import Labels
+from holdfast.core.model.meta import Labels, Reason
 from holdfast.core.model.placement import EMPTY_ROOM, Room, SchedulingRequest
 from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, exceeded, greatest, subtract
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.summary import Nodes, Summary, Trouble
 from holdfast.core.model.topology import Node, NodeHealth, Taint, usable
+from holdfast.core.region.node_conditions import exposures
+from holdfast.core.region.occupancy import kept_for
 from holdfast.core.region.seen import at_once
 from holdfast.core.region.state import RegionState
 
 #: So many nodes, or requests, are looked at in one bit: about a millisecond.
 BIT = 200
 #: At most so many kinds of nodes are told apart. The smaller ones beyond are one kind, whose pool is `MIXED`: it has no
-#: labels, taints or tenancy, though its nodes may, and whoever reads it takes it for nodes that admit everything.
+#: labels, taints or tenancy, though its nodes may, and whoever reads it takes it for nodes that admit everything: all
+#: that can be enforced counts as enforced there.
 KINDS_MAX = 64
 MIXED = "*"
 #: So many vectors tell which nodes are largest; so many are kept while nodes are looked at.
@@ -46,8 +50,8 @@ MESSAGE_MAX = 200
 NODES_BYTES, USES_BYTES = 256 << 10, 384 << 10
 EXTENDED_TOLD, MODELS_TOLD = 32, 64
 
-#: Pool, labels, taints, tenancy and GPU models: what a node is told apart by.
-Kind = tuple[str, Labels, tuple[Taint, ...], tuple[str, ...], tuple[str, ...]]
+#: Pool, labels, taints, tenancy, GPU models and capabilities: what a node is told apart by.
+Kind = tuple[str, Labels, tuple[Taint, ...], tuple[str, ...], tuple[str, ...], Capabilities]
 
 
 class Piece(Struct, frozen=True):
@@ -82,7 +86,10 @@ class _Group:
 
     def told(self, kind: Kind) -> Nodes:
         most, most_free = _few(self.largest), _few(self.largest_free)
-        return _named(Nodes(*kind, self.count, self.capacity, self.free, most, most_free), self.having)
+        pool, labels, taints, tenancy, models, enforced = kind
+        whole = self.count, self.capacity, self.free
+        told = Nodes(pool, labels, taints, tenancy, models, *whole, most, most_free, enforced)
+        return _named(told, self.having)
 
 
 def summary_of(state: RegionState) -> Summary:
@@ -94,6 +101,7 @@ def summarising(state: RegionState, known: Pieces) -> Generator[None, None, Summ
     """The summary, bit by bit. `known` is what it told of each node last time, and is brought up to date."""
     groups: dict[Kind, _Group] = {}
     missing: list[Node] = []
+    exposed: dict[Reason, list[str]] = {}
     uids = sorted(uid for uid, _ in state.nodes.unordered())
     for number, uid in enumerate(uids, 1):
         if number % BIT == 0:
@@ -108,11 +116,14 @@ def summarising(state: RegionState, known: Pieces) -> Generator[None, None, Summ
         if group is None:
             group = groups[piece.kind] = _Group()
         group.take(node.capacity, piece.free)
+        for why in exposures(node):
+            exposed.setdefault(why, []).append(node.name)
     for uid in [uid for uid in known if uid not in state.nodes]:
         del known[uid]
     yield
     waiting = yield from _waiting(state)
-    return Summary(_few_kinds(groups), _uses(state), (*_silent(missing), *_broken(state), *waiting))
+    troubles = (*_silent(missing), *_exposed(exposed), *_broken(state), *waiting)
+    return Summary(_few_kinds(groups), _uses(state), troubles)
 
 
 def _uses(state: RegionState) -> tuple[tuple[str, Resources], ...]:
@@ -137,7 +148,7 @@ def _piece(node: Node, room: Room, before: Piece | None) -> Piece:
     labels = tuple(sorted((dict(node.reported_labels) | dict(node.labels)).items()))  # an operator's word wins
     taints = tuple(sorted(node.taints, key=astuple))
     models = tuple(sorted({device.model for device in node.devices}))
-    return Piece(node, room, (node.pool, labels, taints, tuple(sorted(node.tenancy)), models), free)
+    return Piece(node, room, (node.pool, labels, taints, kept_for(node), models, node.capabilities), free)
 
 
 def _raise(front: list[Resources], one: Resources) -> None:
@@ -179,7 +190,7 @@ def _kept(ordered: list[Nodes], most: int) -> list[Nodes]:
 
 
 def _order(nodes: Nodes) -> tuple[object, ...]:
-    return nodes.pool, nodes.labels, tuple(map(astuple, nodes.taints)), nodes.tenancy, nodes.models
+    return nodes.pool, nodes.labels, tuple(map(astuple, nodes.taints)), nodes.tenancy, nodes.models, nodes.capabilities
 
 
 def _mixed(others: list[Nodes]) -> Nodes:
@@ -199,7 +210,8 @@ def _mixed(others: list[Nodes]) -> Nodes:
         having.update(dict.fromkeys(nodes.models, nodes.count))
     if len(models) > MODELS_TOLD:
         models = tuple(sorted(sorted(models, key=lambda model: (-having[model], model))[:MODELS_TOLD]))
-    mixed = Nodes(MIXED, (), (), (), models, count, capacity, free, _few(largest), _few(largest_free))
+    enforced = tuple(sorted(Capability))
+    mixed = Nodes(MIXED, (), (), (), models, count, capacity, free, _few(largest), _few(largest_free), enforced)
     return _named(mixed, having)
 
 
@@ -230,10 +242,28 @@ def _silent(missing: list[Node]) -> list[Trouble]:
     for health in (NodeHealth.SILENT, NodeHealth.LOST):
         nodes = sorted((node for node in missing if node.health is health), key=lambda n: (n.session_ended, n.name))
         if nodes:
-            names = ", ".join(node.name for node in nodes[:NAMES_MAX])
-            more = f" and {len(nodes) - NAMES_MAX} more" if len(nodes) > NAMES_MAX else ""
-            found.append(Trouble(f"node-{health}", len(nodes), nodes[0].session_ended, _cut(names + more)))
+            told = _names([node.name for node in nodes])
+            found.append(Trouble(f"node-{health}", len(nodes), nodes[0].session_ended, told))
     return found
+
+
+def exposed_nodes(state: RegionState) -> list[Trouble]:
+    """Nodes that take work and on which something is open to others, by what that is."""
+    found: dict[Reason, list[str]] = {}
+    for _, node in state.nodes.unordered():
+        for why in exposures(node) if usable(node) else ():
+            found.setdefault(why, []).append(node.name)
+    return _exposed(found)
+
+
+def _exposed(by_reason: dict[Reason, list[str]]) -> list[Trouble]:
+    """Nodes whose conditions say that tenants or a token are open to others, for as long as their agents say so."""
+    return [Trouble(why.value, len(names), 0, _names(sorted(names))) for why, names in sorted(by_reason.items())]
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return _cut(", ".join(names[:NAMES_MAX]) + more)
 
 
 def _broken(state: RegionState) -> list[Trouble]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.ledger.overrides import in_force
 from holdfast.core.ledger.registry import Case
+from holdfast.core.model.isolation import takes_one_tenant
 from holdfast.core.model.placement import EMPTY_ROOM, Room
 from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times
 from holdfast.core.model.shapes import Revision, SlotKey
@@ -19,6 +20,7 @@ from holdfast.core.model.topology import Node, domain
 from holdfast.core.region.events import HoldEnded, SlotsStopping
 from holdfast.core.region.index import owed
 from holdfast.core.region.members import scopes
+from holdfast.core.region.occupancy import NOBODY, tenants_on
 from holdfast.core.region.state import RegionState
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ class Trial:
         self.taken: set[SlotKey] = set()
         self.spent: dict[str, Resources] = {}
         self.overrides = in_force(state, case.at)
+        #: Of nodes that take one tenant at a time: whose work is there, with what this command has placed.
+        self.tenants: dict[Revision, tuple[str, ...]] = {}
 
     def room(self, node: Revision) -> Room:
         """The node's room with what this command has placed there so far."""
@@ -76,6 +80,15 @@ class Trial:
             if first is not None:
                 room = self.rooms[node] = first.added_to(room)
         return room
+
+    def tenants_on(self, node: Node) -> tuple[str, ...]:
+        """Whose work is on a node that takes one tenant at a time, with what this command has placed there."""
+        if not takes_one_tenant(node):
+            return NOBODY
+        found = self.tenants.get(node.uid)
+        if found is None:
+            found = self.tenants[node.uid] = tenants_on(self.state, node)
+        return found
 
     @property
     def succession(self) -> Succession:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from holdfast.core.scheduling.filters.capacity import Capacity
 from holdfast.core.scheduling.filters.condition import Condition
 from holdfast.core.scheduling.filters.devices import Devices
+from holdfast.core.scheduling.filters.isolation import Isolating
 from holdfast.core.scheduling.filters.labels import Labels
 from holdfast.core.scheduling.filters.models import Models
+from holdfast.core.scheduling.filters.one_tenant import OneTenant
 from holdfast.core.scheduling.filters.ports import Ports
 from holdfast.core.scheduling.filters.taints import Taints
 from holdfast.core.scheduling.filters.tenancy import Tenancy
@@ -22,6 +24,18 @@ from holdfast.core.scheduling.scores.packing import Packing
 from holdfast.core.scheduling.scores.warm import Warm
 
 BUILT_IN = Plugins(
-    (Condition(), Zones(), Taints(), Tenancy(), Labels(), Capacity(), Devices(), Models(), Ports()),
+    (
+        Condition(),
+        Zones(),
+        Taints(),
+        Tenancy(),
+        OneTenant(),
+        Isolating(),
+        Labels(),
+        Capacity(),
+        Devices(),
+        Models(),
+        Ports(),
+    ),
     (Packing(), Emptiness(), Balance(), Near(), Cost(), Evenness(), Warm(), Load()),
 )

@@ -68,7 +68,7 @@ class Flight:
         known = [(row, count) for row, count in rows if row is not None]
         if known:
             at, counts = np.array(known, np.int64).T
-            self._table.take(at, counts * change, need, firm=ask.firm)
+            self._table.take(at, counts * change, need, firm=ask.firm, tenant=ask.tenant)
         if ask.firm:
             standing = change_(self.firm, times(need, sum(nodes.values())))
             self.firm = NOTHING if standing == NOTHING else standing

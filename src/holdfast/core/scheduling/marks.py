@@ -1,4 +1,4 @@
-"""What nodes are for, as codes: zone, pool, taints, tenancy and labels. Equal values have one code.
+"""What nodes are for, as codes: zone, pool, taints, tenancy, capabilities, labels. Equal values have one code.
 
 Of taints and tenancy there are few different sets, and many nodes of each: what a template makes of a set is asked once
 for the set, and looked up for the nodes. A label gets its column when a template first asks for its key.
@@ -12,7 +12,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.core.model.isolation import Capabilities
 from holdfast.core.model.topology import Node, Taint, label
+from holdfast.core.region.occupancy import kept_for
 
 V = TypeVar("V", bound=Hashable)
 
@@ -55,6 +57,7 @@ class Marks:
         self.pools: Codes[str] = Codes()
         self.taints: Codes[tuple[Taint, ...]] = Codes()
         self.tenancies: Codes[tuple[str, ...]] = Codes()
+        self.capabilities: Codes[Capabilities] = Codes()
         self._labels: dict[str, Codes[str | None]] = {}
 
     def describe(self, row: int, node: Node) -> None:
@@ -62,7 +65,8 @@ class Marks:
         self.zones.put(row, node.zone)
         self.pools.put(row, node.pool)
         self.taints.put(row, node.taints)
-        self.tenancies.put(row, node.tenancy)
+        self.tenancies.put(row, kept_for(node))
+        self.capabilities.put(row, node.capabilities)
         for key, column in self._labels.items():
             column.put(row, label(node, key))
 
@@ -81,6 +85,6 @@ class Marks:
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Change the rows of every column alike."""
-        columns: list[Codes[Any]] = [self.zones, self.pools, self.taints, self.tenancies, *self._labels.values()]
-        for column in columns:
+        few: list[Codes[Any]] = [self.zones, self.pools, self.taints, self.tenancies, self.capabilities]
+        for column in (*few, *self._labels.values()):
             column.codes = change(column.codes)

@@ -19,7 +19,9 @@ from holdfast.core.model.topology import Node, ports_of
 from holdfast.core.region.feasible import admits
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.filling import Rejected
+from holdfast.core.scheduling.filters.isolation import Isolating
 from holdfast.core.scheduling.filters.labels import Labels
+from holdfast.core.scheduling.filters.one_tenant import OneTenant
 from holdfast.core.scheduling.filters.taints import Taints
 from holdfast.core.scheduling.filters.tenancy import Tenancy
 from holdfast.core.scheduling.table import NodeTable, Numbers, Truths
@@ -62,13 +64,18 @@ def never_fits(table: NodeTable, ask: Ask) -> bool:
 
 
 def _admitting(table: NodeTable, ask: Ask) -> Truths:
-    """Rows whose labels, taints and tenancy let it in."""
+    """Rows whose labels, taints, tenancy and capabilities let it in, once nobody is there."""
     window = whole(table, ask)
     could: Truths = np.ones(table.count, np.bool_)
-    for one in (Taints(), Tenancy(), Labels()):
+    for one in (Taints(), Tenancy(), Isolating(), Labels()):
         for _, mask in one.passes(window):
             could &= mask
     return could
+
+
+def _unoccupied(table: NodeTable, ask: Ask) -> Truths:
+    """Rows on which nobody is beside whom it may not be."""
+    return next((mask for _, mask in OneTenant().passes(whole(table, ask))), np.ones(table.count, np.bool_))
 
 
 def _has_all(node: Node, ask: Ask) -> bool:
@@ -83,13 +90,14 @@ def _has_all(node: Node, ask: Ask) -> bool:
 
 def nearest_fit(table: NodeTable, ask: Ask) -> str:
     """The usable node that lacks least, and what it lacks, in words; empty when there is none."""
-    rows = np.flatnonzero(table.usable & _admitting(table, ask))
+    could = table.usable & _admitting(table, ask)
+    rows = np.flatnonzero(could & _unoccupied(table, ask))
     if not len(rows):
-        rows = np.flatnonzero(table.usable)
+        rows = np.flatnonzero(could if could.any() else table.usable)
         if not len(rows):
             return ""
         node = table.nodes[int(rows[0])]
-        misfit = admits(node, ask.template, ask.tenant)
+        misfit = admits(node, ask.template, ask.tenant, table.occupants.at(int(rows[0])))
         return f"nearest fit is {node.name}: {misfit.code} {misfit.detail}" if misfit is not None else ""
     short: Numbers = np.zeros(len(rows), np.int64)
     for name, amount in table.amounts(ask.template.need):

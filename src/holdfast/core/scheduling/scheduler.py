@@ -35,7 +35,10 @@ from holdfast.core.scheduling.waking import Waking
 #: After a refusal that the view does not explain, so long; doubled each time.
 BACKOFF_MS, BACKOFF_MOST_MS = 200, 30_000
 #: Refusals that say that this view and the ledger's state do not agree about a node.
-_OF_NODES = (Code.CAPACITY, Code.DEVICE, Code.PORT, Code.LABELS, Code.TAINT, Code.TENANCY, Code.NODE_UNAVAILABLE)
+_OF_NODES = (
+    Code.CAPACITY, Code.DEVICE, Code.PORT, Code.LABELS, Code.TAINT, Code.TENANCY, Code.ONE_TENANT, Code.ISOLATION,
+    Code.NODE_UNAVAILABLE,
+)  # fmt: skip
 #: Kinds of objects that are not nodes or workloads, and whose change may cure anything.
 _OTHERS = (keys.POLICY, keys.VALIDITY, keys.PRIORITY_CLASS, keys.PLATFORM_OVERRIDE, OVERRIDE, keys.REGION)
 WATCHES = (

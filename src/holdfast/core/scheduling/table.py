@@ -28,6 +28,7 @@ from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.devices import Devices
 from holdfast.core.scheduling.hints import Hints
 from holdfast.core.scheduling.marks import Marks
+from holdfast.core.scheduling.occupants import Occupants
 
 Numbers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
@@ -82,6 +83,7 @@ class NodeTable:
         self.costs: dict[str, int] = {}
         self.marks = Marks()
         self.devices = Devices()
+        self.occupants = Occupants()
         self.hints = Hints()
 
     @property
@@ -101,6 +103,7 @@ class NodeTable:
         gone = [self.rows[uid] for uid, node in found if node is None and uid in self.rows]
         if gone:
             self._remove(gone)
+            self.occupants.forget([uid for uid, node in found if node is None])
         there = [node for _, node in found if node is not None]
         new = [node for node in there if node.uid not in self.rows]
         if new:
@@ -111,6 +114,8 @@ class NodeTable:
                 self._describe(row, node)
             self.rooms[row] = state.rooms.get(node.uid) or EMPTY_ROOM
             self.hints.take(row, state.node_reports.get(node.uid))
+            if self.occupants.refresh(row, node, state):
+                self.change(row)
         if rows:
             self._recount(rows)
         self._order_latest(rows if not gone else range(self.count))
@@ -183,6 +188,7 @@ class NodeTable:
         for name in (*_AMOUNTS, "usable", "overrun", "shunned", "uids", "_stirred", "_changed"):
             setattr(self, name, change(getattr(self, name)))
         self.marks.each(change)
+        self.occupants.each(change)
         self.devices.each(change)
         self.hints.each(change)
 
@@ -245,7 +251,7 @@ class NodeTable:
 
     # What is proposed and not answered
 
-    def take(self, rows: Numbers, counts: Numbers, need: Resources, *, firm: bool) -> None:
+    def take(self, rows: Numbers, counts: Numbers, need: Resources, *, firm: bool, tenant: str = "") -> None:
         """Count slots as proposed on these rows, each named once; with negative counts: as answered."""
         mine = self._mine
         for uid, count in zip(self.uids[rows].tolist(), counts.tolist(), strict=True):
@@ -253,6 +259,10 @@ class NodeTable:
             mine[uid] = left
             if not left:
                 del mine[uid]
+        if not self.occupants.is_empty:
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                if self.occupants.take(row, int(self.uids[row]), tenant, count):
+                    self.change(row)
         for name, amount in self.amounts(need):
             number = self.resources.get(name)
             if number is None:

@@ -1,0 +1,67 @@
+"""Whose work is on a node that takes one tenant at a time: all of it runs as one user.
+
+    nobody's ──a placement or a hold of some tenant──▶ that tenant's ──nothing of it is left──▶ nobody's
+
+Nothing of this is stored: it is told from what stands and is held there, so it is true of every state. A node on which
+tenants stood apart may come back with an agent that has one user for all: then the tenant that has most there keeps it,
+and the others are stopped as any breach says (RULES 18).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from holdfast.core.model.isolation import takes_one_tenant
+from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot, standing
+from holdfast.core.model.topology import Node
+from holdfast.core.region.state import RegionState
+
+#: Of a node on which nothing is, or that takes any tenants beside one another.
+NOBODY: tuple[str, ...] = ()
+#: What no tenant is called.
+NO_TENANT = ""
+
+
+def tenants_on(state: RegionState, node: Node) -> tuple[str, ...]:
+    """Whose work stands or is held on a node that takes one tenant at a time, sorted; of others it makes no
+    difference."""
+    if not takes_one_tenant(node):
+        return NOBODY
+    room = state.rooms.get(node.uid)
+    return tenants_in(state, room) if room is not None else NOBODY
+
+
+def tenants_in(state: RegionState, room: Room) -> tuple[str, ...]:
+    """Whose work stands or is held in a room, sorted."""
+    slots = {tenant_of(state, state.slots[key]) for key in standing(room)}
+    return tuple(sorted(slots | {state.holds[uid].tenant for uid in room.holds}))
+
+
+def tenant_of(state: RegionState, slot: Slot) -> str:
+    """Whose slot it is."""
+    return state.assignments[slot.assignment].tenant
+
+
+def keeper(state: RegionState, node: Node, staying: Iterable[Slot]) -> str:
+    """Who keeps a node that takes one tenant at a time: of those that may stay there who has most, by name where that
+    is equal; of a node on which nothing stands, for whom room was held first. However many leave, those beside the
+    keeper become no more by it."""
+    counts = Counter(tenant_of(state, slot) for slot in staying)
+    if counts:
+        return min(counts, key=lambda tenant: (-counts[tenant], tenant))
+    held = (state.rooms.get(node.uid) or EMPTY_ROOM).holds
+    return state.holds[min(held)].tenant if held else ""
+
+
+def is_kept_from(node: Node, tenant: str) -> bool:
+    """Whether operators or its agent keep a node for others than this tenant."""
+    return bool(node.tenancy or node.tenant) and tenant not in kept_for(node)
+
+
+def kept_for(node: Node) -> tuple[str, ...]:
+    """The tenants that operators and its agent keep a node for, sorted; none: any may come. Where these do not agree
+    it is `NO_TENANT` alone: nobody's."""
+    if not node.tenant:
+        return tuple(sorted(node.tenancy))
+    return (node.tenant,) if not node.tenancy or node.tenant in node.tenancy else (NO_TENANT,)

@@ -1,0 +1,29 @@
+"""Whether a node's agent enforces all that the template's isolation takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.isolation import Capabilities, Capability, not_enforced
+from holdfast.core.scheduling.table import Truths
+from holdfast.core.scheduling.window import Window
+
+
+class Isolating:
+    """Only nodes that keep it as far apart as it has to be."""
+
+    name, version, code = "isolation", "1", Code.ISOLATION
+
+    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+        """One question for each thing that is to be enforced, asked once for each set of them that agents do."""
+        column = window.table.marks.capabilities
+        for needed in not_enforced(window.ask.template.isolation, ()):
+            accepted = column.matching(partial(_has, needed))
+            if accepted is not None:
+                yield needed.value, accepted[window.pick(column.codes)]
+
+
+def _has(needed: Capability, enforced: Capabilities) -> bool:
+    return needed in enforced

@@ -1,0 +1,22 @@
+"""Whether a node that takes one tenant at a time has work of nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.scheduling.table import Truths
+from holdfast.core.scheduling.window import Window
+
+
+class OneTenant:
+    """Only nodes on which the tenant is alone, where one has to be."""
+
+    name, version, code = "one-tenant", "1", Code.ONE_TENANT
+
+    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+        """Asked once for each set of tenants whose work is on such nodes; nothing, where no node is one."""
+        tenant, column = window.ask.tenant, window.table.occupants.column
+        accepted = column.matching(lambda there: not there or there == (tenant,))
+        if accepted is not None:
+            yield "another tenant's", accepted[window.pick(column.codes)]
