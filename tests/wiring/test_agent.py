@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.wiring import agent
+from holdfast.wiring import agent, dev_agents
 from holdfast.wiring.pieces import CannotStart
 from tests.support.aio import in_a_loop
 from tests.support.processes import until_true
@@ -102,3 +102,30 @@ def test_a_root_agent_in_a_container_with_too_few_users_is_told_which_to_use(
     [said] = agent.wrong(agent.NodeWish(data=tmp_path))
     assert said.endswith("there are no such users in this container; say --tenant-users 40000-59999")
     assert list(agent.wrong(agent.NodeWish(data=tmp_path, tenant_users=(40_000, 59_999)))) == []
+
+
+def test_what_is_one_tenants_shares_its_user_with_nobody(tmp_path: Path) -> None:
+    assert list(agent.wrong(agent.NodeWish(data=tmp_path, tenant="shop"))) == []
+    assert list(agent.wrong(agent.NodeWish(data=tmp_path, share_user=True))) == []
+    (why,) = agent.wrong(agent.NodeWish(data=tmp_path, tenant="shop", share_user=True))
+    assert "--tenant or --share-user" in why
+
+
+@pytest.mark.parametrize(
+    ("said", "tenant", "shares"),
+    [({}, "", False), ({"share_user": True}, "", True), ({"tenant": "shop"}, "shop", False)],
+)
+def test_a_node_is_registered_with_whom_it_is_for(
+    tmp_path: Path, said: dict[str, Any], tenant: str, shares: bool
+) -> None:
+    found = agent._registered("n1", agent.NodeWish(data=tmp_path, **said))
+    assert (found.tenant, found.shares_user) == (tenant, shares)
+
+
+@pytest.mark.parametrize(("user", "shares"), [(0, False), (1_000, True)])
+def test_agents_of_a_platform_on_this_machine_share_a_user_only_where_they_are_not_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, shares: bool
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    parts = dev_agents.agents(tmp_path, 7400, 1, dev_agents.Runner(()))
+    assert [("--share-user" in part.command) for part in parts] == [shares] * len(parts)

@@ -65,6 +65,13 @@ Present = Annotated[
 Environment = Annotated[
     list[str] | None, typer.Option("--environment", metavar="K=V", help="A variable for all that runs here; several.")
 ]
+Tenant = Annotated[
+    str, typer.Option("--tenant", metavar="NAME", help="Take work of this tenant only.", show_default=False)
+]
+ShareUser = Annotated[
+    bool,
+    typer.Option("--share-user", help="Let tenants run as one user, where they cannot have their own: not apart."),
+]
 StopWork = Annotated[bool, typer.Option("--stop-work", help="When asked to stop, stop all that runs here, too.")]
 NoCgroups = Annotated[bool, typer.Option("--no-cgroups", help="Keep limits by looking, not by the kernel.")]
 
@@ -95,6 +102,8 @@ def agent(  # long: one line for each option
     secret_variable: SecretVariable = None,
     no_cgroups: NoCgroups = False,
     no_namespaces: NoNamespaces = False,
+    tenant: Tenant = "",
+    share_user: ShareUser = False,
     stop_work: StopWork = False,
     token_file: TokenFile = "",
     tls_certificate: Certificate = "",
@@ -109,6 +118,9 @@ def agent(  # long: one line for each option
 
     What it starts outlives it: stop it, start it again, and it goes on with what runs. A node has one agent: a second
     one under the same name takes over, and the first one ends.
+
+    An agent that is not root runs all as its own user: it takes the work of one tenant at a time, that of `--tenant` or
+    the first that comes, unless `--share-user` says otherwise.
     """
     from holdfast.wiring.agent import AGENT, NodeWish, run, wrong
     from holdfast.wiring.machine import MachineWish
@@ -137,6 +149,8 @@ def agent(  # long: one line for each option
         cgroups=not no_cgroups,
         namespaces=not no_namespaces,
         hidden=tuple(file for file in (token_file, tls_key) if file),
+        tenant=tenant,
+        share_user=share_user,
         stop_work=stop_work,
     )
     begin(wish, [*unreadable, *([] if unreadable else wrong(found))], lambda: run(wish, found))

@@ -87,6 +87,10 @@ class NodeWish(Struct, frozen=True, kw_only=True):
     namespaces: bool = True
     #: Files of the agent's own that nothing it runs may see, beside its folder.
     hidden: tuple[str, ...] = ()
+    #: Whose work alone it takes; empty: anybody's, and where all of it runs as one user, one tenant's at a time.
+    tenant: str = ""
+    #: Whether tenants may share a user where they have none of their own.
+    share_user: bool = False
     #: Whether all that it runs is stopped with it, when it is asked to stop.
     stop_work: bool = False
 
@@ -100,6 +104,8 @@ def wrong(node: NodeWish) -> Iterator[str]:
         yield f"ports {first}-{last} are more than the {NODE_PORTS_MAX} that a node hands out; say --ports with fewer"
     if not node.pool or not node.zone:
         yield "a node is in a pool and in a zone; say --pool and --zone"
+    if node.tenant and node.share_user:
+        yield "what is one tenant's shares its user with nobody; say --tenant or --share-user"
     if {"0", "root"} & {user for _, user in node.users}:
         yield "nothing of a tenant's runs as root; name another --allow-user"
     low, high = node.tenant_users
@@ -159,8 +165,9 @@ def _registered(name: str, node: NodeWish) -> RegisterNode:
     said, found = node.capacity, detected(node.data)
     capacity = Resources(said.cpu or found.cpu, said.memory or found.memory, said.disk or found.disk, gpu)
     return RegisterNode(
-        name, node.pool, node.zone, capacity, node.devices, node.ports, node.labels, node.address, _machine(node.data)
-    )
+        name, node.pool, node.zone, capacity, node.devices, node.ports, node.labels, node.address, _machine(node.data),
+        tenant=node.tenant, shares_user=node.share_user,
+    )  # fmt: skip
 
 
 def _machine(data: Path) -> Machine:

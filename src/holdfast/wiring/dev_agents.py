@@ -5,6 +5,7 @@
 
 An agent that root starts runs nothing as root: each tenant has a user of its own, which has to be able to read the
 checkout and an interpreter. Whether such a user can is tried, and where it cannot the folder in the way is named.
+Where somebody else starts them, agents are told to let tenants share that user.
 """
 
 from __future__ import annotations
@@ -122,6 +123,7 @@ def _agent(data: Path, server: str, node: RegisterNode, ports: tuple[int, int], 
     }
     command = [sys.executable, "-m", "holdfast.cli.main", "agent", "--stop-work"]
     command += [f"--{name}={value}" for name, value in words.items() if value]
+    command += [] if os.geteuid() == 0 else ["--share-user"]
     command += [f"--label={key}={value}" for key, value in node.labels]
     command += [f"--environment={key}={value}" for key, value in whose.environment]
     return Part(node.name, command, data / "logs" / f"{node.name}.log")
