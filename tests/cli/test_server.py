@@ -66,6 +66,13 @@ def test_a_degraded_status_names_what_who_and_until_when(holdfast: CommandLine) 
     same_as_golden("status_degraded", holdfast("status"))
 
 
+def test_a_status_warns_of_what_is_not_safe_though_it_works(holdfast: CommandLine) -> None:
+    said = "region eu: tenants share a user on 2 nodes: eu-1, eu-2"
+    holdfast.platform.answers["GET", "/v1/status"] = {**STATUS, "warnings": [said]}
+    shown = holdfast("status").stdout.splitlines()
+    assert shown[shown.index("Warnings") + 1] == f"  {said}"
+
+
 def test_a_status_as_json_is_what_the_server_said(holdfast: CommandLine) -> None:
     holdfast.platform.answers["GET", "/v1/status"] = STATUS
     assert msgspec.json.decode(holdfast("status", "-o", "json").stdout) == STATUS

@@ -1,5 +1,5 @@
-"""`holdfast status`: one screen. Who leads, what is degraded now, which overrides are in force, and how old the
-platform's view of each region is: nothing here pretends to be newer than it is.
+"""`holdfast status`: one screen. Who leads, what is degraded now or not safe, which overrides are in force, and how old
+the platform's view of each region is: nothing here pretends to be newer than it is.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from holdfast.api.documents.kinds import KINDS
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import OpenSession
 from holdfast.core.ledger.revision import show
 from holdfast.core.model.tenancy import Right
 from holdfast.core.region import commands as c
@@ -308,6 +309,22 @@ def test_a_tenant_sees_nodes_without_what_others_have_on_them_and_not_those_kept
         assert first["status"]["capacity"]["cpu"] == 8
         whole = (await world.ask("GET", "/v1/nodes/n1", to="r-eu")).json
         assert (whole["spec"]["tenancy"], whole["status"]["replicas"]) == (["shop", MARK], 2)
+
+    in_world(story)
+
+
+def test_a_node_that_its_agent_keeps_for_another_tenant_is_not_shown_to_this_one() -> None:
+    async def story(world: World) -> None:
+        _, region = (await both(world))[1]
+        node = region.state.nodes[region.state.node_names["n2"]]
+        await region.submit("agent/n2", OpenSession())
+        session = region.state.session_of["agent/n2"]
+        said = c.RegisterNode("n2", node.pool, node.zone, node.capacity, tenant=MARK, shares_user=False)
+        await region.submit("agent/n2", said, session=session, sequence=1)
+        found = (await world.ask("GET", "/v1/nodes", to="r-eu", token="shop")).json["items"]
+        assert [one["metadata"]["name"] for one in found] == ["n1", "n3"]
+        whole = (await world.ask("GET", "/v1/nodes/n2", to="r-eu")).json
+        assert whole["status"]["tenant"] == MARK
 
     in_world(story)
 

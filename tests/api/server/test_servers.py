@@ -7,8 +7,11 @@ from typing import Any
 
 from holdfast.core.ledger.house import OpenSession, StartLog
 from holdfast.core.model.allotment import Purpose, Share, Stage
+from holdfast.core.model.isolation import Capability
+from holdfast.core.model.resources import Resources
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
+from holdfast.core.region import commands as c
 from holdfast.host.transport import Reply, Request
 from holdfast.stores.memory import MemoryStore
 from tests.support.served import OPERATOR, Part, World, a_class, a_shop, a_tenant, a_workload, in_world
@@ -228,6 +231,30 @@ def test_status_tells_who_leads_how_old_it_is_and_what_waits() -> None:
         assert leading["degraded"] == []
         ready = await world.ask("GET", "/readyz", token="")
         assert ready.status == 200
+
+    in_world(story)
+
+
+def test_status_warns_of_nodes_on_which_tenants_share_a_user_and_tokens_can_be_read() -> None:
+    async def story(world: World) -> None:
+        region = await world.region()
+        capacity = Resources(1_000, 1_024, 1_024)
+        apart = {"capabilities": (Capability.USERS,), "shares_user": False}
+        for name, said in (("n1", {"shares_user": True}), ("n2", {"shares_user": False}), ("n3", apart)):
+            await region.submit(f"agent/{name}", OpenSession())
+            node = c.RegisterNode(name, "general", "a", capacity, **said)
+            session = region.state.session_of[f"agent/{name}"]
+            await region.submit(f"agent/{name}", node, session=session, sequence=1)
+        found = (await world.ask("GET", "/v1/status", to=region.name)).json
+        assert found["warnings"] == [
+            "what runs could read the token of its agent on 2 nodes: n1, n2", "tenants share a user on 1 nodes: n1",
+        ]  # fmt: skip
+        told = (await world.ask("GET", "/v1/nodes/n1", to=region.name)).json["status"]
+        assert {one["type"]: one["reason"] for one in told["conditions"] if one["status"] == "false"} == {
+            "TenantsApart": "user-shared", "TokenPrivate": "token-readable",
+        }  # fmt: skip
+        third = (await world.ask("GET", "/v1/nodes/n3", to=region.name)).json["status"]
+        assert third["capabilities"] == ["users"]
 
     in_world(story)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from holdfast.core.model import topology
 from holdfast.core.model.allotment import Purpose, Share, Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
+from holdfast.core.model.isolation import Capability
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Condition, Labels, Meta
 from holdfast.core.model.placement import Failure, HoldPurpose, PendingReason
@@ -224,6 +225,8 @@ class NodeStatus(Document, frozen=True):
 
     `firm` is taken by work that stays, `taken` by all work, `held` by reservations; `free` is left for firm work. Its
     ports are reached under `address`. `load` is what is used now, `present` what lies ready, as the agent said last.
+    `capabilities` is what the agent enforces between tenants, `tenant` the one that it takes work of; empty: any.
+    `sharesUser`: several tenants may run as one user there.
     """
 
     pool: str = ""
@@ -247,6 +250,9 @@ class NodeStatus(Document, frozen=True):
     load: Load = Load()
     present: tuple[str, ...] = ()
     machine: MachineTold = MachineTold()
+    capabilities: tuple[Capability, ...] = ()
+    tenant: str = ""
+    shares_user: bool = False
     conditions: tuple[Condition, ...] = ()
 
 

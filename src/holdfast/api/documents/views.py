@@ -17,6 +17,7 @@ from holdfast.core.ledger.revision import show as show_revision
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model import topology
 from holdfast.core.model.control import Validity
+from holdfast.core.model.isolation import shares_a_user
 from holdfast.core.model.lifecycle import PENDING, PHASES, RESERVED
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.placement import EMPTY_ROOM, changed_at, standing
@@ -162,6 +163,9 @@ def _node(state: Any, name: str, key: Any, row: Any) -> s.Node:
         load=s.Load(cpu=report.cpu, memory=report.memory, since=report.at),
         present=report.present,
         machine=s.MachineTold(id=row.machine.id, host=row.machine.host, boot=row.machine.boot),
+        capabilities=row.capabilities,
+        tenant=row.tenant,
+        shares_user=shares_a_user(row),
         conditions=node_conditions(row, state.facts.settings),
     )
     labels = tuple(sorted({**dict(row.reported_labels), **dict(row.labels)}.items()))

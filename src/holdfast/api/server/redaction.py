@@ -33,6 +33,7 @@ from holdfast.core.model.allotment import RecoveryBudget
 from holdfast.core.model.control import BUILT_IN_POLICY, EVERYWHERE
 from holdfast.core.model.resources import NOTHING
 from holdfast.core.model.topology import Node as NodeRow
+from holdfast.core.region.occupancy import is_kept_from
 
 #: What people, agents and schedulers write in their own words, and names of principals.
 _WORDS = frozenset(
@@ -166,7 +167,7 @@ def by_number(command: Any) -> bool:
 
 
 def _is_kept_for_others(_state: Any, tenant: str, row: Any) -> bool:
-    return bool(row.tenancy) and tenant not in row.tenancy
+    return is_kept_from(row, tenant)
 
 
 def _is_for_others(_state: Any, tenant: str, row: RecoveryBudget) -> bool:

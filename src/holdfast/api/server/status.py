@@ -14,7 +14,7 @@ from holdfast.api.server.commands import rule_of
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.redaction import Redaction
 from holdfast.api.server.rights import sees_everything
-from holdfast.api.server.warnings import warnings
+from holdfast.api.server.warnings import node_warnings, warnings
 from holdfast.core.ledger.house import settings_revision
 from holdfast.core.ledger.registry import Lane
 from holdfast.core.ledger.revision import seq_of
@@ -44,7 +44,7 @@ async def readyz(desk: Desk, call: Call) -> Reply:
 
 
 async def status(desk: Desk, call: Call) -> Reply:
-    """Who leads, how old everything is, what is degraded now, and which overrides are in force."""
+    """Who leads, how old everything is, what is degraded now, what is not safe, and which overrides are in force."""
     ledger, state, now = desk.ledger, desk.state, desk.now()
     facts = state.facts
     found: dict[str, Any] = {
@@ -66,7 +66,8 @@ async def status(desk: Desk, call: Call) -> Reply:
     if sees_everything(call.caller) or call.caller.has(Right.OPERATE):
         kind, redaction = KINDS["overrides"], Redaction(call.caller, state)
         every = [(key, row) for key, row in rows(kind, state) if redaction.shows(kind, key, row)]
-        found["warnings"] = [*desk.warnings(), *warnings(state)]
+        of_nodes = () if redaction.tenant else node_warnings(state)
+        found["warnings"] = [*desk.warnings(), *warnings(state), *of_nodes]
         found["overrides"] = [redaction.tree(kind, key, row) for key, row in every]
     if hasattr(state, "regions"):
         found["regions"] = [_region(desk, region, now) for region in state.regions.values()]

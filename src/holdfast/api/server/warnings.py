@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.core.model.addresses import origin
+from holdfast.core.model.meta import Reason
+from holdfast.core.model.summary import Trouble
 from holdfast.core.model.topology import Region, RegionHealth
+from holdfast.core.region.summary import exposed_nodes
+
+#: What is not safe on nodes though it works, by the reason of it.
+_UNSAFE = {
+    Reason.USER_SHARED: "tenants share a user on",
+    Reason.TOKEN_READABLE: "what runs could read the token of its agent on",
+}
 
 
 def warnings(state: Any) -> list[str]:
@@ -23,3 +32,16 @@ def _of_region(region: Region) -> Iterator[str]:
         yield f"region {name} reports the address {reported}, and its spec has none: nothing is sent there"
     elif origin(written) != origin(reported):
         yield f"region {name} reports the address {reported}, and its spec says {written}: requests go to the latter"
+
+
+def node_warnings(state: Any) -> list[str]:
+    """What is not safe on the nodes here, or on those of regions as they have told last. Nodes are named, and nobody
+    who runs there."""
+    if hasattr(state, "nodes"):
+        return [_unsafe(one, "") for one in exposed_nodes(state)]
+    told = ((region, one.summary.troubles) for region, one in state.summaries.items())
+    return [_unsafe(one, f"region {region}: ") for region, some in told for one in some if one.kind in _UNSAFE]
+
+
+def _unsafe(trouble: Trouble, where: str) -> str:
+    return f"{where}{_UNSAFE[Reason(trouble.kind)]} {trouble.count} nodes: {trouble.message}"
