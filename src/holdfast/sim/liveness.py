@@ -14,13 +14,14 @@ from holdfast.core.platform.state import PlatformState
 from holdfast.core.reconcilers.wanted import plan
 from holdfast.core.region.charging import affordable
 from holdfast.core.region.feasible import feasible
+from holdfast.core.region.occupancy import tenants_on
 from holdfast.core.region.state import RegionState
 from holdfast.host.ledger import Role
 from holdfast.sim.audit import Finding
 from holdfast.sim.scene import PLATFORM_NAME, Scene, old_server
 
 #: Reasons for which a request may wait for ever: nothing that is there could place it.
-TYPED = ("capacity", "over-grant", "protected")
+TYPED = ("capacity", "one-tenant", "over-grant", "protected")
 
 
 def unsettled(scene: Scene) -> Iterator[str]:
@@ -135,8 +136,8 @@ def _could_be_placed(state: RegionState, assignment: int, digest: str) -> bool:
     cls = state.classes.get(wanted.priority_class)
     firm = cls is None or not cls.spec.reclaimable
     fits = any(
-        feasible(node, state.rooms.get(uid) or EMPTY_ROOM, template, wanted.tenant, firm=firm) is None
-        for uid, node in state.nodes.items()
+        feasible(node, room, template, wanted.tenant, firm=firm, there=tenants_on(state, node)) is None
+        for node, room in ((node, state.rooms.get(uid) or EMPTY_ROOM) for uid, node in state.nodes.items())
     )
     # What waits again keeps its charge: it needs room alone.
     slots = [state.slots[(wanted.workload, ordinal)] for ordinal in numbers(state.ordinals.get(assignment) or ())]

@@ -40,11 +40,13 @@ class Written(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
 
 
 class Regional(Written, frozen=True):
-    """A region: its servers, its schedulers, its nodes spread over zones."""
+    """A region: its servers, its schedulers, its nodes spread over zones. The agents of the last `one_user` of these
+    are not root: they enforce nothing, and take one tenant at a time."""
 
     servers: int = 2
     schedulers: int = 1
     nodes: int = 4
+    one_user: int = 0
     zones: int = 2
     cpu: str = "4"
     memory: str = "8Gi"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.agent.driver import Work
+from holdfast.agent.simulated import EVERYTHING, OF_ONE_USER
 from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.draft import Book, Landed
 from holdfast.core.ledger.envelope import Envelope
@@ -147,7 +148,9 @@ class Scene:
         for number, name in enumerate(self.cast.nodes[region]):
             machine = self._machine(name, agent(self.metals, servers, capacity, self.heard(region)))
             habits, zone = Habits(self.world.chance, name), str(1 + number % written.zones)
-            self.metals[name] = Metal(name, region, zone, machine.clock, habits, self.truth)
+            is_root = number < written.nodes - written.one_user
+            can = EVERYTHING if is_root else OF_ONE_USER
+            self.metals[name] = Metal(name, region, zone, machine.clock, habits, self.truth, can)
 
     def _machine(self, name: str, program: Program) -> Machine:
         drift = self._clocks.randrange(-500, 500)

@@ -43,7 +43,9 @@ def agent(metals: Mapping[str, Metal], servers: list[str], capacity: Resources, 
     async def run(process: Process) -> None:
         metal, clock = metals[process.machine], process.clock
         actor = process.transport.certificate = f"agent/{metal.name}"
-        node = RegisterNode(metal.name, "pool", metal.zone, capacity, (), PORTS, (), metal.name, metal.identity)
+        node = RegisterNode(
+            metal.name, "pool", metal.zone, capacity, (), PORTS, (), metal.name, metal.identity, shares_user=False
+        )
         way = Witness(process.transport, REGION, heard)
         chance = process.chance("agent")
         while True:

@@ -2,15 +2,16 @@
 
 Leased work runs under a guard, which ends it at its deadline by the node's even clock, also while the agent is gone.
 The guard is taken at its slowest: what it ends lives on for all its grace and the kill margin. `Truth` sees all
-processes of all nodes, and judges the one promise that no log can: never two of one exclusive identity.
+processes of all nodes, and judges the promises that no log can: never two of one exclusive identity, and never two
+tenants at a time where all runs as one user.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.agent.driver import Binding, Live, State, Work
-from holdfast.agent.simulated import Habit, Played, SimulatedMachine
+from holdfast.agent.driver import Binding, Capabilities, Live, State, Work
+from holdfast.agent.simulated import EVERYTHING, Habit, Played, SimulatedMachine
 from holdfast.agent.times import KeptTimes
 from holdfast.core.ledger.revision import show
 from holdfast.core.model.shapes import Revision, SlotKey
@@ -32,6 +33,7 @@ class Truth:
         """A process begins: no other one of its exclusive identity may live anywhere."""
         self.started += 1
         work = process.work
+        self._judge_tenants(metal, work)
         if not self._is_exclusive(work):
             return
         others = [(where, one) for where, one in self._exclusive.get(work.slot, ()) if where.may_live(one)]
@@ -43,15 +45,36 @@ class Truth:
             self.findings.append(Finding("one-live-process", detail))
         self._exclusive[work.slot] = [*others, (metal, process)]
 
+    def _judge_tenants(self, metal: Metal, work: Work) -> None:
+        """Where tenants have no users of their own, nothing of another one may live."""
+        if metal.can.users:
+            return
+        beside = [one for one in metal.processes.values() if _tenant(one.work) != _tenant(work) and metal.may_live(one)]
+        if not beside:
+            return
+        detail = f"{work.name} was started on {metal.name}, where {beside[0].work.name} may live as the same user"
+        self.findings.append(Finding("one-tenant", detail))
+
+
+def _tenant(work: Work) -> str:
+    return work.name.partition("/")[0]
+
 
 class Metal(SimulatedMachine):
     """A machine, and what is kept on its disk: its id, the newest term it heard of, the region's numbers. Its clock
     outlives every agent."""
 
     def __init__(
-        self, name: str, region: str, zone: str, clock: Clock, habit: Callable[[Work], Habit], truth: Truth
+        self,
+        name: str,
+        region: str,
+        zone: str,
+        clock: Clock,
+        habit: Callable[[Work], Habit],
+        truth: Truth,
+        can: Capabilities = EVERYTHING,
     ) -> None:
-        super().__init__(clock, habit)
+        super().__init__(clock, habit, can)
         self.name = name
         self.region = region
         self.zone = zone
@@ -68,7 +91,7 @@ class Metal(SimulatedMachine):
 
     def replaced(self) -> Metal:
         """Another machine of the same name, with nothing on it. What runs on this one is no concern of it."""
-        other = Metal(self.name, self.region, self.zone, self.clock, self.habit, self._truth)
+        other = Metal(self.name, self.region, self.zone, self.clock, self.habit, self._truth, self.can)
         other._number = self._number + 1
         return other
 
