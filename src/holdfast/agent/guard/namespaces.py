@@ -117,13 +117,13 @@ def _end_trial(made: Namespaces) -> NoReturn:
 
 
 def _be_first(order: dict[str, Any], line: int) -> NoReturn:
-    """In the child: mount what is seen, say so, and stay until the guard goes. Of what the guard has open nothing is
+    """In the child: mount what is seen, say so, and stay until the guard goes. Of what the guard has open its log is
     kept. Nobody waits for its children: the kernel removes them when they end."""
     try:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         nothing = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
+        for stream in (0, 1):
             os.dup2(nothing, stream)
         kernel.close_all_but(line)
         os.umask(0o022)
