@@ -17,6 +17,7 @@ from typing import Any
 
 from holdfast.bench.ledger import prepared
 from holdfast.bench.region import BenchRegion
+from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession
@@ -91,14 +92,22 @@ class Life:
         nodes = [uid for uid, _ in state.nodes.items()]
         while True:
             assignment, digest, ordinal = await self._next()
-            self._sequence += 1
-            sequence = self._sequence
             placement = c.Placement(ordinal, nodes[ordinal % len(nodes)])
-            group = c.Group(assignment, digest, (placement,))
+            await self._place(c.Group(assignment, digest, (placement,)))
+
+    async def _place(self, group: c.Group) -> None:
+        """Propose it until it lands: on a busy machine its node may have changed since the view."""
+        while True:
+            self._sequence += 1
+            sequence, view = self._sequence, self._ledger.durable.state.facts.seq << 20
             command = c.Propose((group,), self._now() + 60_000)
-            view = self._ledger.durable.state.facts.seq << 20
-            landed = await self._send(Envelope(self._actor, command, self._now(), self._session, sequence, view=view))
-            say("ack", self._session, sequence, landed.revision)
+            envelope = Envelope(self._actor, command, self._now(), self._session, sequence, view=view)
+            answer = await self._ledger.submit(envelope)
+            if isinstance(answer, Refused) and answer.code is Code.STALE:
+                continue
+            assert isinstance(answer, Landed), answer
+            say("ack", self._session, sequence, answer.revision)
+            return
 
     async def _next(self) -> tuple[int, str, int]:
         """The next slot that waits; a new workload when none does."""
