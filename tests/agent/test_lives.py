@@ -674,6 +674,7 @@ def test_how_a_node_fares_is_told_when_it_changes_and_its_load_once_a_minute() -
         node.start()
         await node.is_known()
         await world.until(lambda: reported(region, node) == (10, 20, ("model-7",)))
+        await world.until(region.is_known)
         seq = region.state.facts.seq
         await world.clock.sleep(300_000)
         assert region.state.facts.seq == seq, "while nothing changes nothing is told"
@@ -726,6 +727,7 @@ def reported(region: Part, node: Node) -> tuple[int, int, tuple[str, ...]]:
 def test_an_agent_with_nothing_to_tell_writes_nothing_and_its_stream_stays() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
         await world.until(lambda: region.ledger.meters.counted("bindings_told") == 1)
+        await world.until(region.is_known)
         seq = region.state.facts.seq
         await world.clock.sleep(60_000)
         assert region.state.facts.seq == seq

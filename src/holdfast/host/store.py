@@ -164,7 +164,7 @@ class Room(Protocol):
 class Announcements(Protocol):
     """What servers of this store have to say to the leader: whoever can write the store is a server of its ledger.
 
-    A letter box, and no record: the leader takes out what it has read, and a server announces again what it finds
+    No record of anything: the leader takes out what it has read, and a server announces again what it finds
     neither there nor in the log. It need not outlive the last process that has the store open.
     """
 

@@ -23,7 +23,7 @@ from holdfast.host.store import (
     Usage,
     Written,
 )
-from holdfast.stores.shape import LetterBox, Waiting, must_follow, trimmed
+from holdfast.stores.shape import Announced, Waiting, must_follow, trimmed
 
 #: What it holds unless told otherwise.
 LIMIT_BYTES = 1 << 30
@@ -44,7 +44,7 @@ class MemoryStore:
         self._manifests: dict[int, bytes] = {}
         self._used = 0
         self._waiting = Waiting()
-        self._letters = LetterBox(name)
+        self._announced = Announced(name)
 
     async def head(self) -> Head:
         head = self._head
@@ -129,12 +129,12 @@ class MemoryStore:
         await asyncio.sleep(0)
 
     async def announce(self, name: str, raw: bytes) -> None:
-        self._letters.put(name, raw)
+        self._announced.put(name, raw)
         await asyncio.sleep(0)
 
     async def announced(self) -> list[tuple[str, bytes]]:
         await asyncio.sleep(0)
-        return self._letters.all()
+        return self._announced.all()
 
     async def close(self) -> None:
         """Nothing ends: the other hosts, and the next life of this one, find what was written."""

@@ -1,4 +1,4 @@
-"""What all stores share: what they ask of a batch, how a change of the head reaches those who wait, a letter box."""
+"""What all stores share: what they ask of a batch, how a change of the head reaches those who wait, announcements."""
 
 from __future__ import annotations
 
@@ -55,27 +55,27 @@ class Waiting:
                 del self._waiters[waiter]
 
 
-class LetterBox:
+class Announced:
     """What was announced, in memory: for a store whose servers are all in one process, or one server."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._letters: dict[str, bytes] = {}
+        self._announced: dict[str, bytes] = {}
 
     def put(self, name: str, raw: bytes) -> None:
         """Put it in place of what is there, or take that away."""
         if not raw:
-            self._letters.pop(name, None)
+            self._announced.pop(name, None)
             return
         if len(raw) > ANNOUNCEMENT_BYTES:
             raise StoreError(f"{self._name}: {len(raw):,} bytes are no announcement: at most {ANNOUNCEMENT_BYTES:,}")
-        if name not in self._letters and len(self._letters) >= ANNOUNCEMENTS:
+        if name not in self._announced and len(self._announced) >= ANNOUNCEMENTS:
             raise StoreError(f"{self._name}: {ANNOUNCEMENTS:,} announcements wait for a leader\nhint: try again later")
-        self._letters[name] = bytes(raw)
+        self._announced[name] = bytes(raw)
 
     def all(self) -> list[tuple[str, bytes]]:
         """What there is, by name."""
-        return sorted(self._letters.items())
+        return sorted(self._announced.items())
 
 
 def _tell(waiter: asyncio.Future[bool], *, changed: bool) -> None:

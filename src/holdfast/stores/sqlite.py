@@ -16,7 +16,7 @@ from holdfast.host.store import Head, Outcome, Stored, StoreError, Unknown, Usag
 from holdfast.stores.chunks import SnapshotFiles
 from holdfast.stores.folder import BALLAST_BYTES, Ballast, Lock, free_bytes, prepare
 from holdfast.stores.recovery import Recovering
-from holdfast.stores.shape import LetterBox, Waiting, must_follow
+from holdfast.stores.shape import Announced, Waiting, must_follow
 from holdfast.stores.worker import Worker
 from holdfast.stores.writer import LogWriter
 
@@ -36,7 +36,7 @@ class SqliteStore:
         self._snapshots = SnapshotFiles(folder / "snapshots", files.name)
         self._waiting = Waiting()
         # In memory: the one process that has the store open is its only server, and announces itself at each start.
-        self._letters = LetterBox(files.name)
+        self._announced = Announced(files.name)
         self._writer = Worker(f"log {folder}", self._log.keep_house)
         self._filer = Worker(f"snapshots {folder}")
 
@@ -121,10 +121,10 @@ class SqliteStore:
             pass
 
     async def announce(self, name: str, raw: bytes) -> None:
-        self._letters.put(name, raw)
+        self._announced.put(name, raw)
 
     async def announced(self) -> list[tuple[str, bytes]]:
-        return self._letters.all()
+        return self._announced.all()
 
     async def close(self) -> None:
         lock, self._lock = self._lock, None
