@@ -11,10 +11,11 @@ import apsw
 import pytest
 
 from holdfast.core.ledger.draft import Landed
-from holdfast.host import decisions
-from holdfast.host.decisions import AFTER_FAILURE_MS, GATHER_MOST_MS, GATHER_MS, TIDY_EVERY_MS, Decisions, Lasting
+from holdfast.host import log_index
+from holdfast.host.decisions import Decisions
 from holdfast.host.errors import NotReached
 from holdfast.host.kept import Asked, Kept, Page, Place, Reading
+from holdfast.host.log_index import AFTER_FAILURE_MS, GATHER_MOST_MS, GATHER_MS, TIDY_EVERY_MS, Lasting
 from holdfast.host.store import StoreError
 from holdfast.stores.decisions import DecisionsInFile, DecisionsInMemory
 from tests.support.decisions import SCHEDULER, Deciding
@@ -113,7 +114,7 @@ def test_a_decision_is_found_as_soon_as_it_is_asked_for() -> None:
 
 
 def test_more_batches_than_are_kept_in_mind_are_found_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "WANTED_MAX", 2)
+    monkeypatch.setattr(log_index, "WANTED_MAX", 2)
 
     async def story(watched: Any) -> None:
         region = await watched(MemoryStore(), DecisionsInMemory())
@@ -158,7 +159,7 @@ def test_while_batches_keep_coming_decisions_wait_and_not_for_long() -> None:
         deciding = await region.deciding()
         web = await deciding.workload("web", count=40)
         await region.server.clock.sleep(5_000)
-        behind, since = region.decisions._up_to, region.server.clock.boot()
+        behind, since = region.decisions.up_to, region.server.clock.boot()
         for ordinal in range(40):
             before = behind()
             await deciding.place(web, (ordinal, "n1"))

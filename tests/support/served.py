@@ -23,6 +23,7 @@ from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
+from holdfast.host.audit import Audit
 from holdfast.host.clock import Clock
 from holdfast.host.decisions import Decisions
 from holdfast.host.ledger import Identity, Ledger, Role
@@ -33,6 +34,7 @@ from holdfast.host.store import Store
 from holdfast.host.transport import Reply, Request
 from holdfast.sim.actors.token_file import TokenFile, drawing
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
+from holdfast.stores.audit import AuditInMemory
 from holdfast.stores.decisions import DecisionsInMemory
 from holdfast.stores.memory import MemoryStore
 from tests.support.wires import Peer
@@ -95,7 +97,9 @@ class Part:
         #: The file in which this server keeps its token: who starts it anew hands it on.
         self.file = TokenFile()
         self.token = OwnToken(self.ledger, self.file, drawing(Random(name)), admission.wake)
-        self.api = Api(self.ledger, peer, limits=limits, kept=self.decisions, own=self.token.current)
+        self.audit = Audit(self.ledger, AuditInMemory())
+        own = self.token.current
+        self.api = Api(self.ledger, peer, limits=limits, kept=self.decisions, own=own, audit=self.audit)
         peer.serve(self.api.serve)
         self._world = world
         self._tasks: list[asyncio.Task[None]] = []
@@ -105,7 +109,7 @@ class Part:
         return self.ledger.durable.state
 
     def start(self) -> Self:
-        work = (self.ledger.run(), self.api.run(), self.token.run())
+        work = (self.ledger.run(), self.api.run(), self.token.run(), self.audit.run())
         self._tasks = [asyncio.create_task(one) for one in work]
         if self.decisions is not None:
             self._tasks.append(asyncio.create_task(self.decisions.run()))

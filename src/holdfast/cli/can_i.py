@@ -16,7 +16,7 @@ from holdfast.cli.troubles import Ending, misused
 app = an_app()
 
 #: The rights of people; any other word is the tag of a command.
-RIGHTS = ["read", "write", "operate", "override", "break-glass", "promote-policy", "see-other-tenants"]
+RIGHTS = ["read", "write", "operate", "override", "break-glass", "promote-policy", "see-other-tenants", "audit"]
 
 What = Annotated[str, typer.Argument(metavar="COMMAND|RIGHT", help="Such as put-workload, declare-lost or operate.")]
 Node = Annotated[str, typer.Option("--node", metavar="NAME", help="On this node.")]

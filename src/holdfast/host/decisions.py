@@ -1,19 +1,13 @@
-"""Decisions found again: read from the log as it grows, and kept where they are found by workload, slot, node and time.
+"""Decisions found again, by workload, slot, node and time: an index of a region's log (`log_index`).
 
-    batches that landed ──▶ those with decisions, read again with their evidence ──▶ Kept: rows, and up to which batch
-
-What is kept is derived: gone, damaged or of another log, it is begun anew from the log that is there. It outlives the
-workloads it tells of, and the log itself, which is not trimmed past what was not read yet while there is room for it.
-Nothing waits for it: a batch is read some time after it landed, several at once.
+It outlives the workloads it tells of. Names are those that were known when a decision landed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from contextlib import suppress
+from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded
@@ -21,202 +15,42 @@ from holdfast.core.region.decided import has_decisions
 from holdfast.core.region.events import RegionEvent
 from holdfast.core.region.state import RegionState
 from holdfast.host.decisions_read import Gathering
-from holdfast.host.errors import NotReached
-from holdfast.host.journal import Journal
 from holdfast.host.kept import Asked, Kept, Page, Place
-from holdfast.host.ledger import Ledger, Role
-from holdfast.host.store import Stored, StoreError, Trimmed
-from holdfast.host.waiting import DeadlinePassed, within
+from holdfast.host.ledger import Ledger
+from holdfast.host.log_index import Lasting, LogIndex, Measured
+from holdfast.host.store import Stored, StoreError
 
-#: So much of the log is read at once, and so many rows are written at once.
-READ_BYTES, WRITE_ROWS = 4 << 20, 2_000
-#: While nobody asks, batches come together until none came for so long, or for the longest: deciding goes first.
-GATHER_MS, GATHER_MOST_MS = 250, 2_000
-#: So many batches that were not read yet are kept in mind; where there are more, all are searched for in the log.
-WANTED_MAX = 100_000
-LOOK_MS, AFTER_FAILURE_MS, TIDY_EVERY_MS = 1_000, 30_000, 60_000
+#: So many rows are written at once.
+WRITE_ROWS = 2_000
 
 
-class Lasting(Struct, frozen=True):
-    """How long decisions are kept, and in how much room: what is older, or too much, goes."""
-
-    retention_ms: int = 7 * 86_400_000
-    size_bytes: int = 1 << 30
-
-
-class Decisions:
+class Decisions(LogIndex[RegionState]):
     """The decisions of one region, on one of its servers. `run` it beside the ledger."""
 
     def __init__(self, ledger: Ledger[RegionState], kept: Kept, lasting: Lasting | None = None) -> None:
-        self._ledger = ledger
+        super().__init__("decisions", ledger, kept, lasting)
         self._kept = kept
-        self._lasting = lasting or Lasting()
-        self._clock = ledger.clock
-        self._journal = Journal("decisions", server=ledger.identity.server)
-        #: What keeps decisions from being kept; empty when nothing does.
-        self.trouble = ""
-        #: How far the log was read, and how far that was written.
-        self._place, self._written = Place(), 0
-        #: The newest batch that was heard of, and those with decisions that were not read yet, with their digests.
-        self._heard = Place()
-        self._wanted: OrderedDict[int, bytes] = OrderedDict()
-        #: Whether all that was not read is among the wanted. Otherwise the log says.
-        self._is_sure = False
         self._gathering = Gathering(ledger.durable)
-        #: Something is to be read; somebody waits for it; something was read.
-        self._wake, self._asked, self._moved = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._tidied = 0
-        ledger.durable.listeners.append(self._hear)
-        ledger.snapshots.readers["decisions"] = self.settled
-
-    # What others ask of it
 
     async def find(self, asked: Asked) -> Page:
         """What is kept and was asked for, newest first. `StoreError` when it cannot be read."""
-        up_to = self._up_to()
+        up_to = self.up_to()
         page = await self._kept.find(asked)
         return replace(page, place=replace(page.place, seq=max(up_to, page.place.seq)))
 
-    async def reach(self, seq: int, timeout_ms: int) -> None:
-        """Return once everything up to this batch was read. `NotReached` when that takes longer."""
-        deadline = self._clock.boot() + timeout_ms
-        while self._up_to() < seq:
-            self._asked.set()
-            self._wake.set()
-            moved, left = self._moved, deadline - self._clock.boot()
-            try:
-                await within(self._clock, max(0, left), moved.wait())
-            except DeadlinePassed:
-                why = f": {self.trouble}" if self.trouble else ""
-                said = f"decisions were read up to batch {self._up_to()}, not to {seq}, within {timeout_ms} ms{why}"
-                raise NotReached(said) from None
+    def concerns(self, batch: Batch[Any]) -> bool:
+        return has_decisions(batch)
 
-    def _up_to(self) -> int:
-        """The last batch of which all decisions, if it has some, are written."""
-        before = next(iter(self._wanted), self._heard.seq + 1) - 1
-        return max(self._written, before) if self._is_sure else self._written
+    def note(self, batch: Batch[Any]) -> None:
+        self._gathering.note(batch)
 
-    async def settled(self) -> int:
-        """Up to which batch decisions are kept whatever happens to this process: the log may go that far."""
-        try:
-            return await self._kept.settle()
-        except StoreError as error:
-            self._journal.warning("not-settled", why=error)
-            return 0
+    def restart(self) -> None:
+        self._gathering = Gathering(self._ledger.durable)
 
-    # Its life
-
-    async def run(self) -> None:
-        """Read for ever. What goes wrong where decisions are kept is told, and tried again."""
-        while True:
-            try:
-                await self._follow()
-            except StoreError as error:
-                self.trouble = str(error)
-                self._ledger.meters.count("decisions_failed")
-                self._journal.warning("not-kept", why=error)
-                await self._clock.sleep(AFTER_FAILURE_MS)
-
-    async def _follow(self) -> None:
-        while self._ledger.role is Role.LOADING or not self._ledger.durable.state.facts.log_id:
-            await self._clock.sleep(LOOK_MS)
-        self._gathering, self._is_sure = Gathering(self._ledger.durable), False
-        self._place = await self._kept.place()
-        self._written = self._place.seq
-        await self._verify()
-        while True:
-            await (self._read_wanted() if self._is_sure else self._catch_up())
-            self.trouble = ""
-            self._tell_moved()
-            await self._tidy()
-            with suppress(DeadlinePassed):
-                await within(self._clock, LOOK_MS, self._wake.wait())
-            await self._gather()
-            self._wake.clear()
-            self._asked.clear()
-
-    async def _gather(self) -> None:
-        """Let batches come together, unless somebody waits."""
-        before, until = -1, self._clock.boot() + GATHER_MOST_MS
-        while before != self._heard.seq and self._clock.boot() < until and not self._asked.is_set():
-            before = self._heard.seq
-            with suppress(DeadlinePassed):
-                await within(self._clock, GATHER_MS, self._asked.wait())
-
-    def _hear(self, batch: Batch[RegionEvent]) -> None:
-        """A batch landed. Which of them have decisions is seen here, so that no other is read."""
-        header = batch.header
-        if header.seq != self._heard.seq + 1 or len(self._wanted) >= WANTED_MAX:
-            self._is_sure, self._wanted = False, OrderedDict()  # the state was loaded, or too many: the log tells
-        self._heard = Place(header.log_id, header.seq, batch.digest)
-        if has_decisions(batch):
-            self._wanted |= {header.seq: batch.digest} if self._is_sure else {}
-            self._gathering.note(batch)
-            self._wake.set()
-
-    def _tell_moved(self) -> None:
-        self._moved.set()
-        self._moved = asyncio.Event()
-        self._ledger.meters.gauge("decisions_behind", max(0, self._ledger.durable.state.facts.seq - self._place.seq))
-
-    # Reading
-
-    async def _verify(self) -> None:
-        """Begin anew where what is kept is not of this log."""
-        facts, place, store = self._ledger.durable.state.facts, self._place, self._ledger.store
-        same = place.log_id == facts.log_id and place.seq <= facts.seq
-        if same and place.seq:
-            with suppress(Trimmed):
-                same = (await store.read(place.seq, 1))[0].digest == place.digest
-        if not same:
-            await self._begin_anew("of another log" if place.log_id else "empty")
-
-    async def _begin_anew(self, why: str) -> None:
-        floor = (await self._ledger.store.head()).floor
-        self._place = Place(self._ledger.durable.state.facts.log_id, floor)
-        await self._kept.begin(self._place)
-        self._ledger.meters.count("decisions_begun_anew")
-        self._journal.info("begun-anew", why=why, after=floor)
-
-    async def _catch_up(self) -> None:
-        """Read the log from where it was left to what the state holds; from then on it is heard what to read."""
-        durable, store = self._ledger.durable, self._ledger.store
-        while self._place.seq < durable.state.facts.seq:
-            try:
-                batches = await store.read(self._place.seq + 1, READ_BYTES)
-            except Trimmed:
-                floor = (await store.head()).floor
-                self._journal.warning("missed", after=self._place.seq, to=floor)
-                self._place = replace(self._place, seq=floor, digest=b"", since=0)
-                continue
-            if not batches:
-                raise StoreError(f"{store.name}: batch {self._place.seq + 1} landed and cannot be read")
-            for stored in batches:
-                if stored.seq <= durable.state.facts.seq:
-                    await self._take(stored, learning=True)
-            await self._write()
-        # In one turn with the last look at the state: what lands from now on is heard.
-        self._heard = Place(self._place.log_id, self._place.seq, self._place.digest)
-        self._is_sure, self._wanted = True, OrderedDict()
+    def unlearn(self) -> None:
         self._gathering.unlearn()
 
-    async def _read_wanted(self) -> None:
-        """Read those batches that were heard to have decisions."""
-        while self._is_sure and self._wanted:
-            batches = await self._ledger.store.read(next(iter(self._wanted)), READ_BYTES)
-            mine = [stored for stored in batches if stored.seq in self._wanted]
-            for stored in mine:
-                if self._wanted.get(stored.seq, stored.digest) != stored.digest:
-                    raise StoreError(f"{self._ledger.store.name}: batch {stored.seq} is not the one that landed")
-                await self._take(stored)
-            await self._write()
-            for stored in mine:
-                self._wanted.pop(stored.seq, None)
-        if self._is_sure:
-            self._place = replace(self._place, seq=self._heard.seq, digest=self._heard.digest)
-            self._gathering.unlearn()
-
-    async def _take(self, stored: Stored, *, learning: bool = False) -> None:
+    async def take(self, stored: Stored, place: Place, *, learning: bool = False) -> Place:
         """Take the decisions of one batch, and what it says of names where the state may not know them any more."""
         batches = self._ledger.book.batches
         try:
@@ -225,26 +59,30 @@ class Decisions:
             raise StoreError(f"{self._ledger.store.name}: batch {stored.seq}: {error}") from error
         if learning:
             self._gathering.learn(batch)
-        since = self._place.since or (batch.records[0].at if batch.records else 0)
+        since = place.since or (batch.records[0].at if batch.records else 0)
         self._place = Place(stored.log_id, stored.seq, stored.digest, since)
         if has_decisions(batch):
             self._gathering.take(batch, batches.evidence(stored.raw))
             if self._gathering.rows >= WRITE_ROWS:
                 await self._write()
         await asyncio.sleep(0)
+        return self._place
 
-    async def _write(self) -> None:
-        reading, place = self._gathering.hand_over(), self._place
+    async def write(self, place: Place) -> int:
+        reading = self._gathering.hand_over()
         await self._kept.add(reading, place)
-        self._written = place.seq
-        self._ledger.meters.count("decisions_kept", len(reading.found))
+        return len(reading.found)
 
-    async def _tidy(self) -> None:
-        """Now and then: say how far the log was read, also if there was nothing in it, and let go of what is old."""
-        if self._tidied and self._clock.boot() < self._tidied + TIDY_EVERY_MS:
-            return
-        self._tidied = self._clock.boot()
-        await self._write()
-        before = self._ledger.durable.state.facts.at - self._lasting.retention_ms
-        size_bytes = await self._kept.tidy(before, self._lasting.size_bytes)
-        self._ledger.meters.gauge("decisions_bytes", size_bytes)
+    def measure(self, what: Measured, value: int) -> None:
+        meters = self._ledger.meters
+        match what:
+            case Measured.FAILED:
+                meters.count("decisions_failed", value)
+            case Measured.BEGUN_ANEW:
+                meters.count("decisions_begun_anew", value)
+            case Measured.BEHIND:
+                meters.gauge("decisions_behind", value)
+            case Measured.KEPT:
+                meters.count("decisions_kept", value)
+            case Measured.BYTES:
+                meters.gauge("decisions_bytes", value)

@@ -95,8 +95,9 @@ class Page(Struct, frozen=True):
     nodes: dict[Revision, str] = {}
 
 
-class Kept(Protocol):
-    """Keeps decisions. Every call may raise `StoreError`; what is damaged is begun anew with the next one."""
+class KeptRows(Protocol):
+    """Keeps what an index has of a log. Every call may raise `StoreError`; what is damaged is begun anew with the next
+    one."""
 
     async def place(self) -> Place:
         """How far the log was read."""
@@ -104,17 +105,21 @@ class Kept(Protocol):
     async def begin(self, place: Place) -> None:
         """Drop everything, and begin after this place."""
 
-    async def add(self, reading: Reading, place: Place) -> None:
-        """Keep what was read up to this place, in one step. What is there already is not kept twice."""
-
     async def settle(self) -> int:
         """Make everything durable; up to which batch the log was read."""
-
-    async def find(self, asked: Asked) -> Page:
-        """Decisions as asked for. Where much has to be looked through, a page may be short, or empty, and go on."""
 
     async def tidy(self, before: Instant, size_bytes: int) -> int:
         """Drop what is older, and the oldest while all takes more room; how much it takes then."""
 
     async def close(self) -> None:
         """Let go of it."""
+
+
+class Kept(KeptRows, Protocol):
+    """Keeps decisions."""
+
+    async def add(self, reading: Reading, place: Place) -> None:
+        """Keep what was read up to this place, in one step. What is there already is not kept twice."""
+
+    async def find(self, asked: Asked) -> Page:
+        """Decisions as asked for. Where much has to be looked through, a page may be short, or empty, and go on."""

@@ -20,10 +20,10 @@ from holdfast.core.ledger.codec import encode
 from holdfast.core.model.decided import NUMBER_BYTES, Part, unpack
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.host.kept import Place, Reading
+from holdfast.stores.index_database import PAGE_BYTES
 
 APPLICATION_ID = 0x484C4444  # "HLDD"
 FORMAT = 1
-PAGE_BYTES = 8192
 #: A name that was mentioned is not marked again for so long.
 DAY_MS = 86_400_000
 #: When there is too much, at least this share of it goes at once.

@@ -13,6 +13,7 @@ from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
 from holdfast.core.ledger.house import LogStarted
 from holdfast.core.ledger.snapshot import decode_manifest
 from holdfast.core.region.book import REGION
+from holdfast.host.audit import KeptAudit
 from holdfast.host.kept import Kept
 from holdfast.host.store import Store
 
@@ -39,10 +40,22 @@ def open_decisions(url: str, data: Path) -> Kept:
     """Where the server of a store keeps decisions: beside its log."""
     from holdfast.stores.decisions import DecisionsInFile, DecisionsInMemory
 
+    folder = _beside(url, data)
+    return DecisionsInMemory() if folder is None else DecisionsInFile(folder / "decisions.db")
+
+
+def open_audit(url: str, data: Path) -> KeptAudit:
+    """Where the server of a store keeps its audit: beside its log."""
+    from holdfast.stores.audit import AuditInFile, AuditInMemory
+
+    folder = _beside(url, data)
+    return AuditInMemory() if folder is None else AuditInFile(folder / "audit.db")
+
+
+def _beside(url: str, data: Path) -> Path | None:
+    """The folder of a store; None: it has none."""
     scheme, _, path = url.partition(":")
-    return (
-        DecisionsInFile(data / Path(path).expanduser() / "decisions.db") if scheme == "sqlite" else DecisionsInMemory()
-    )
+    return data / Path(path).expanduser() if scheme == "sqlite" else None
 
 
 async def ledger_in(store: Store) -> str:

@@ -29,10 +29,11 @@ from holdfast.core.ledger.house import StartLog
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.reconcilers import registry
 from holdfast.core.region.book import REGION
+from holdfast.host.audit import Audit
 from holdfast.host.clock import Clock, SystemClock
 from holdfast.host.controller import Care
 from holdfast.host.controllers import Controllers
-from holdfast.host.decisions import Decisions, Lasting
+from holdfast.host.decisions import Decisions
 from holdfast.host.endpoints import Endpoints
 from holdfast.host.errors import Stopped
 from holdfast.host.expiry import Expiry
@@ -40,6 +41,7 @@ from holdfast.host.journal import Journal
 from holdfast.host.ledger import Identity, Ledger, Role
 from holdfast.host.link.link import Link
 from holdfast.host.link.speaker import Platform
+from holdfast.host.log_index import Lasting
 from holdfast.host.own_token import OwnToken
 from holdfast.host.scheduling_beside import SchedulerBeside
 from holdfast.host.servers import ServerAdmission
@@ -52,7 +54,7 @@ from holdfast.wiring.asking import SocketAsker
 from holdfast.wiring.bootstrap import Bootstrap
 from holdfast.wiring.contradictions import ledger_settings
 from holdfast.wiring.files import allow_many_files
-from holdfast.wiring.opening import open_decisions
+from holdfast.wiring.opening import open_audit, open_decisions
 from holdfast.wiring.pieces import CannotStart, ledger_name
 from holdfast.wiring.plugins import plugins
 from holdfast.wiring.private import write_private
@@ -158,6 +160,9 @@ class Server:
         admission = ServerAdmission(ledger)
         ledger.beside["servers"] = admission.run
         self.token = OwnToken(ledger, ServerTokenFile(Path(settings.data) / FILE), drawn, admission.wake)
+        done = open_audit(settings.store, Path(settings.data))
+        stack.push_async_callback(done.close)
+        self.audit = Audit(ledger, done, Lasting(settings.retention, settings.audit_bytes))
         self.api = Api(
             ledger,
             transport,
@@ -167,6 +172,7 @@ class Server:
             warnings=lambda: _warnings(settings, transport.trouble()),
             own=self.token.current,
             addresses=(settings.advertise, *settings.reached_at),
+            audit=self.audit,
         )
         transport.serve(self.api.serve)
         self.transport = transport
@@ -190,6 +196,7 @@ class Server:
         beside = Supervisor(self.clock, self.ledger.meters, self.journal, on_give_up=give_up)
         beside.start("api", self.api.run)
         beside.start("server-token", self.token.run)
+        beside.start("audit", self.audit.run)
         if self.decisions is not None:
             beside.start("decisions", self.decisions.run)
         beside.start("ready", self._get_ready, once=True)

@@ -62,6 +62,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     snapshot_bytes: int = 64 << 20
     snapshot_batches: int = 50_000
     decisions_bytes: int = 1 << 30
+    audit_bytes: int = 256 << 20
 
 
 class Form(StrEnum):
@@ -183,7 +184,7 @@ SETTINGS: tuple[Setting, ...] = (
             "A collector that expects the other form keeps lines without their fields.", FORMS),
     Setting("ledger", Form.PAIRS, "Numbers that a new log judges by, such as `sessionLease=10s`; only when it begins.",
             "An unsafe set is refused with every reason. For a log that has begun nothing changes: use `configure`."),
-    Setting("retention", Form.DURATION, "How long the log and a region's decisions are kept, to explain what happened.",
+    Setting("retention", Form.DURATION, "How long the log, the audit and decisions are kept, to explain what happened.",
             "Too short: readers that lag list again, and old decisions cannot be explained. Too long: the disk fills."),
     Setting("snapshot_bytes", Form.BYTES, "After so much log, or as much as the last one had, a snapshot is taken.",
             "Too much: a start reads all of it. Too little: the disk is busy with snapshots."),
@@ -191,6 +192,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Too many: a start folds all of them. Too few: a small log is written out again and again."),
     Setting("decisions_bytes", Form.BYTES, "The room that a region's server takes for decisions; the oldest go first.",
             "Too little: decisions are gone before their time. Too much: the log has less of the disk."),
+    Setting("audit_bytes", Form.BYTES, "The room that a server takes for what people did; the oldest goes first.",
+            "Too little: who did what is gone before its time. Too much: the log has less of the disk."),
 )  # fmt: skip
 
 BY_FIELD: dict[str, Setting] = {setting.field: setting for setting in SETTINGS}

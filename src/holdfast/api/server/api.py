@@ -39,6 +39,7 @@ from holdfast.api.server.rights import refuse_asking
 from holdfast.core.ledger.answers import too_large
 from holdfast.core.ledger.judge import MACHINES, PEOPLE
 from holdfast.host.acting import OwnToken
+from holdfast.host.audit import Audit
 from holdfast.host.decisions import Decisions
 from holdfast.host.errors import ListAgain, Unavailable
 from holdfast.host.ledger import Ledger, Role
@@ -122,8 +123,9 @@ class Api:
         warnings: Callable[[], Sequence[str]] = tuple,
         own: Callable[[], OwnToken | None] = lambda: None,
         addresses: tuple[str, ...] = (),
+        audit: Audit | None = None,
     ) -> None:
-        self.desk = Desk(ledger, transport, limits or Limits(), link, kept, warnings, own, addresses)
+        self.desk = Desk(ledger, transport, limits or Limits(), link, kept, warnings, own, addresses, audit)
         self._pages = Pages(ledger.clock, secrets.token_hex(4))
         self._lines = Lines()
         #: By the first segments of the path, then by verb. Kinds of the other ledger are there to say where they are.

@@ -17,6 +17,7 @@ from holdfast.api.server.streams import Streams
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Region
 from holdfast.host.acting import OwnToken
+from holdfast.host.audit import Audit
 from holdfast.host.decisions import Decisions
 from holdfast.host.errors import show_token
 from holdfast.host.journal import Journal
@@ -54,6 +55,7 @@ class Desk:
         warnings: Callable[[], Sequence[str]] = tuple,
         own: Callable[[], OwnToken | None] = lambda: None,
         addresses: tuple[str, ...] = (),
+        audit: Audit | None = None,
     ) -> None:
         self.ledger = ledger
         self.transport = transport
@@ -66,6 +68,8 @@ class Desk:
         self.warnings = warnings
         #: With what this server signs what it sends for others; None while it has nothing that would be honoured.
         self.own = own
+        #: Where a server keeps what people did; None: it keeps nothing of it.
+        self.audit = audit
         self.clock = ledger.clock
         self.meters = ledger.meters
         self.journal = Journal("api", server=ledger.identity.server)

@@ -109,6 +109,10 @@ class Redaction:
             return {key: self._word(key, one) for key, one in tree.items()}
         return [self.cleared(one) for one in tree] if isinstance(tree, list) else tree
 
+    def words(self, tree: Any) -> Any:
+        """What somebody sent, without the texts in it that name other tenants, wherever they are."""
+        return self._text(tree) if self.tenant else tree
+
     def refused(self, found: Refused, *, by_number: bool) -> Refused:
         """Why a command of the caller was refused. A tenant is not told of others, nor whether something is theirs:
         what is named `by_number` and not there is as if it were another's."""

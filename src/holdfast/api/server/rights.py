@@ -50,6 +50,18 @@ def refuse_reading(caller: Caller, ledger: str, plural: str) -> Problem | None:
     return _denied(Code.NO_RIGHT, f"{caller.actor} may not read {plural}", {"actor": caller.actor})
 
 
+def refuse_audit(caller: Caller, ledger: str) -> Problem | None:
+    """Whether this caller may read what people did: it has the right, or operates; a region's in that region alone, and
+    one that speaks for a tenant what is about that tenant."""
+    if caller.kind not in ("person", "tenant") or not (caller.has(Right.AUDIT) or caller.has(Right.OPERATE)):
+        return _denied(Code.NO_RIGHT, f"{caller.actor} has no right to the audit", {"right": Right.AUDIT.value})
+    scope = caller.principal.spec.scope
+    if scope.node or (scope.region and ledger != f"region/{scope.region}"):
+        where = f"node {scope.node}" if scope.node else f"region {scope.region}"
+        return _denied(Code.WRONG_SCOPE, f"{caller.actor} is bound to {where}", {"scope": scope.node or scope.region})
+    return None
+
+
 def refuse_tenant(caller: Caller, tenant: str) -> Problem | None:
     """Whether this caller may ask for what is this tenant's."""
     if not tenant or sees(caller, tenant):

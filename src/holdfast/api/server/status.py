@@ -97,6 +97,8 @@ def _degraded(desk: Desk) -> list[str]:
         found.append(f"cut off from the platform: {desk.link.trouble()}")
     if desk.decisions is not None and desk.decisions.trouble:
         found.append(f"decisions are not kept: {desk.decisions.trouble}")
+    if desk.audit is not None and desk.audit.trouble:
+        found.append(f"the audit is not kept: {desk.audit.trouble}")
     regions = desk.state.regions.values() if hasattr(desk.state, "regions") else ()
     return found + [f"region {one.meta.name} is {one.status.health.value}" for one in regions if not _is_well(one)]
 

@@ -27,6 +27,7 @@ from msgspec import NODEFAULT, Struct
 
 from holdfast.core.model.isolation import Isolation
 from holdfast.core.model.meta import Reason
+from holdfast.core.model.tenancy import Right
 
 #: What a writer of this version can write and a reader of it can read.
 LEVEL = 2
@@ -39,7 +40,7 @@ E = TypeVar("E", bound=Enum)
 _words: dict[Enum, int] = dict.fromkeys(
     (
         Reason.MACHINE_REPLACED, Reason.REBOOTED, Reason.TIMES_NOT_KEPT, Reason.USER_SHARED, Reason.TOKEN_READABLE,
-        Isolation.STRICT,
+        Isolation.STRICT, Right.AUDIT,
     ),
     2,
 )  # fmt: skip

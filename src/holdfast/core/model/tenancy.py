@@ -75,6 +75,7 @@ class Right(StrEnum):
     BREAK_GLASS = "break-glass"
     PROMOTE_POLICY = "promote-policy"
     SEE_OTHER_TENANTS = "see-other-tenants"
+    AUDIT = "audit"
 
 
 class Scope(Document, frozen=True):

@@ -116,6 +116,8 @@ def _principal_of(state: PlatformState, name: str) -> Principal | None:
 def refuse_rights(rights: Iterable[Right], case: Case) -> Refused | None:
     """Rights that the sender does not have and so cannot hand out."""
     own = case.principal.spec.rights if case.principal else ()
+    if Right.OPERATE in own:  # it holds that of the audit, also for those who had it before there was the other
+        own = (*own, Right.AUDIT)
     missing = sorted({right.value for right in rights if right not in own})
     if not missing:
         return None
