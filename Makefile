@@ -54,9 +54,10 @@ bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store,
 	$(BIN)/holdfast bench limits $(ARGS)
 	$(BIN)/holdfast bench sim $(ARGS)
 
-reference: $(READY) ## Write docs/reference.md and the settings in docs/operating.md anew from the tables in the code
+reference: $(READY) ## Write docs/reference.md, docs/access.md and the settings in docs/operating.md anew
 	$(BIN)/python -m tests.support.reference
 	$(BIN)/python -m tests.support.operating
+	$(BIN)/python -m tests.support.access
 
 golden: $(READY) ## Record a golden log where the newest is not what is written today
 	$(BIN)/python -m tests.support.golden

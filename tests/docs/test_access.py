@@ -1,0 +1,98 @@
+"""`docs/access.md` is what servers answer: every kind, verb, route and command, by every sort of principal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.api.documents.kinds import KINDS
+from holdfast.api.server import reading, rights, watching
+from holdfast.api.server.identity import Caller
+from holdfast.core.model.tenancy import Right
+from holdfast.core.platform.book import PLATFORM
+from holdfast.core.platform.commands import OfferGrant
+from tests.support import access
+from tests.support.access import COLUMNS, NO, PAGE, YES, Table, Tables, asked, page
+
+#: Kinds of which each object is one tenant's.
+OF_TENANTS = ("tenants", "quotas", "workloads", "assignments", "grants", "replicas", "endpoints", "requests",
+              "reservations")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def answered() -> Tables:
+    return access.tables()
+
+
+@pytest.fixture(scope="module")
+def of_kinds(answered: Tables) -> Table:
+    return answered.kinds
+
+
+def test_the_page_is_what_servers_answer(answered: Tables) -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(answered), "is that meant? then `make reference`"
+
+
+def test_another_tenant_is_answered_nothing_of_what_is_a_tenants(of_kinds: Table) -> None:
+    cells = {key: cell for key, cell in of_kinds.items() if key[1].split()[1] in OF_TENANTS}
+    assert {cell for (_, _, who), cell in cells.items() if who in ("other tenant", "reader", "nobody")} == {NO}
+    shown = {what for (_, what, who), cell in cells.items() if who == "tenant" and cell == YES}
+    assert shown >= {f"{verb} {kind}" for kind in OF_TENANTS for verb in ("list", "get", "watch")}
+
+
+def test_nobody_and_agents_and_regions_read_and_write_no_kind(of_kinds: Table) -> None:
+    assert {cell for (_, _, who), cell in of_kinds.items() if who in ("nobody", "agent", "region")} == {NO}
+
+
+def test_every_kind_is_asked_for_on_every_ledger_that_has_it(of_kinds: Table) -> None:
+    for place, _, _, ledger in access.PLACES:
+        kinds = {what.split()[1] for where, what, _ in of_kinds if where == place}
+        assert kinds == {kind.plural for kind in KINDS.values() if ledger in kind.ledger}
+        assert {cell for (where, what, who), cell in of_kinds.items() if where == place and who == "operator"} == {YES}
+
+
+def test_people_are_answered_through_the_platform_what_the_region_answers_and_machines_nothing(
+    of_kinds: Table,
+) -> None:
+    people = ("tenant", "other tenant", "reader", "operator")
+    for (place, what, who), cell in of_kinds.items():
+        if place == "through":
+            assert cell == (of_kinds["region", what, who] if who in people else NO), (what, who)
+
+
+def differing(before: Table, after: Table) -> set[tuple[str, str]]:
+    return {(what, who) for (where, what, who) in before if before[where, what, who] != after[where, what, who]}
+
+
+def test_a_right_to_read_that_is_loosened_is_found(of_kinds: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = rights.refuse_reading
+
+    def loose(caller: Any, ledger: str, plural: str) -> Any:
+        return None if caller.kind == "agent" and plural == "nodes" else real(caller, ledger, plural)
+
+    monkeypatch.setattr(reading, "refuse_reading", loose)
+    for module in (reading, watching):
+        monkeypatch.setattr(module, "refuse_tenant", lambda *_: None)
+    monkeypatch.setattr(Caller, "has", lambda *_: True)
+    found = differing(of_kinds, asked(access.kinds))
+    assert ("get workloads", "other tenant") in found
+    assert ("list breaches", "tenant") in found
+
+
+def test_an_owner_that_is_added_to_a_command_is_found(answered: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    loose = replace(PLATFORM.rules[OfferGrant], owners=(*PLATFORM.rules[OfferGrant].owners, "person"))
+    monkeypatch.setitem(PLATFORM.rules, OfferGrant, loose)
+    assert differing(answered.commands, asked(access.commands)) == {("offer-grant", "operator")}
+
+
+def test_a_right_of_a_command_that_is_lowered_is_found(answered: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = next(one for one in PLATFORM.rules.values() if one.right.value == "break-glass")
+    monkeypatch.setitem(PLATFORM.rules, rule.command, replace(rule, right=Right.READ))
+    found = differing(answered.rights, asked(access.rights))
+    assert {who for _, who in found} == {"read", "break-glass"}
+
+
+def test_the_columns_are_every_sort_of_principal() -> None:
+    assert COLUMNS == ("tenant", "other tenant", "reader", "operator", "agent", "scheduler", "region", "nobody")
