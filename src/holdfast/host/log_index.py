@@ -5,6 +5,8 @@
 What is kept is derived: gone, damaged or of another log, it is begun anew from the log that is there. It outlives the
 log, which is not trimmed past what was not read yet while there is room for it. Nothing waits for it: a batch is read
 some time after it landed, several at once. `decisions` and `audit` are such indexes.
+
+Size: one life, from the first look to the last row; what differs between indexes is at its end.
 """
 
 from __future__ import annotations

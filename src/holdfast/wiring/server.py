@@ -8,6 +8,8 @@
 | 0 | it was asked to stop, by SIGTERM or SIGINT |
 | 1 | it could not start: the message names what, and what to do next |
 | 3 | its ledger stopped it: the store went backwards, is damaged, or newer than this version; somebody has to look |
+
+Size: everything that a server is put together from, in one place.
 """
 
 from __future__ import annotations
