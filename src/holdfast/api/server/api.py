@@ -1,4 +1,7 @@
-"""Routes: from a path to the function that answers it, past identity, deadline and everything that can go wrong."""
+"""Routes: from a path to the function that answers it, past identity, deadline and everything that can go wrong.
+
+Size: one table of routes, and the one way through it.
+"""
 
 from __future__ import annotations
 
