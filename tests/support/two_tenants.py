@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.api.documents.scalars import format_instant
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import INDEX_MAX, revision
@@ -128,6 +130,8 @@ async def _in_region(world: World, part: Part) -> None:
     web = await deciding.workload("web")
     api = await deciding.workload(f"{MARK}-api", MARK)
     await deciding.node(f"{MARK}-1")
+    alone = await deciding.node("alone")
+    part.state.nodes.put(alone, replace(part.state.nodes[alone], tenant=MARK))  # as its agent may say of itself
     await deciding.place(api, (0, "n1"), (1, f"{MARK}-1"))
     await deciding.place(web, (0, "n1"), (1, "n2"))
     await _decided(deciding, web)
