@@ -284,3 +284,23 @@ async def test_a_replica_does_not_begin_where_its_namespaces_fail_though_they_we
             await driver.start(a_work("exit 0"))
         assert driver.lives() == []
         await apart.until_empty()
+
+
+@in_a_loop
+async def test_an_installation_below_tmp_is_there_to_be_read_and_what_is_hidden_in_it_is_not() -> None:
+    with a_yard(cgroups=False, namespaces=True) as yard:
+        program = yard.root / "program"
+        program.write_text(f"#!/bin/sh\nls {yard.data}\ntouch {yard.root}/open/new || exit 7\n", encoding="ascii")
+        program.chmod(0o755)
+        (yard.root / "open").mkdir()
+        (yard.root / "open").chmod(0o777)
+        work = replace(a_work(""), command=(str(program),))
+        async with yard.driver(shown=(str(yard.root),)) as driver:
+            await driver.start(work)
+            assert (await until(driver, State.ENDED)).code == 7
+            assert yard.log() == "work\n"
+            assert "Read-only file system" in yard.log("stderr")
+            await driver.forget(work.slot, work.epoch)
+        async with yard.driver() as driver:
+            with pytest.raises(CannotStart, match="missing-binary"):
+                await driver.start(work)
