@@ -42,8 +42,8 @@ def test_another_tenant_is_answered_nothing_of_what_is_a_tenants(of_kinds: Table
     assert shown >= {f"{verb} {kind}" for kind in OF_TENANTS for verb in ("list", "get", "watch")}
 
 
-def test_nobody_and_agents_and_regions_read_and_write_no_kind(of_kinds: Table) -> None:
-    assert {cell for (_, _, who), cell in of_kinds.items() if who in ("nobody", "agent", "region")} == {NO}
+def test_nobody_and_agents_and_regions_and_servers_read_and_write_no_kind(of_kinds: Table) -> None:
+    assert {cell for (_, _, who), cell in of_kinds.items() if who in ("nobody", "agent", "region", "server")} == {NO}
 
 
 def test_every_kind_is_asked_for_on_every_ledger_that_has_it(of_kinds: Table) -> None:
@@ -60,6 +60,12 @@ def test_people_are_answered_through_the_platform_what_the_region_answers_and_ma
     for (place, what, who), cell in of_kinds.items():
         if place == "through":
             assert cell == (of_kinds["region", what, who] if who in people else NO), (what, who)
+
+
+def test_a_servers_own_token_opens_no_more_than_none_does(answered: Tables) -> None:
+    for table in (answered.kinds, answered.routes, answered.commands):
+        for (place, what, who), cell in table.items():
+            assert who != "server" or cell == table[place, what, "nobody"], (place, what)
 
 
 def differing(before: Table, after: Table) -> set[tuple[str, str]]:
@@ -95,4 +101,14 @@ def test_a_right_of_a_command_that_is_lowered_is_found(answered: Tables, monkeyp
 
 
 def test_the_columns_are_every_sort_of_principal() -> None:
-    assert COLUMNS == ("tenant", "other tenant", "reader", "operator", "agent", "scheduler", "region", "nobody")
+    assert COLUMNS == (
+        "tenant",
+        "other tenant",
+        "reader",
+        "operator",
+        "agent",
+        "scheduler",
+        "region",
+        "server",
+        "nobody",
+    )

@@ -25,6 +25,7 @@ from holdfast.core.ledger.house import OpenSession
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import HoldPurpose
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.secrets import spoken
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import Region, RegionSpec, RegionStatus
 from holdfast.core.region import commands as c
@@ -46,6 +47,7 @@ ASKERS = (
     ("agent", "agents", "agent/n1"),
     ("scheduler", "schedulers", "scheduler/main"),
     ("region", "regions", "region/eu"),
+    ("server", "", "platform/p1"),
     ("nobody", "", ""),
 )
 COLUMNS = tuple(name for name, _, _ in ASKERS)
@@ -82,6 +84,7 @@ Table = dict[Cell, str]
 async def _prepared(world: World) -> tuple[Part, Part]:
     """The two tenants, with a token for everybody who asks, on both ledgers."""
     platform, region = await two_tenants(world)
+    await world.until(lambda: platform.token.current() is not None)
     rights_of = dict(_PRINCIPALS)
     for token, name in _TOKENS:
         if name == f"tenant/{MARK}":
@@ -106,8 +109,14 @@ async def _prepared(world: World) -> tuple[Part, Part]:
     return platform, region
 
 
-def _as(actor: str) -> dict[str, str]:
-    return {"holdfast_actor": actor} if actor.partition("/")[0] in ("agent", "scheduler") else {}
+def _as(world: World, actor: str) -> dict[str, str]:
+    """What is said besides a token. A server has one of its own, which proves nothing where it is only shown."""
+    kind = actor.partition("/")[0]
+    if kind == "platform":
+        own = next(part for part in world.parts if part.name == "p1").token.current()
+        assert own is not None, "the platform's server has its token by now"
+        return {"authorization": f"Bearer {spoken(own.name, own.secret)}"}
+    return {"holdfast_actor": actor} if kind in ("agent", "scheduler") else {}
 
 
 async def _object_of(world: World, kind: Kind, where: tuple[str, str, str, str]) -> tuple[str, Any]:
@@ -141,7 +150,7 @@ async def kinds(world: World, parts: dict[str, Part]) -> Table:
             name, whole = await _object_of(world, kind, where)
             path, uid = f"/v1{before}/{kind.plural}", whole["metadata"]["name"]
             for column, token, actor in ASKERS:
-                said = {"to": to, "token": token, **_as(actor)}
+                said = {"to": to, "token": token, **_as(world, actor)}
 
                 async def holds(query: str, said: dict[str, Any] = said, path: str = path, uid: str = uid) -> str:
                     found = await world.ask("GET", f"{path}{query}", **said)
@@ -164,7 +173,8 @@ async def kinds(world: World, parts: dict[str, Part]) -> Table:
 
 async def _watched(world: World, path: str, uid: str, said: dict[str, Any]) -> str:
     """Whether a watch begins, and with the object."""
-    request = world.request("GET", path, token=said["token"], **_as(said.get("holdfast_actor", "")))
+    headers = {name: value for name, value in said.items() if name not in ("to", "token")}
+    request = world.request("GET", path, token=said["token"], **headers)
     source: Any = world.caller.stream(said["to"], request, 2_000)
     found = b""
     try:
@@ -205,7 +215,7 @@ def _rest(path: tuple[str, ...], route: Route) -> tuple[str, ...]:
 
 async def _status(world: World, verb: str, path: str, body: Any, to: str, token: str, actor: str) -> int:
     part = next(one for one in world.parts if one.name == to)
-    found = await part.api.serve(world.request(verb, path, body, token=token, **_as(actor)))
+    found = await part.api.serve(world.request(verb, path, body, token=token, **_as(world, actor)))
     if isinstance(found, Flow):
         await found.messages.aclose()  # type: ignore[attr-defined]
         return 200
@@ -223,7 +233,9 @@ async def commands(world: World, parts: dict[str, Part]) -> Table:
                 is_person = actor.partition("/")[0] in ("person", "tenant")
                 key = f"command-{world.keys}" if is_person else ""
                 sent: Envelope[Any] = Envelope(actor or OPERATOR, command, world.clock.wall(), key=key)
-                answer = await world.ask("POST", "/v1/envelopes", encode(sent), to=part.name, token=token, **_as(actor))
+                answer = await world.ask(
+                    "POST", "/v1/envelopes", encode(sent), to=part.name, token=token, **_as(world, actor)
+                )
                 is_denied = answer.status == 401 or b'"no-right"' in answer.body
                 table[place, tag, column] = _yes(not is_denied)
     return table
@@ -303,7 +315,8 @@ HEAD = """# Who is answered what
 
 Written from what servers answer; `make reference` writes it anew, and a test asks again. `tenant` is the tenant whose
 object it is, with the rights to read and write; `other tenant` another one; `reader` a person with the right to read
-alone; `operator` one with all rights. What a tenant is shown of what is nobody's leaves out what is others'.
+alone; `operator` one with all rights; `server` one of the platform's, which shows its own token: it acts for others, by
+signing, and is nobody by itself. What a tenant is shown of what is nobody's leaves out what is others'.
 """
 
 
