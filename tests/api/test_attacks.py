@@ -21,7 +21,7 @@ from holdfast.core.ledger.house import OpenSession, StartLog
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.secrets import hashed
-from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right, Scope
+from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right, Scope, Token, TokenSpec
 from holdfast.core.model.topology import Region, RegionSpec
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
@@ -168,7 +168,7 @@ def test_a_token_for_all_agents_is_nobodys_when_their_principal_is_disabled() ->
     async def story(world: World) -> None:
         part = await a_shop(world)
         await world.principal(part, "agent/*", token="agents")
-        await world.principal(part, "agent/n1")
+        await world.principal(part, "agent/n1", scope=Scope(region="eu"))
         off = Principal(meta=Meta(name="agent/*"), spec=PrincipalSpec(disabled=True))
         await part.submit(OPERATOR, p.Put(off), key="off")
         answer = await world.ask("GET", "/v1/whoami", token="agents", holdfast_actor="agent/n1")
@@ -188,7 +188,11 @@ def test_a_token_for_all_people_does_not_speak_for_one_of_them(kind: str) -> Non
         assert (await world.ask("PUT", f"/v1/principals/{kind}/*", every, token="person-low")).status == 201
         spec = {"principal": f"{kind}/*", "hash": hashed(secret_of("all")), "expires": "2027-01-15T09:00:00.000Z"}
         made = await world.ask("PUT", "/v1/tokens/all", {"metadata": {}, "spec": spec}, token="person-low")
-        assert made.status == 201, made
+        assert (made.status, made.json["code"]) == (422, "contradictory"), made
+        # Nor does one from before that was refused.
+        expires = part.state.facts.at + TOKEN_LIFE
+        old = TokenSpec(principal=f"{kind}/*", hash=hashed(secret_of("all")), expires=expires)
+        part.state.tokens.put("all", Token(meta=Meta(name="all"), spec=old))
         one = {"person": OPERATOR, "tenant": "tenant/shop"}[kind]
         assert (await world.ask("GET", "/v1/whoami", token="all", holdfast_actor=one)).status == 401
 
@@ -199,7 +203,7 @@ def test_a_token_for_all_people_does_not_speak_for_one_of_them(kind: str) -> Non
 def test_who_may_operate_cannot_make_a_machine_that_sees_all_tenants(machine: str) -> None:
     async def story(world: World) -> None:
         part = await a_bank_and_a_shop(world)
-        await world.principal(part, f"{machine}/spy", token="spy")
+        await world.principal(part, f"{machine}/spy", token="spy", scope=Scope(region="eu"))
         for kind in ("workloads", "assignments", "tenants", "policies"):
             assert (await world.ask("GET", f"/v1/{kind}", token="spy")).status == 403, kind
 

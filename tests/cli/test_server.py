@@ -139,6 +139,22 @@ def test_a_token_has_a_name_without_underscores_if_none_is_given(holdfast: Comma
     assert holdfast("token", "create", "--principal", "a/b", "--ttl", "1h", "--name", "x_y").exit_code == 2
 
 
+@pytest.mark.parametrize("principal", ["agent/*", "scheduler/*"])
+def test_a_token_for_every_machine_of_a_kind_is_asked_for_plainly(principal: str, holdfast: CommandLine) -> None:
+    words = ("token", "create", "--principal", principal, "--ttl", "1h", "--name", "all")
+    refused = holdfast(*words)
+    assert refused.exit_code == 2
+    assert "--any-node" in refused.stderr
+    assert not holdfast.platform.asked
+    assert holdfast(*words, "--any-node").exit_code == 0
+    assert msgspec.json.decode(holdfast.platform.asked[-1].body)["spec"]["any"] is True
+
+
+def test_a_token_for_one_machine_does_not_say_that_it_is_for_any(holdfast: CommandLine) -> None:
+    assert holdfast("token", "create", "--principal", "agent/n1", "--ttl", "1h", "--name", "one").exit_code == 0
+    assert "any" not in msgspec.json.decode(holdfast.platform.asked[-1].body)["spec"]
+
+
 def test_a_token_that_is_replaced_stays_good_for_a_while(holdfast: CommandLine) -> None:
     old = {"principal": "person/oncall", "hash": "abc", "expires": stamp(10_000)}
     holdfast.platform.hold("Token", "old", old)

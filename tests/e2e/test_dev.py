@@ -202,7 +202,7 @@ def test_declared_nodes_that_are_killed_come_back_as_the_same_nodes_and_play_the
 
 def test_secrets_are_in_files_of_their_owner_alone_and_in_no_log(dev: Dev) -> None:
     files = [dev.data / "platform" / "operator.token", *(dev.data / region / "platform.token" for region in REGIONS)]
-    files.append(token_file(dev.data))
+    files.append(token_file(dev.data))  # its nodes are declared, and one process is the agent of all of them
     assert {file.stat().st_mode & 0o777 for file in [*files, dev.said.parent / "config.yaml"]} == {0o600}
     secrets = [file.read_text(encoding="utf-8").strip()[-43:] for file in files]
     logs = dev.all_logs()

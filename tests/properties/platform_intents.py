@@ -178,14 +178,17 @@ def expected(p: Program, old: Any) -> int:
 def put_object(p: Program) -> None:
     tenant, where = pick(p, TENANTS, ""), pick(p, REGIONS, "")
     hard = greatest(amount(p, 12), cpu(2_000))
-    token = a_token(pick(p, ("t1", "t2"), ""), pick(p, (ROOT, US, HELPER), ""), p.at + p.chance.randrange(-1, 3) * HOUR)
+    whose = pick(p, (ROOT, US, HELPER, "agent/n1", "agent/*", "region/*"), "")
+    expires = p.at + p.chance.choice((-1, 0, 1, 2, 24 * 99, 24 * 101)) * HOUR
+    token = a_token(pick(p, ("t1", "t2"), ""), whose, expires)
     thing: Any = pick(p, (
         a_tenant(tenant, *CLASSES[: p.chance.randrange(1, 3)], most=p.chance.randrange(2, 8), **limits(p)),
         a_quota(tenant, hard, pick(p, (cpu(1_000), amount(p)), cpu(0))),
         a_quota(tenant, hard, reclaimable=p.chance.choice((0, 15, 50, 101, -1))),
         a_class(pick(p, (*CLASSES, "low"), ""), p.chance.choice((10, 50, 2_000_000)), reclaimable=one_in(p, 2)),
         a_principal(HELPER, *p.chance.sample(list(Right), 2)),
-        replace(token, spec=replace(token.spec, revoked=one_in(p, 2), hash=pick(p, HASHES, ""))),
+        a_principal(p.chance.choice(("agent/n1", "agent/*")), region=p.chance.choice(("eu", ""))),
+        replace(token, spec=replace(token.spec, revoked=one_in(p, 2), any=one_in(p, 4), hash=pick(p, HASHES, ""))),
         a_region(
             where,
             pick(p, (REGIONS[where], "EU", "US"), ""),

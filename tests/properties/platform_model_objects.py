@@ -106,6 +106,8 @@ def need_rights(rights: Any, case: Case) -> None:
 
 
 def check_principal(world: World, new: Any, old: Any, case: Case) -> None:
+    of_a_region = new.meta.name.partition("/")[0] in ("agent", "scheduler") and not new.meta.name.endswith("/*")
+    need(not of_a_region or new.spec.scope.region or (old and not old.spec.scope.region), Code.MALFORMED)
     need_rights((*new.spec.rights, *(old.spec.rights if old else ())), case)
 
 
@@ -117,6 +119,12 @@ def check_token(world: World, new: Any, old: Any, case: Case) -> None:
     before = principal_of(world, old.spec.principal) if old else None
     if principal is None:
         deny(Code.NOT_FOUND)
+    need(new.spec.expires <= max(case.at + 8_640_000_000, old.spec.expires if old else 0), Code.MALFORMED)
+    if not old or (old.spec.principal, old.spec.any) != (new.spec.principal, new.spec.any):
+        kind, _, one = new.spec.principal.partition("/")
+        wide = one == "*" or not principal.spec.scope.region
+        need(new.spec.any == wide if kind in ("agent", "scheduler") else not new.spec.any and one != "*",
+             Code.CONTRADICTORY)  # fmt: skip
     need_rights((*principal.spec.rights, *(before.spec.rights if before else ())), case)
 
 

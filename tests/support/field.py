@@ -102,8 +102,9 @@ class Field:
         now = datetime.now(UTC)
         with self.client() as client:
             first.introduce(client, {PLACE: first.Place(address(PLACE, self.port), self.folder / "region.token")}, now)
-            first.admit(client, "agent/*", "agents", token_file(self.folder), now)
-            first.admit(client, "scheduler/*", "schedulers", self.folder / "schedulers.token", now)
+            agents = first.Machine("agent/*", "", "agents", token_file(self.folder))
+            schedulers = first.Machine("scheduler/*", "", "schedulers", self.folder / "schedulers.token")
+            first.admit(client, [agents, schedulers], now)
         where = ("--platform", address("platform", self.port), "--token-file", str(self.folder / "region.token"))
         self.server(PLACE, "--role", "region", "--region", PLACE, *where, *flags)
         self.tell(a_class(), a_tenant(), first.document("Quota", "shop", QUOTA))

@@ -200,7 +200,12 @@ class World:
         return [row for one in platform[:1] for row in one.state.servers.values()]
 
     def _token(self, name: str, principal: str) -> Token:
-        spec = TokenSpec(principal=principal, hash=hashed(secret_of(name)), expires=self.clock.wall() + TOKEN_LIFE)
+        spec = TokenSpec(
+            principal=principal,
+            hash=hashed(secret_of(name)),
+            expires=self.clock.wall() + TOKEN_LIFE,
+            any=principal.endswith("/*"),
+        )
         return Token(meta=Meta(name=name), spec=spec)
 
     async def token(self, part: Part, name: str, principal: str) -> None:

@@ -13,6 +13,7 @@ from holdfast.api.client.objects import Applied, Listed
 from holdfast.api.client.problems import Problem
 from holdfast.api.client.sync import HoldfastSync
 from holdfast.core.model.secrets import matches, parse
+from holdfast.core.platform.checks import TOKEN_LIFE_MAX
 from holdfast.wiring import first
 from holdfast.wiring.tokens import token_in
 
@@ -63,17 +64,30 @@ def test_a_region_gets_its_object_its_principal_and_the_hash_of_its_token(platfo
     assert parts is not None
     spec = platform.kept["Token", parts[0]]["spec"]
     assert matches(parts[1], spec["hash"])
-    assert (spec["principal"], spec["expires"]) == ("region/eu", "2027-11-15T00:00:00.000Z")
+    assert (spec["principal"], spec["expires"]) == ("region/eu", "2027-02-13T00:00:00.000Z")
     assert parts[1] not in str(platform.kept)
 
 
 def test_a_machine_is_admitted_with_the_token_in_its_file(platform: Client, tmp_path: Path) -> None:
     def admitted() -> first.Told:
-        return first.admit(cast("HoldfastSync", platform), "agent/*", "agents", tmp_path / "token", NOW)
+        machine = first.Machine("agent/n1", "eu", "agent-n1", tmp_path / "token")
+        return first.admit(cast("HoldfastSync", platform), [machine], NOW)
 
     assert (admitted(), admitted()) == (first.Told(created=2), first.Told(unchanged=1))
-    assert name_in(tmp_path / "token").startswith("agents-")
-    assert platform.kept["Token", name_in(tmp_path / "token")]["spec"]["principal"] == "agent/*"
+    assert name_in(tmp_path / "token").startswith("agent-n1-")
+    assert platform.kept["Principal", "agent/n1"]["spec"] == {"scope": {"region": "eu"}}
+    spec = platform.kept["Token", name_in(tmp_path / "token")]["spec"]
+    assert (spec["principal"], spec.get("any", False)) == ("agent/n1", False)
+
+
+def test_a_token_for_all_agents_is_asked_for_plainly(platform: Client, tmp_path: Path) -> None:
+    first.admit(cast("HoldfastSync", platform), [first.Machine("agent/*", "", "agents", tmp_path / "token")], NOW)
+    assert platform.kept["Token", name_in(tmp_path / "token")]["spec"]["any"] is True
+
+
+def test_machines_tokens_last_as_long_as_the_ledger_takes() -> None:
+    assert first.TOKEN_LEFT < first.TOKEN_LIFE
+    assert first.TOKEN_LIFE.total_seconds() * 1000 < TOKEN_LIFE_MAX
 
 
 def test_told_again_it_leaves_the_token_and_what_people_wrote_into_the_region(platform: Client, tmp_path: Path) -> None:

@@ -264,7 +264,8 @@ def operated(state: PlatformState) -> Story:
     yield from in_steps([(OPERATOR, c.Put(a_class(f"class-{number}"))) for number in many])
     classes = tuple(f"class-{number}" for number in many)
     yield [(OPERATOR, c.Put(replace(a_tenant("beta"), spec=replace(a_tenant().spec, priority_classes=classes))))]
-    yield from in_steps([(OPERATOR, c.Put(a_principal(f"agent/n{number}", Right.READ))) for number in many])
+    agents = [a_principal(f"agent/n{number}", Right.READ, region="eu") for number in many]
+    yield from in_steps([(OPERATOR, c.Put(one)) for one in agents])
     yield from in_steps([(OPERATOR, c.Put(_token(number, state.facts.at + HOUR))) for number in many])
     zone, ends = "z" * (TEXT_MAX - 4), state.facts.at + HOUR
     opened = [OpenOverride(Action.AVOID_ZONE, "eu", f"{zone}{n:04}", "r" * REASON_MAX, ends) for n in many]

@@ -23,6 +23,7 @@ from holdfast.core.model.tenancy import (
     PriorityClass,
     PriorityClassSpec,
     Right,
+    Scope,
     Tenant,
     TenantSpec,
 )
@@ -129,8 +130,8 @@ def a_tenant(name: str = "acme", **limits: Any) -> Tenant:
     return Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=("normal",), **limits))
 
 
-def a_principal(name: str, *rights: Right) -> Principal:
-    return Principal(meta=Meta(name=name), spec=PrincipalSpec(rights=rights))
+def a_principal(name: str, *rights: Right, region: str = "") -> Principal:
+    return Principal(meta=Meta(name=name), spec=PrincipalSpec(rights=rights, scope=Scope(region=region)))
 
 
 def founding(ledger: str) -> Story:

@@ -27,16 +27,20 @@ Replaces = Annotated[
     str, typer.Option("--replaces", metavar="OLD", help="A token of the same principal, which ends after --overlap.")
 ]
 Overlap = Annotated[str, typer.Option("--overlap", metavar="TIME", help="How long the replaced one is still good.")]
+AnyNode = Annotated[
+    bool, typer.Option("--any-node", help="Let it speak for every agent or scheduler, or for one in every region.")
+]
 
 
 @command(app, without=("tenant", "region"))
 def create(
     options: Options, principal: Principal = "", ttl: Ttl = "", name: Name = "", replaces: Replaces = "",
-    overlap: Overlap = "1h",
+    overlap: Overlap = "1h", any_node: AnyNode = False,
 ) -> None:  # fmt: skip
     """Make a token and print it, once: `holdfast token create --principal person/oncall --ttl 30d > oncall.token`.
 
     With --replaces it takes the place of another, which stays good for a while: time for its users to change over.
+    A machine's token is for one machine in one region. One for all of them needs --any-node, and `status` warns of it.
     """
     import hashlib
     import secrets
@@ -50,12 +54,20 @@ def create(
         principal = principal or old["spec"]["principal"]
     if not principal:
         raise misused("for whom is the token?", "`--principal person/oncall`, or --replaces OLD")
+    if principal in ("agent/*", "scheduler/*") and not any_node:
+        raise misused(f"a token of {principal} speaks for all of them", "one for each, or `--any-node`")
     name = name or f"{principal.rpartition('/')[2].replace('_', '-').replace('*', 'any')}-{secrets.token_hex(4)}"
     if "_" in name:
         raise misused(f"--name {name}: the name of a token has no underscore: one ends it within the token")
     secret = secrets.token_urlsafe(32)
     expires = shown.later(duration(ttl, "--ttl"))
-    spec = {"principal": principal, "hash": hashlib.sha256(secret.encode()).hexdigest(), "expires": expires}
+    spec: dict[str, Any] = {
+        "principal": principal,
+        "hash": hashlib.sha256(secret.encode()).hexdigest(),
+        "expires": expires,
+    }
+    if any_node:
+        spec["any"] = True
     document = {"apiVersion": "holdfast/v1", "kind": "Token", "metadata": {"name": name}, "spec": spec}
     try:
         client.put(document, create_only=True)

@@ -31,7 +31,7 @@ from holdfast.host.waiting import together
 from holdfast.wiring import logs
 from holdfast.wiring.agent import READY, tell
 from holdfast.wiring.credentials import Credentials, NoToken
-from holdfast.wiring.dev_folder import NODES, REGIONS, address, token_file
+from holdfast.wiring.dev_folder import NODES, REGIONS, address, node_name, token_file
 
 ZONES = ("a", "b", "c")
 #: Where the example has a pool of nodes with much memory beside the general one.
@@ -48,7 +48,7 @@ def nodes_of(region: str, count: int) -> list[RegisterNode]:
         turn, zone = divmod(number, len(ZONES))
         shape = "memory" if turn % 2 and region in MEMORY else "general"
         labels = (("shape", shape),)
-        name, pool, place = f"{region}-{number + 1}", f"{region}-{shape}", f"{region}-{ZONES[zone]}"
+        name, pool, place = node_name(region, number), f"{region}-{shape}", f"{region}-{ZONES[zone]}"
         found.append(RegisterNode(name, pool, place, CAPACITY[shape], (), PORTS, labels))
     return found
 

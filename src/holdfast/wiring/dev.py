@@ -131,7 +131,7 @@ class Dev:
         self.parts.start([self._part(name) for name in ("platform", *REGIONS)])
         platform = await self._ready("platform")
         telling = Telling(self.wish, platform)
-        await telling.introduce(with_agents=bool(self.nodes or self.declared))
+        await telling.introduce(agents=self.nodes, declared=self.declared)
         command = self._keep_context(platform.address, self._folder("platform") / "operator.token")
         for region in REGIONS:
             await self._ready(region)

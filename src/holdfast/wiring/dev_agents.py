@@ -1,7 +1,7 @@
 """The agents of a platform on this machine: a process for each node, and whoever is to run what they start.
 
-    DATA/nodes/agents.token        what all of them speak with
-    DATA/nodes/eu-central-1/       what the agent of this node keeps
+    DATA/nodes/eu-central-1.token  what the agent of this node speaks with
+    DATA/nodes/eu-central-1/       what it keeps
 
 An agent that root starts runs nothing as root: each tenant has a user of its own, which has to be able to read the
 checkout and an interpreter. Whether such a user can is tried, and where it cannot the folder in the way is named.
@@ -119,7 +119,7 @@ def _agent(data: Path, server: str, node: RegisterNode, ports: tuple[int, int], 
         "disk": f"{has.disk}Mi",
         "ports": f"{ports[0]}-{ports[1]}",
         "tenant-users": "-".join(map(str, whose.tenant_users or ())),
-        "token-file": str(token_file(data)),
+        "token-file": str(token_file(data, node.name)),
     }
     command = [sys.executable, "-m", "holdfast.cli.main", "agent", "--stop-work"]
     command += [f"--{name}={value}" for name, value in words.items() if value]

@@ -120,9 +120,15 @@ def port(name: str, first: int) -> int:
     return first + ("platform", *REGIONS).index(name)
 
 
-def token_file(data: Path) -> Path:
-    """Where the agents' token lies."""
-    return data / NODES / "agents.token"
+def node_name(region: str, number: int) -> str:
+    """What the node of this number, counted from 0, is called."""
+    return f"{region}-{number + 1}"
+
+
+def token_file(data: Path, node: str = "") -> Path:
+    """Where the token of a node's agent lies; without one, that of the process which is the agent of all declared
+    nodes."""
+    return data / NODES / f"{node or 'agents'}.token"
 
 
 def ready_in(folder: Path) -> Ready | None:

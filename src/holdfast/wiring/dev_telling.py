@@ -24,6 +24,7 @@ from holdfast.wiring.dev_folder import (
     address,
     documents_in,
     example,
+    node_name,
     noted,
     token_file,
     write_note,
@@ -49,9 +50,10 @@ class Telling:
             return self._wish.file
         return example() if noted(self._wish.data).applied_to != self._platform.log_id else None
 
-    async def introduce(self, *, with_agents: bool) -> None:
-        """Everything but workloads; and that regions, and perhaps agents, can speak."""
-        await self._tell(lambda client: self._introduce(client, with_agents))
+    async def introduce(self, *, agents: int, declared: int) -> None:
+        """Everything but workloads; and that regions can speak, and so many agents of each, or that of all declared
+        nodes."""
+        await self._tell(lambda client: self._introduce(client, agents, declared))
 
     async def apply_work(self) -> str:
         """Workloads; and what has become of all that was to be applied."""
@@ -83,7 +85,7 @@ class Telling:
         with first.operator(self._platform.address, token) as client:
             say(client)
 
-    def _introduce(self, client: Any, with_agents: bool) -> None:
+    def _introduce(self, client: Any, agents: int, declared: int) -> None:
         from holdfast.wiring import first
 
         now, data = datetime.now(UTC), self._wish.data
@@ -93,8 +95,14 @@ class Telling:
             region: first.Place(address(region, self._wish.port), region_token(data, region)) for region in REGIONS
         }
         first.introduce(client, places, now)
-        if with_agents:
-            first.admit(client, "agent/*", "agents", token_file(data), now)
+        nodes = [(region, node_name(region, number)) for region in REGIONS for number in range(agents)]
+        machines = [
+            first.Machine(f"agent/{node}", region, f"agent-{node}", token_file(data, node)) for region, node in nodes
+        ]
+        if declared:
+            machines = [first.Machine("agent/*", "", "agents", token_file(data))]
+        if machines:
+            first.admit(client, machines, now)
 
     def _placed(self, document: Any) -> Any:
         """A region of this machine with the address at which it runs, whichever the file names."""

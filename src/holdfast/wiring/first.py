@@ -24,7 +24,7 @@ from holdfast.wiring.tokens import new_token, token_in
 Document = dict[str, Any]
 
 #: A machine's token is prolonged when less than this is left of it.
-TOKEN_LIFE, TOKEN_LEFT = timedelta(days=365), timedelta(days=30)
+TOKEN_LIFE, TOKEN_LEFT = timedelta(days=90), timedelta(days=30)
 #: Long enough for a platform that is killed meanwhile to come back, and no longer than people wait for a Ctrl-C.
 PATIENCE_MS = 10_000
 _NO_TOKEN: Document = {"spec": {}}
@@ -73,16 +73,33 @@ def introduce(client: HoldfastSync, places: Mapping[str, Place], now: datetime) 
     return tell(client, wanted)
 
 
-def admit(client: HoldfastSync, principal: str, token: str, file: Path, now: datetime) -> Told:
-    """See to it that a machine's principal exists and can speak with the token in its file, which is called so."""
+class Machine(Struct, frozen=True):
+    """An agent or a scheduler to admit: where it works, and its token, by name and file. Without a region it is any of
+    its kind, in all of them."""
+
+    principal: str
+    region: str
+    token: str
+    file: Path
+
+
+def admit(client: HoldfastSync, machines: Iterable[Machine], now: datetime) -> Told:
+    """See to it that each machine's principal exists and can speak with the token in its file."""
     known = {one["metadata"]["name"]: one for one in client.list("tokens").items}
-    return tell(client, _speaks(principal, token, file, known, now))
+    wanted = [
+        one
+        for machine in machines
+        for one in _speaks(machine.principal, machine.token, machine.file, known, now, machine.region)
+    ]
+    return tell(client, wanted)
 
 
-def _speaks(principal: str, token: str, file: Path, known: Mapping[str, Document], now: datetime) -> list[Document]:
+def _speaks(
+    principal: str, token: str, file: Path, known: Mapping[str, Document], now: datetime, region: str = ""
+) -> list[Document]:
     """The principal; and its token, where that is not known or soon over. One that was revoked stays so: another is
     made."""
-    wanted = [document("Principal", principal, {})]
+    wanted = [document("Principal", principal, {"scope": {"region": region}} if region else {})]
     parts = parse(token_in(token, file))
     assert parts is not None, principal
     if known.get(parts[0], _NO_TOKEN)["spec"].get("revoked"):
@@ -92,7 +109,8 @@ def _speaks(principal: str, token: str, file: Path, known: Mapping[str, Document
     if _lasts(known.get(name), now):
         return wanted
     expires = (now + TOKEN_LIFE).strftime("%Y-%m-%dT%H:%M:%S.000Z")
-    return [*wanted, document("Token", name, {"principal": principal, "hash": hashed(secret), "expires": expires})]
+    spec = {"principal": principal, "hash": hashed(secret), "expires": expires}
+    return [*wanted, document("Token", name, {**spec, "any": True} if principal.endswith("/*") else spec)]
 
 
 def tell(client: HoldfastSync, documents: Iterable[Document]) -> Told:

@@ -137,3 +137,11 @@ def test_the_ledger_says_the_same() -> None:
     quota = Quota(meta=Meta(name="acme"), spec=QuotaSpec(hard=NOTHING, protected=Resources(5)))
     refused = bench.refuse(Code.CONTRADICTORY, ROOT, Put(quota))
     assert [fault.message for fault in check(quota)] == [refused.message]
+
+
+@pytest.mark.parametrize(("principal", "many", "faults"), [
+    ("agent/n1", False, 0), ("agent/n1", True, 0), ("agent/*", True, 0), ("agent/*", False, 1), ("region/*", True, 1),
+])  # fmt: skip
+def test_a_token_for_many_is_told_apart_without_a_server(principal: str, many: bool, faults: int) -> None:
+    token = Token(meta=Meta(name="t"), spec=TokenSpec(principal=principal, hash="", expires=1, any=many))
+    assert len(check(token)) == faults

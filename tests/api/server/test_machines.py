@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from holdfast.api.documents.kinds import KINDS
 from holdfast.core.model.meta import Meta
-from holdfast.core.model.tenancy import Principal, PrincipalSpec, Scope
+from holdfast.core.model.tenancy import Principal, PrincipalSpec, Scope, Token
+from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
-from tests.support.served import Part, World, in_world
+from holdfast.host.transport import Reply
+from tests.support.served import OPERATOR, Part, World, in_world
 
 _SPEAKS = {"GET whoami", "POST envelopes", "POST envelopes/batch", "POST renewals"}
 _KINDS = {f"GET {plural}" for plural in KINDS}
@@ -69,5 +72,39 @@ def test_a_machine_is_answered_what_its_work_takes_and_nothing_else(ledger: str,
                     assert found.status != 401, found
                     answered.add(f"{verb} {'/'.join(words[1:])}")
         assert answered == MAY[ledger, machine]
+
+    in_world(story)
+
+
+def test_status_warns_of_tokens_that_are_good_for_more_than_one_machine() -> None:
+    async def story(world: World) -> None:
+        part = await world.platform()
+        await world.principal(part, "agent/*", token="agents")
+        await world.principal(part, "agent/n1", scope=Scope(region="eu"))
+        stray = msgspec.structs.replace(world._token("stray", "agent/n9").spec, any=True)
+        await part.submit(OPERATOR, p.Put(Token(meta=Meta(name="stray"), spec=stray)), key="stray")
+        assert (await world.ask("GET", "/v1/status")).json["warnings"] == [
+            "token agents speaks for every agent: make one for each, and revoke it",
+            "token stray speaks for agent/n9 in every region: name one in the principal's scope",
+        ]
+        for name in ("agents", "stray"):
+            stored = part.state.tokens[name]
+            revoked = msgspec.structs.replace(stored.spec, revoked=True)
+            await part.submit(OPERATOR, p.Put(msgspec.structs.replace(stored, spec=revoked)), key=f"revoke-{name}")
+        assert (await world.ask("GET", "/v1/status")).json["warnings"] == []
+
+    in_world(story)
+
+
+def test_a_certificate_stands_for_nobody_but_one() -> None:
+    async def story(world: World) -> None:
+        part = await world.region()
+        request = world.request("GET", "/v1/whoami", token="", holdfast_actor="agent/n1")
+        statuses = []
+        for proven in ("agent/n1", "agent/*"):
+            found = await part.api.serve(msgspec.structs.replace(request, proven=proven))
+            assert isinstance(found, Reply)
+            statuses.append(found.status)
+        assert statuses == [200, 401]
 
     in_world(story)

@@ -49,7 +49,7 @@ def test_a_priority_is_bounded() -> None:
 def test_a_principal_is_named_by_its_kind() -> None:
     bench = a_world()
     for name in ("person/x", "agent/*", "scheduler/main", "agent/eu/n1", "person/x.y@z"):
-        bench.put(a_principal(name))
+        bench.put(a_principal(name, region="eu"))
     for name in ("x", "controller/replica", "ledger/x", "person/", "person/*x", "*/x"):
         bench.refuse(Code.MALFORMED, ROOT, c.Put(a_principal(name)))
 

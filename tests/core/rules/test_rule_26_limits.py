@@ -52,6 +52,8 @@ NOT_TAKEN = {
     "secrets.NAME_MAX": "how a token is read",
     "secrets._SPOKEN_MAX": "how a token is read",
     "checks.PRIORITY_MAX": "a value",
+    "checks.TOKEN_LIFE_MAX": "a value",
+    "addresses._PORT_MAX": "how an address is read",
     "policies.WEIGHT_MAX": "a value",
     "regions.LOG_ID_MAX": "one text of a region",
     "regions.ADDRESS_MAX": "one text of a region",

@@ -29,6 +29,7 @@ from holdfast.core.model.tenancy import (
     PriorityClassSpec,
     Quota,
     Right,
+    Scope,
     Tenant,
     TenantSpec,
     Token,
@@ -108,8 +109,9 @@ def _judged(kind: str, obj: Any) -> list[Refused | None]:
     world = _world_of(obj)
     if isinstance(obj, Workload):
         return [judge(world, obj, None) for judge in admission.CHECKS]
-    if isinstance(obj, Token) and not obj.spec.hash:
-        obj = replace(obj, spec=replace(obj.spec, hash=_STORED))
+    if isinstance(obj, Token):
+        # When it ends is judged by when it is sent, and whether it may be for many by its principal as it is stored.
+        obj = replace(obj, spec=replace(obj.spec, hash=obj.spec.hash or _STORED, expires=_ONCE + 1))
     return [checks.CHECKS[kind](world, obj, None, _case(obj))]
 
 
@@ -145,7 +147,9 @@ def _world_of(obj: Any) -> PlatformState:
             _regions(world, spec.regions, "")
             _tenants(world, spec.tenants, ())
         case Token():
-            world.principals.put(spec.principal, Principal(meta=Meta(name=spec.principal), spec=PrincipalSpec()))
+            scope = Scope(region="" if spec.any else "somewhere")
+            principal = Principal(meta=Meta(name=spec.principal), spec=PrincipalSpec(scope=scope))
+            world.principals.put(spec.principal, principal)
     return world
 
 

@@ -168,6 +168,8 @@ def authenticate(state: LedgerState, request: Request, now: Instant) -> Caller |
     spoken = named(request.headers, "authorization")
     if spoken:
         return _by_token(state, request, spoken, now)
+    if request.proven.endswith("/*"):
+        return problem("unauthenticated", f"a certificate is for one, and {request.proven} stands for many")
     if request.proven:
         return _as_principal(state, request, request.proven, "", 0)
     return problem("unauthenticated", "send a bearer token, or use a client certificate")

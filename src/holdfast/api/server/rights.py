@@ -81,7 +81,12 @@ def sees(caller: Caller, tenant: str) -> bool:
 
 def sees_principal(caller: Caller, principal: str) -> bool:
     """Whether a principal, or a token of it, is shown: one's own, or all to those who operate without a scope."""
-    return principal == caller.actor or (caller.has(Right.OPERATE) and is_unbound(caller))
+    return principal == caller.actor or operates_all(caller)
+
+
+def operates_all(caller: Caller) -> bool:
+    """Whether it operates without a scope."""
+    return caller.has(Right.OPERATE) and is_unbound(caller)
 
 
 def is_unbound(caller: Caller) -> bool:

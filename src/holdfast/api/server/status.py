@@ -13,8 +13,8 @@ from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.commands import rule_of
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.redaction import Redaction
-from holdfast.api.server.rights import sees_everything
-from holdfast.api.server.warnings import node_warnings, warnings
+from holdfast.api.server.rights import operates_all, sees_everything
+from holdfast.api.server.warnings import node_warnings, token_warnings, warnings
 from holdfast.core.ledger.house import settings_revision
 from holdfast.core.ledger.registry import Lane
 from holdfast.core.ledger.revision import seq_of
@@ -68,7 +68,9 @@ async def status(desk: Desk, call: Call) -> Reply:
         every = [(key, row) for key, row in rows(kind, state) if redaction.shows(kind, key, row)]
         # How the platform is run is not a tenant's to look at.
         is_whole = not redaction.tenant
-        found["warnings"] = [*desk.warnings(), *warnings(state), *node_warnings(state)] if is_whole else []
+        of_tokens = token_warnings(state, now) if operates_all(call.caller) else ()
+        every_one = [*desk.warnings(), *of_tokens, *warnings(state), *node_warnings(state)]
+        found["warnings"] = every_one if is_whole else []
         found["overrides"] = [redaction.tree(kind, key, row) for key, row in every]
     if hasattr(state, "regions"):
         found["regions"] = [_region(desk, region, now) for region in state.regions.values()]

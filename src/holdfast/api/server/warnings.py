@@ -7,8 +7,11 @@ from typing import Any
 
 from holdfast.core.model.addresses import origin
 from holdfast.core.model.meta import Reason
+from holdfast.core.model.shapes import Instant
 from holdfast.core.model.summary import Trouble
+from holdfast.core.model.tenancy import Principal, Token
 from holdfast.core.model.topology import Region, RegionHealth
+from holdfast.core.platform.checks import OF_REGIONS
 from holdfast.core.region.summary import exposed_nodes
 
 #: What is not safe on nodes though it works, by the reason of it.
@@ -22,6 +25,25 @@ def warnings(state: Any) -> list[str]:
     """What this ledger's operators should look at, region by region."""
     regions = state.regions.values() if hasattr(state, "regions") else ()
     return [said for region in regions for said in _of_region(region)]
+
+
+def token_warnings(state: Any, now: Instant) -> list[str]:
+    """Tokens in force that are good for more than one machine: for those who may see all tokens."""
+    return [said for token in state.tokens.values() for said in _of_token(state, token, now)]
+
+
+def _of_token(state: Any, token: Token, now: Instant) -> Iterator[str]:
+    """Whoever has it is any machine of a kind, or one in every region. Where it was not asked for it is older than
+    the rule, or its principal has changed."""
+    spec, kind = token.spec, token.spec.principal.partition("/")[0]
+    if kind not in OF_REGIONS or spec.revoked or spec.expires <= now:
+        return
+    if spec.principal.endswith("/*"):
+        yield f"token {token.meta.name} speaks for every {kind}: make one for each, and revoke it"
+        return
+    principal: Principal | None = state.principals.get(spec.principal) or state.principals.get(f"{kind}/*")
+    if principal is not None and not principal.spec.scope.region:
+        yield f"token {token.meta.name} speaks for {spec.principal} in every region: name one in the principal's scope"
 
 
 def _of_region(region: Region) -> Iterator[str]:

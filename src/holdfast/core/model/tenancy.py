@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import ClassVar
 
 from holdfast.core.model.meta import Meta, Status
 from holdfast.core.model.resources import NOTHING, Resources
@@ -87,7 +88,10 @@ class Scope(Document, frozen=True):
 
 
 class PrincipalSpec(Document, frozen=True):
-    """Rights of one actor. The name says its kind: `person/`, `tenant/`, `scheduler/`, `agent/` or `region/`."""
+    """Rights of one actor. The name says its kind: `person/`, `tenant/`, `scheduler/`, `agent/` or `region/`.
+
+    An agent and a scheduler work in one region, which its scope names.
+    """
 
     rights: tuple[Right, ...] = ()
     scope: Scope = Scope()
@@ -103,12 +107,19 @@ class Principal(Document, frozen=True, tag="Principal"):
 
 
 class TokenSpec(Document, frozen=True):
-    """A secret's hash, never the secret (see `secrets`); whom it speaks for, and until when."""
+    """A secret's hash, never the secret (see `secrets`); whom it speaks for, and until when.
+
+    `any` says that it is meant for more than one machine in one region: for whichever agent or scheduler a request
+    names, or in every region.
+    """
+
+    ADDED: ClassVar[dict[str, int]] = {"any": 2}
 
     principal: str
     hash: Secret
     expires: Instant
     revoked: bool = False
+    any: bool = False
 
 
 class Token(Document, frozen=True, tag="Token"):

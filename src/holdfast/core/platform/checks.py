@@ -25,6 +25,11 @@ from holdfast.core.platform.state import PlatformState, charge_key
 
 #: Static priorities stay far inside what a score can carry.
 PRIORITY_MAX = 1_000_000
+#: How long a token may be good: ninety days, and ten to change over to the next.
+TOKEN_LIFE_MAX = 100 * 86_400_000
+_DAY_MS = 86_400_000
+#: Machines that work in one region, of which one token may stand for many if that is said.
+OF_REGIONS = ("agent", "scheduler")
 
 
 def malformed(message: str, **facts: Any) -> Refused:
@@ -89,7 +94,16 @@ def check_priority_class(
 def check_principal(state: PlatformState, new: Principal, stored: Principal | None, case: Case) -> Refused | None:
     """Nobody gives or takes a right that they do not have: operating would else include breaking the glass."""
     before = stored.spec.rights if stored is not None else ()
-    return refuse_rights((*new.spec.rights, *before), case)
+    return _refuse_everywhere(new, stored) or refuse_rights((*new.spec.rights, *before), case)
+
+
+def _refuse_everywhere(new: Principal, stored: Principal | None) -> Refused | None:
+    """Principals are known in every region: a machine would be one in each. What is so already may be disabled."""
+    name, kind = new.meta.name, new.meta.name.partition("/")[0]
+    had_one = stored is None or stored.spec.scope.region
+    if kind not in OF_REGIONS or name.endswith("/*") or new.spec.scope.region or not had_one:
+        return None
+    return malformed(f"{name} works in one region: name it in scope.region", principal=name)
 
 
 def check_token(state: PlatformState, new: Token, stored: Token | None, case: Case) -> Refused | None:
@@ -104,9 +118,39 @@ def check_token(state: PlatformState, new: Token, stored: Token | None, case: Ca
     principal = _principal_of(state, spec.principal)
     if principal is None or looks_like_a_server(spec.principal):  # servers make their tokens themselves
         return not_found("Principal", spec.principal)
+    refused = _refuse_life(new, stored, case) or _refuse_many(new, stored, principal)
+    if refused is not None:
+        return refused
     # As with principals, neither given nor taken: a token that is made another's is lost to whose it was.
     before = _principal_of(state, stored.spec.principal) if stored is not None else None
     return refuse_rights((*principal.spec.rights, *(before.spec.rights if before is not None else ())), case)
+
+
+def _refuse_life(new: Token, stored: Token | None, case: Case) -> Refused | None:
+    """A token that lasts is a token that leaks. One that lasts longer already may be revoked, or end sooner."""
+    latest = max(case.at + TOKEN_LIFE_MAX, stored.spec.expires if stored is not None else 0)
+    if new.spec.expires <= latest:
+        return None
+    days = TOKEN_LIFE_MAX // _DAY_MS
+    return malformed(f"a token is good for at most {days} days", expires=new.spec.expires, latest=latest, days=days)
+
+
+def _refuse_many(new: Token, stored: Token | None, principal: Principal) -> Refused | None:
+    """A token is for one machine in one region, unless it is said otherwise; of all other kinds it is for one."""
+    spec, kind = new.spec, new.spec.principal.partition("/")[0]
+    if stored is not None and (stored.spec.principal, stored.spec.any) == (spec.principal, spec.any):
+        return None
+    is_wildcard = spec.principal.endswith("/*")
+    if kind not in OF_REGIONS and (is_wildcard or spec.any):
+        return contradictory(f"a token is for one {kind}: make one for each", principal=spec.principal)
+    is_for_many = is_wildcard or (kind in OF_REGIONS and not principal.spec.scope.region)
+    if is_for_many == spec.any:
+        return None
+    if spec.any:
+        return contradictory(f"{spec.principal} is one machine in one region: leave out any", principal=spec.principal)
+    whom = f"every {kind}" if is_wildcard else f"{spec.principal} in every region"
+    message = f"a token of {spec.principal} would speak for {whom}: make one for each, or say any: true"
+    return contradictory(message, principal=spec.principal)
 
 
 def _principal_of(state: PlatformState, name: str) -> Principal | None:
