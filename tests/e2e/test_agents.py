@@ -300,7 +300,7 @@ def test_an_exclusive_replica_ends_before_another_one_of_it_begins_whatever_beca
     names = ("killed", "stopped")
     for name in names:
         nodes.run(name, exclusive=True, failover="acknowledged", apart=[{"group": "pair", "key": "node", "most": 1}])
-    with Table() as table:
+    with Table(nodes.folder) as table:
         for name in names:
             nodes.until_serving(name)
         hosts = {name: nodes.of(name)[0]["status"]["node"] for name in names}
@@ -335,7 +335,7 @@ def test_a_node_that_is_cut_off_keeps_what_may_go_on_and_ends_what_may_not(nodes
     nodes.run("ended", node="n3", onDisconnect="stop")
     (kept,), (ended,) = nodes.until_serving("kept"), nodes.until_serving("ended")
     before, gone = ask(kept), ask(ended)
-    with Table() as table:
+    with Table(nodes.folder) as table:
         nodes.until(lambda: table.now(gone["slot"]), "it does not run")
         nodes.cut.cut()
         nodes.until(lambda: not table.now(gone["slot"]), "it goes on though nobody is heard", 40)

@@ -102,7 +102,7 @@ def taken_over(nodes: Nodes, count: int) -> None:
     template = {"command": ["python3", "-c", STUBBORN], "need": {"cpu": "600m", "memory": "64Mi"}, "grace": "1s"}
     nodes.tell(a_workload("db", template=template, replicas=count, exclusive=True, failover="acknowledged"))
     slots = [f"shop/db/{PLACE}/{number}" for number in range(count)]
-    with Table() as table:
+    with Table(nodes.folder) as table:
         nodes.until(lambda: all(table.now(slot) for slot in slots), "not all of them run", 120)
         nodes.until(lambda: nodes.are_up(count), "not all of them are ready", 60)
         for process in agents.values():

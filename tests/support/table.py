@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 EVERY_SECONDS = 0.02
@@ -22,9 +23,11 @@ class Sighted(NamedTuple):
 
 
 class Table:
-    """Samples `/proc` in a thread for as long as it is open. Knows replicas by `HOLDFAST_SLOT` in their environment."""
+    """Samples `/proc` in a thread for as long as it is open. Knows replicas by `HOLDFAST_SLOT` in their environment,
+    and which are meant by where they work, below this folder: other agents may have slots of that name."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._seen: dict[tuple[int, str], Sighted] = {}
         #: Processes that are no replicas, by pid and start time.
         self._others: set[tuple[int, str]] = set()
@@ -71,7 +74,7 @@ class Table:
     def _look(self, key: tuple[int, str], now: float) -> None:
         with open(f"/proc/{key[0]}/environ", "rb") as file:
             told = dict(pair.split(b"=", 1) for pair in file.read().split(b"\0") if b"=" in pair)
-        if b"HOLDFAST_SLOT" in told:
+        if b"HOLDFAST_SLOT" in told and Path(told.get(b"HOME", b"").decode()).is_relative_to(self._folder):
             slot, token = told[b"HOLDFAST_SLOT"].decode(), int(told[b"HOLDFAST_FENCING_TOKEN"])
             self._seen[key] = Sighted(slot, token, key[0], now, now)
         elif told:  # what has just been forked is looked at again, until it is what it is to become
