@@ -30,6 +30,17 @@ workloads:
 least: {commands: 1, acknowledged: 1, faults: 0, refused: 0}
 """
 SECOND = 1_000
+ONE_USER = """
+name: planted
+says: Nodes on which all runs as one user, and two tenants that come and go.
+topology:
+  regions:
+    eu: {nodes: 3, oneUser: 3}
+workloads:
+  risk-api: {replicas: 2}
+  search: {tenant: data, replicas: 2}
+least: {commands: 1, acknowledged: 1, faults: 0, refused: 0}
+"""
 
 
 def guard_is_late(patch: pytest.MonkeyPatch) -> None:
@@ -95,3 +106,15 @@ def test_a_bug_planted_in_agents_is_found(bug: str, monkeypatch: pytest.MonkeyPa
 def test_the_same_trouble_is_clean_without_it(bug: str) -> None:
     report = played(bug)
     assert report.verdicts == Verdicts("held", "held"), (report.findings, report.unsettled, report.lacking)
+
+
+def test_two_tenants_that_meet_where_all_runs_as_one_user_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent says that a process has ended when it has asked it to: the ledger is right to give the node to another
+    tenant, and only the machine knows that what the first one had still lives there."""
+    scenario = parse(ONE_USER, "in a test")
+    acts = tuple(Act((15 + 5 * number) * SECOND, "recreate", number) for number in range(12))
+    clean = run(scenario, 1, Plan(110 * SECOND, (), acts))
+    assert clean.verdicts.safety == "held", clean.findings
+    stopped_before_it_ended(monkeypatch)
+    found = run(scenario, 1, Plan(110 * SECOND, (), acts))
+    assert {one.promise for one in found.findings} == {"one-tenant"}, found.findings
