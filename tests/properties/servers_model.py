@@ -77,6 +77,8 @@ def a_command(below: Callable[[int], int], known: Known, ledger: str, at: int) -
     if what == 0:
         return RevokeServer((f"{ledger}/s1", f"{ledger}/s2", "platform/nowhere")[below(3)])
     if what == 1:
+        over = [name for name in names if at >= known[name].expires + LIFE]
+        names = over if over and below(2) else names
         return ForgetServer(names[below(len(names))] if names and below(4) else "never-was")
     principals = (*[f"{ledger}/s{number}" for number in (1, 1, 1, 2)], "platform/s9/x", "region/other/s1", "agent/n1")
     principal = principals[below(len(principals))] if below(3) == 0 else f"{ledger}/s{1 + below(2)}"
