@@ -23,7 +23,7 @@ from holdfast.core.region import commands as c
 from holdfast.core.region import seen as seen_module
 from holdfast.core.region import summary as summary_module
 from holdfast.core.region.seen import at_once, counting, seen_of
-from holdfast.core.region.summary import KINDS_MAX, LARGEST_MAX, MIXED, Pieces, exposed_nodes, summarising, summary_of
+from holdfast.core.region.summary import KINDS_MAX, LARGEST_MAX, MIXED, Pieces, exposing, summarising, summary_of
 from tests.support.region import LINK, REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 
 
@@ -163,7 +163,7 @@ def test_nodes_on_which_tenants_or_a_token_are_open_to_others_are_troubles_while
     bench.accept(ROOT, c.AdministerNode(bench.state.node_names["n4"], cordoned=True, note="disk"))
     found = [(one.kind, one.count, one.message) for one in summary_of(bench.state).troubles]
     assert found == [("token-readable", 4, "n1, n2, n3 and 1 more"), ("user-shared", 3, "n1, n2, n3")]
-    assert exposed_nodes(bench.state) == list(summary_of(bench.state).troubles)
+    assert at_once(exposing(bench.state)) == list(summary_of(bench.state).troubles)
 
 
 def test_nodes_are_told_apart_by_what_their_agents_enforce() -> None:

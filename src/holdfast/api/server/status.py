@@ -45,6 +45,8 @@ async def readyz(desk: Desk, call: Call) -> Reply:
 
 async def status(desk: Desk, call: Call) -> Reply:
     """Who leads, how old everything is, what is degraded now, what is not safe, and which overrides are in force."""
+    is_operator = sees_everything(call.caller) or call.caller.has(Right.OPERATE)
+    of_nodes = await node_warnings(desk.state) if is_operator else []
     ledger, state, now = desk.ledger, desk.state, desk.now()
     facts = state.facts
     found: dict[str, Any] = {
@@ -63,13 +65,13 @@ async def status(desk: Desk, call: Call) -> Reply:
         "lanes": _lanes(desk),
         "watches": desk.watches.taken,
     }
-    if sees_everything(call.caller) or call.caller.has(Right.OPERATE):
+    if is_operator:
         kind, redaction = KINDS["overrides"], Redaction(call.caller, state)
         every = [(key, row) for key, row in rows(kind, state) if redaction.shows(kind, key, row)]
         # How the platform is run is not a tenant's to look at.
         is_whole = not redaction.tenant
         of_tokens = token_warnings(state, now) if operates_all(call.caller) else ()
-        every_one = [*desk.warnings(), *of_tokens, *warnings(state), *node_warnings(state)]
+        every_one = [*desk.warnings(), *of_tokens, *warnings(state), *of_nodes]
         found["warnings"] = every_one if is_whole else []
         found["overrides"] = [redaction.tree(kind, key, row) for key, row in every]
     if hasattr(state, "regions"):

@@ -12,7 +12,8 @@ from holdfast.core.model.summary import Trouble
 from holdfast.core.model.tenancy import Principal, Token
 from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.platform.checks import OF_REGIONS
-from holdfast.core.region.summary import exposed_nodes
+from holdfast.core.region.summary import exposing
+from holdfast.host.waiting import bit_by_bit
 
 #: What is not safe on nodes though it works, by the reason of it.
 _UNSAFE = {
@@ -56,11 +57,11 @@ def _of_region(region: Region) -> Iterator[str]:
         yield f"region {name} reports the address {reported}, and its spec says {written}: requests go to the latter"
 
 
-def node_warnings(state: Any) -> list[str]:
+async def node_warnings(state: Any) -> list[str]:
     """What is not safe on the nodes here, or on those of regions as they have told last. Nodes are named, and nobody
     who runs there."""
     if hasattr(state, "nodes"):
-        return [_unsafe(one, "") for one in exposed_nodes(state)]
+        return [_unsafe(one, "") for one in await bit_by_bit(exposing(state))]
     told = ((region, one.summary.troubles) for region, one in state.summaries.items())
     return [_unsafe(one, f"region {region}: ") for region, some in told for one in some if one.kind in _UNSAFE]
 

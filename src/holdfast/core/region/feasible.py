@@ -10,7 +10,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.isolation import TenantHost, not_enforced
+from holdfast.core.model.isolation import Isolation, TenantHost, not_enforced
 from holdfast.core.model.limits import NODE_SLOTS_MAX
 from holdfast.core.model.placement import KEY_BYTES, Room
 from holdfast.core.model.resources import NOTHING, add, lacking
@@ -19,6 +19,8 @@ from holdfast.core.model.workload import Template, tolerates
 
 #: The keys of so many slots are one value, which changes with each: a node that has them takes no more.
 _CROWD_BYTES = NODE_SLOTS_MAX * KEY_BYTES
+
+STANDARD = Isolation.STANDARD
 
 
 class Misfit(NamedTuple):
@@ -38,9 +40,10 @@ def admits(node: Node, template: Template, tenant: str, there: tuple[str, ...] =
             return Misfit(Code.TAINT, f"{taint.key}={taint.value}")
     if node.tenancy and tenant not in node.tenancy:
         return Misfit(Code.TENANCY, "the node is kept for other tenants")
-    misfit = keeps_apart(node, template, tenant, there)
-    if misfit is not None:
-        return misfit
+    if node.tenant or there or template.isolation is not STANDARD:  # asked for each placement: most have none of it
+        misfit = keeps_apart(node, template, tenant, there)
+        if misfit is not None:
+            return misfit
     for key, value in template.require:
         if label(node, key) != value:
             return Misfit(Code.LABELS, f"{key}={value}")

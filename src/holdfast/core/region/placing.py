@@ -146,7 +146,7 @@ def place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:  # 
     terms.spare -= 1
     terms.plain += 1
     trial.taken.add(key)
-    if uid in trial.tenants:
+    if trial.tenants and uid in trial.tenants:
         trial.tenants[uid] = (terms.tenant,)
     if terms.simple and not again:
         trial.once[uid] = terms

@@ -247,12 +247,16 @@ def _silent(missing: list[Node]) -> list[Trouble]:
     return found
 
 
-def exposed_nodes(state: RegionState) -> list[Trouble]:
-    """Nodes that take work and on which something is open to others, by what that is."""
+def exposing(state: RegionState) -> Generator[None, None, list[Trouble]]:
+    """Nodes that take work and on which something is open to others, by what that is; bit by bit."""
     found: dict[Reason, list[str]] = {}
-    for _, node in state.nodes.unordered():
-        for why in exposures(node) if usable(node) else ():
-            found.setdefault(why, []).append(node.name)
+    for number, uid in enumerate([uid for uid, _ in state.nodes.unordered()], 1):
+        node = state.nodes.get(uid)
+        if node is not None and usable(node):
+            for why in exposures(node):
+                found.setdefault(why, []).append(node.name)
+        if number % BIT == 0:
+            yield
     return _exposed(found)
 
 

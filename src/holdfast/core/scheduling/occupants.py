@@ -33,6 +33,8 @@ class Occupants:
 
     def refresh(self, row: int, node: Node, state: RegionState) -> bool:
         """Take anew whose work is there; whether it is another's than before."""
+        if node.shares_user and not self._known:
+            return False  # as on most nodes of most regions
         if takes_one_tenant(node):
             self._known[node.uid] = tenants_on(state, node)
         elif self._known.pop(node.uid, None) is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.isolation import Capabilities, Capability, not_enforced
+from holdfast.core.model.isolation import Capabilities, Capability, Isolation, not_enforced
 from holdfast.core.scheduling.table import Truths
 from holdfast.core.scheduling.window import Window
 
@@ -18,6 +18,8 @@ class Isolating:
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """One question for each thing that is to be enforced, asked once for each set of them that agents do."""
+        if window.ask.template.isolation is Isolation.STANDARD:
+            return
         column = window.table.marks.capabilities
         for needed in not_enforced(window.ask.template.isolation, ()):
             accepted = column.matching(partial(_has, needed))

@@ -16,6 +16,8 @@ class OneTenant:
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """Asked once for each set of tenants whose work is on such nodes; nothing, where no node is one."""
+        if window.table.occupants.is_empty:
+            return
         tenant, column = window.ask.tenant, window.table.occupants.column
         accepted = column.matching(lambda there: not there or there == (tenant,))
         if accepted is not None:
