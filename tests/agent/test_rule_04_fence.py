@@ -222,11 +222,11 @@ async def test_a_guard_that_is_killed_takes_everything_with_it(each_yard: Yard) 
 
 
 @in_a_loop
-async def test_a_guard_that_hangs_is_killed_by_the_agent_and_so_is_what_it_guards(yard: Yard) -> None:
-    async with yard.driver() as driver:
+async def test_a_guard_that_hangs_is_killed_by_the_agent_and_so_is_what_it_guards(each_yard: Yard) -> None:
+    async with each_yard.driver() as driver:
         deadline = CLOCK.boot() + 600
         await driver.start(a_work("exec sleep 60", leased=True, deadline=deadline, grace_ms=100))
-        record = yard.record()
+        record = each_yard.record()
         os.kill(record.guard.pid, signal.SIGSTOP)
         ended = await until(driver, State.ENDED)
         assert CLOCK.boot() < deadline + 100 + MARGIN_MS
