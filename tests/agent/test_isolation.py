@@ -66,7 +66,10 @@ class Field:
         self.yard = yard
         self.driver = driver
         self.mark = f"mark-of-b-{token_hex(16)}"
-        self.tried = (*ON_ONESELF, *BY_ROOT, *(ON_CGROUPS if yard.cgroups else ()))
+        #: What every agent has that is a service, and hands down to whatever it starts unless it takes care.
+        has_keys = attempts.keyctl(attempts.KEYCTL_JOIN_SESSION_KEYRING, 0) > 0
+        self.on_oneself = (*ON_ONESELF, *(["keys"] if has_keys else []))
+        self.tried = (*self.on_oneself, *BY_ROOT, *(ON_CGROUPS if yard.cgroups else ()))
 
     @staticmethod
     def prepare(yard: Yard) -> dict[str, Any]:
@@ -82,7 +85,7 @@ class Field:
 
     def on_itself(self) -> str:
         """What is tried by the one who is to be attacked."""
-        return json.dumps({"tried": ON_ONESELF, "pids": [], "leaves": False})
+        return json.dumps({"tried": self.on_oneself, "pids": [], "leaves": False})
 
     def target(self, *tried: str, leaves: bool = False) -> str:
         """What is tried, with all that can be known of the one who is attacked, but for the mark."""
@@ -142,7 +145,7 @@ async def test_nothing_of_another_tenant_or_the_agent_is_in_reach_of_a_process_o
             field = Field(yard, driver)
             field.write_secrets()
             await driver.start(field.work(B, "b", field.on_itself(), environment=(("MARK", field.mark),)))
-            assert await field.answer(B) == set(ON_ONESELF), "each is a real attempt: one succeeds on oneself"
+            assert await field.answer(B) == set(field.on_oneself), "each is a real attempt: one succeeds on oneself"
 
             work = field.work(A, "a", field.target())
             await driver.start(work)

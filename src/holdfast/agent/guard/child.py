@@ -26,6 +26,7 @@ from holdfast.agent.guard.kernel import (
     boot_ms,
     close_all_but,
     kill_descendants,
+    leave_keys,
     prctl,
 )
 
@@ -76,6 +77,7 @@ def become(
         os.chdir(order["folder"] if order["own"] else ".")  # as root: the way to its own folder may be closed to it
         step = "user"  # from here on nothing can be imported: the user may not be able to read the standard library
         if order["user"] is not None:
+            leave_keys()  # as root, whose quota of them it is counted into
             uid, gid = order["user"]
             os.setgroups([])
             os.setresgid(gid, gid, gid)

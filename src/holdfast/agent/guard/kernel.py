@@ -7,8 +7,10 @@ a descriptor first, and looked at again; a group of processes is signalled only 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
+import sys
 import time
 from collections import namedtuple
 from contextlib import suppress
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID = 0x2_0000, 0x0800_0000, 0x2000_0000
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
+#: The call for keys has a number, and no name in most libraries of C; those of 64 bits, by the kernel's name for them.
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "loongarch64": 219, "ppc64le": 271, "s390x": 280}
+KEYCTL_JOIN_SESSION_KEYRING = 1
 #: So many processes are held by descriptors at a time.
 HELD_MAX = 100
 #: No descriptor has a higher number.
@@ -143,6 +148,16 @@ def prctl(option: int, value: int) -> None:
     """Tell the kernel something about this process."""
     if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
+
+
+def leave_keys() -> None:
+    """Leave the session's ring of keys, which all that an agent starts would have from it, for an empty one. Where
+    there are no keys, or nobody may use them, there is none."""
+    number = KEYCTL.get(os.uname().machine, 0) if sys.maxsize > 1 << 32 else 0
+    if number and _libc.syscall(ctypes.c_long(number), ctypes.c_long(KEYCTL_JOIN_SESSION_KEYRING), None) < 0:
+        error = ctypes.get_errno()
+        if error not in (errno.ENOSYS, errno.EPERM):
+            raise OSError(error, "keyctl")
 
 
 def close_all_but(*files: int) -> None:
