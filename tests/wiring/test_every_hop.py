@@ -91,7 +91,7 @@ async def test_an_agent_a_region_and_a_platform_find_one_another_with_certificat
             assert (await until(client.whoami))["principal"] == "person/operator"
             place = Place(secured.region, tmp_path / "eu.token")
             await asyncio.to_thread(introduce, client, {"eu": place}, NOW)
-            await asyncio.to_thread(client.put, document("Principal", "agent/n1", {}))
+            await asyncio.to_thread(client.put, document("Principal", "agent/n1", {"scope": {"region": "eu"}}))
             said = {"role": "region", "region": "eu", "platform": [secured.platform], "token_file": "../../eu.token"}
             tasks.append(secured.server("eu", secured.region, **said))
             wish = MachineWish("agent", (secured.region,), "n1", "", agent.certificate, agent.key, agent.authorities)
