@@ -3,7 +3,7 @@
 One hop and no more. A command is handed on with all that its sender said of it, above all the key, so that it makes no
 difference which server a repeat comes to. What the sender proved itself with stays here: this server signs in its own
 name, for the one address that it sends to, and says whom it acts for (RULES 27). So it makes no difference either
-whether that was a token or a certificate.
+whether that was a token or a certificate. Of what a region answers only what a region may say is handed on.
 """
 
 from __future__ import annotations
@@ -24,8 +24,17 @@ from holdfast.core.ledger.answers import not_found
 from holdfast.core.model.topology import Region
 from holdfast.host import acting
 from holdfast.host.transport import Declined, Flow, NoAnswer, Reply, Request, TransportError, Unreachable, named
+from holdfast.host.wire import JSON, MSGPACK, PROBLEM
 
 LEDGER = "holdfast-ledger"
+#: What a region's answer may say beside its status and its body, and is handed on. Not who leads there: nobody follows
+#: that with what is for the platform.
+ANSWERED = (
+    "allow", "content-type", "etag", "holdfast-age-ms", "holdfast-at", "holdfast-outcome", "holdfast-repeated",
+    "holdfast-role", "holdfast-server", "holdfast-term", "holdfast-token", "retry-after",
+)  # fmt: skip
+#: What a region answers with. Nothing that a browser would show, or run, as the platform's own.
+_MEDIA = tuple(value for _, value in (JSON, MSGPACK, PROBLEM))
 #: A stream through here that says nothing for so long is broken; servers send bookmarks much more often.
 IDLE_MS = 30_000
 
@@ -77,7 +86,18 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
     if is_not_taken(found):
         why = f"region {name} does not take this server's word: {_detail(found)}"
         raise Trouble(problem("region-unreachable", why, facts=_facts(desk, region)))
-    return found
+    return _believed(desk, region, onward, found)
+
+
+def _believed(desk: Desk, region: Region, onward: Request, found: Reply) -> Reply:
+    """The answer as far as it can be a region's. Whose it is stands in our own log, whatever it says itself."""
+    media = named(found.headers, "content-type").partition(";")[0].strip().lower()
+    if not (200 <= found.status < 300 or 400 <= found.status < 600) or media not in _MEDIA:
+        name, code = region.meta.name, "region-unreachable" if onward.verb == "GET" else "outcome-unknown"
+        why = f"whoever is at the address of region {name} answers {found.status} {media[:80]!r}, as no region does"
+        raise Trouble(problem(code, why, facts=_facts(desk, region)))
+    kept = tuple((name, said) for name in ANSWERED if (said := named(found.headers, name)))  # each once: the first
+    return Reply(found.status, (*kept, (LEDGER, f"region/{region.meta.name}")), found.body)
 
 
 async def _flow(desk: Desk, region: Region, onward: Request) -> Flow:
