@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import pytest
 
+from holdfast.api.carriers import asking as asking_module
 from holdfast.api.carriers import connection
 from holdfast.api.carriers.connection import Limits
 from holdfast.api.carriers.http import HttpTransport
@@ -477,6 +478,41 @@ async def test_a_stream_that_is_cut_off_anywhere_is_no_answer(part: str) -> None
             _ = [line async for line in client.stream(f"http://{address}", request, 2_000)]
         with pytest.raises(NoAnswer):
             await aside(lambda: list(PlainTransport().stream(f"http://{address}", request, 2_000)))
+
+
+@pytest.mark.parametrize("head", ["content-length: 99999999999", "transfer-encoding: chunked"])
+@in_a_loop
+async def test_an_answer_without_an_end_is_not_gathered(head: str) -> None:
+    """Whoever is asked could fill the memory of whoever asks."""
+    most, told = 1 << 20, 0
+
+    async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal told
+        await reader.read(1_000)
+        writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode())
+        piece = bytes(1 << 16)
+        try:
+            while told < 100 * most:
+                writer.write(piece if "length" in head else b"%x\r\n%b\r\n" % (len(piece), piece))
+                await writer.drain()
+                told += len(piece)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(pour, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asking_module, "MESSAGE_MAX_BYTES", most)
+        async with asking() as client:
+            for asked in (client.ask(address, HELLO, 60_000), anext(client.stream(address, HELLO, 60_000))):
+                told = 0
+                with pytest.raises(NoAnswer, match="an answer of more than"):
+                    await asked
+                assert told < 50 * most  # what the sockets hold, and no more
+    server.close()
+    await server.wait_closed()
 
 
 @in_a_loop

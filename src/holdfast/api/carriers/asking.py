@@ -28,7 +28,7 @@ from aiohttp import (
 )
 from yarl import URL
 
-from holdfast.api.carriers.wire import EXPOSED, Unframing, carried, framing_of, received, target
+from holdfast.api.carriers.wire import EXPOSED, MESSAGE_MAX_BYTES, Unframing, carried, framing_of, received, target
 from holdfast.core.model.addresses import in_the_clear
 from holdfast.host.transport import Declined, NoAnswer, Reply, Request, TransportError, Unreachable
 
@@ -125,7 +125,7 @@ class Asking:
                 return await _whole(response)
         except TimeoutError:
             raise attempt.failed(f"no answer within {timeout_ms} ms") from None
-        except (ClientError, OSError) as error:
+        except (ClientError, OSError, ValueError) as error:
             raise attempt.failed(error) from error
 
     async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncGenerator[bytes, None]:
@@ -139,7 +139,7 @@ class Asking:
             framing = framing_of(headers) if response.status == 200 else None
             if framing is None:
                 async with Waiting(self._waits, idle_ms):
-                    raise Declined(Reply(response.status, headers, await response.read()))
+                    raise Declined(Reply(response.status, headers, await _body(response)))
             unframing = Unframing(framing)
             while data := await self._next(response, idle_ms):
                 for message in unframing.feed(data):
@@ -195,7 +195,19 @@ async def _whole(response: ClientResponse) -> Reply:
     if response.status == 200 and framing_of(headers) is not None and "Content-Length" not in response.headers:
         response.close()
         raise Declined(Reply(406, body=b"this is answered with a stream"))
-    return Reply(response.status, headers, await response.read())
+    return Reply(response.status, headers, await _body(response))
+
+
+async def _body(response: ClientResponse) -> bytes:
+    """All of it, if it is no larger than an answer may be: whoever answers may never come to an end."""
+    parts, size = [], 0
+    while data := await response.content.readany():
+        size += len(data)
+        if size > MESSAGE_MAX_BYTES:
+            response.close()
+            raise ValueError(f"an answer of more than {MESSAGE_MAX_BYTES} bytes")
+        parts.append(data)
+    return b"".join(parts)
 
 
 def _says_its_end(response: ClientResponse) -> bool:

@@ -19,7 +19,7 @@ HOP = frozenset({
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
 
-#: The largest message of a stream that is taken for one.
+#: The largest answer, and the largest message of a stream, that is taken for one.
 MESSAGE_MAX_BYTES = 64 << 20
 
 _LENGTH_BYTES = 4
