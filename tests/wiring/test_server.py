@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from holdfast.api.carriers.plain import PlainTransport
 from holdfast.api.carriers.tls import Tls
 from holdfast.api.server import Limits
+from holdfast.core.model.secrets import parse
 from holdfast.host.clock import SystemClock
 from holdfast.host.snapshots import Keeping
 from holdfast.host.transport import Request, TransportError
@@ -255,3 +256,28 @@ def test_a_snapshot_is_due_when_the_settings_say_so(tmp_path: Path) -> None:
     server = Server(one, SystemClock(), MemoryStore())
     assert server.ledger.snapshots._keeping == Keeping(3 << 20, 700, 7_200_000)
     assert Server(settings(tmp_path), SystemClock(), MemoryStore()).ledger.snapshots._keeping == Keeping()
+
+
+def test_a_server_makes_a_token_of_its_own_shows_it_after_a_restart_too_and_never_writes_it_to_its_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = settings(tmp_path)
+    file = tmp_path / "server-token.json"
+    caplog.set_level(logging.DEBUG)
+
+    async def told(event: str) -> None:
+        async with asyncio.timeout(25):
+            while not any(getattr(record, "event", "") == event for record in caplog.records):
+                await asyncio.sleep(0.01)
+
+    lived(one, told("server-admitted"))
+    first = json.loads(file.read_text(encoding="utf-8"))
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert first["principal"] == f"platform/127-0-0-1-{one.listen.rpartition(':')[2]}"
+    name, secret = parse(first["current"]["token"]) or ("", "")
+    assert any(name in record.getMessage() for record in caplog.records)
+    assert not any(secret in record.getMessage() for record in caplog.records)
+    caplog.clear()
+    lived(one)
+    assert json.loads(file.read_text(encoding="utf-8")) == first
+    assert not any(getattr(record, "event", "") == "server-token-minted" for record in caplog.records)

@@ -1,0 +1,83 @@
+"""A region knows the platform's servers by its own copy: shipped, revoked, in a full list, and while it is cut off."""
+
+from __future__ import annotations
+
+from holdfast.api.problems import Problem
+from holdfast.api.server.identity import Caller, authenticate
+from holdfast.core.ledger.servers import AdmitServer, RevokeServer
+from holdfast.core.model.secrets import hashed, spoken
+from holdfast.core.model.servers import ServerToken
+from holdfast.host.transport import Request
+from holdfast.stores.memory import MemoryStore
+from tests.support.host import until
+from tests.support.link import ROOT, LinkWorld, PlatformServer, RegionServer, linked
+
+HOUR = 3_600_000
+SECRET = "s" * 43
+
+
+async def admit(server: PlatformServer | RegionServer, name: str, principal: str, life_ms: int = HOUR) -> None:
+    token = ServerToken(name, principal, hashed(SECRET), server.clock.wall() + life_ms)
+    await server.accept("controller/servers", AdmitServer(token))
+
+
+def judged(region: RegionServer, name: str) -> Caller | Problem:
+    request = Request("GET", "/", headers=(("authorization", f"Bearer {spoken(name, SECRET)}"),))
+    return authenticate(region.state, request, max(region.state.facts.at, region.clock.wall()))
+
+
+def knows(region: RegionServer, name: str) -> str:
+    """As whose the region knows this token; empty: as nobody's."""
+    found = judged(region, name)
+    return found.actor if isinstance(found, Caller) else ""
+
+
+def test_a_region_judges_a_platforms_server_by_its_own_copy_also_while_it_is_cut_off_and_until_the_tokens_end() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await admit(platform, "of-p1", "platform/p1", 30_000)
+        await until(lambda: knows(region, "of-p1") == "platform/p1", world.clock)
+        region.line.is_cut = True
+        await world.clock.sleep(20_000)
+        found = judged(region, "of-p1")
+        assert isinstance(found, Caller)
+        assert (found.kind, found.server_of, found.principal.spec.rights) == ("platform", "platform", ())
+        await world.clock.sleep(10_000)
+        over = judged(region, "of-p1")
+        assert isinstance(over, Problem)
+        assert "expired" in over.detail
+
+    linked(story)
+
+
+def test_what_is_revoked_on_the_platform_opens_nothing_in_a_region_that_hears_of_it() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await admit(platform, "of-p1", "platform/p1")
+        await admit(platform, "of-p2", "platform/p2")
+        await until(lambda: bool(knows(region, "of-p1") and knows(region, "of-p2")), world.clock)
+        await platform.accept(ROOT, RevokeServer("platform/p1"))
+        await until(lambda: not knows(region, "of-p1"), world.clock)
+        assert knows(region, "of-p2") == "platform/p2"
+
+    linked(story)
+
+
+def test_a_full_list_takes_away_servers_that_the_platform_has_no_more_and_leaves_the_regions_own() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await admit(platform, "of-p1", "platform/p1")
+        await admit(region, "of-r1", "region/eu/r1")
+        await until(lambda: knows(region, "of-p1") == "platform/p1", world.clock)
+        await platform.stop()
+        world.servers.remove(platform)
+        another = await world.a_platform("p1", log_id="log-other", store=MemoryStore("other"))
+        await admit(another, "of-p9", "platform/p9")
+        await until(lambda: knows(region, "of-p9") == "platform/p9", world.clock)
+        assert knows(region, "of-p1") == ""
+        found = judged(region, "of-r1")
+        assert isinstance(found, Caller)
+        assert (found.actor, found.kind, found.server_of) == ("region/eu/r1", "server", "region/eu")
+        await world.same(another, region)
+
+    linked(story)
