@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from holdfast.core.ledger.house import RaiseLevel
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.servers import ServerForgotten, ServerStored
-from holdfast.core.model.secrets import matches, parse
 from holdfast.core.model.servers import SERVER_TOKEN_LIFE, ServerToken
 from holdfast.core.region.book import REGION
+from holdfast.host.acting import verifier
 from holdfast.host.ledger import Identity, Role
 from holdfast.host.meters import Meters
 from holdfast.host.own_token import LIFE_MS, OwnToken
@@ -53,7 +53,7 @@ def test_a_restart_keeps_the_token_and_a_lost_file_makes_another() -> None:
         await first.start().leads()
         running = asyncio.create_task(token.run())
         await until(lambda: len(first.state.servers) == 1, first.clock)
-        shown = token.headers()
+        shown = token.current()
         assert shown
         running.cancel()
         await first.stop()
@@ -62,7 +62,7 @@ def test_a_restart_keeps_the_token_and_a_lost_file_makes_another() -> None:
         running = asyncio.create_task(token.run())
         await second.start().leads()
         await second.clock.sleep(5_000)
-        assert token.headers() == shown
+        assert token.current() == shown
         assert len(await written(store)) == 1
         running.cancel()
         await second.stop()
@@ -71,7 +71,7 @@ def test_a_restart_keeps_the_token_and_a_lost_file_makes_another() -> None:
         running = asyncio.create_task(token.run())
         await third.start().leads()
         await until(lambda: len(third.state.servers) == 2, third.clock)
-        assert token.headers() not in ((), shown)
+        assert token.current() not in (None, shown)
         running.cancel()
 
     in_world(story)
@@ -141,7 +141,7 @@ def test_below_level_2_nothing_is_announced_or_written_and_above_it_at_once() ->
         await server.clock.sleep(10 * LOOK_MS)
         assert server.state.facts.level == 1
         assert await written(store) == []
-        assert token.headers() == ()
+        assert token.current() is None
         await server.accept("ledger", RaiseLevel(2))
         await until(lambda: len(server.state.servers) == 2, server.clock)
         running.cancel()
@@ -197,12 +197,12 @@ def test_for_weeks_what_is_shown_is_good_and_has_been_known_to_all_for_a_quarter
         since: dict[str, int] = {}
 
         def take() -> None:
-            for name, raw in store._letters.all():
+            for name, raw in store._announced.all():
                 token = read_announcement(raw)
                 assert token is not None
                 state.servers.put(token.name, token)
                 since[token.name] = clock.wall()
-                store._letters.put(name, b"")
+                store._announced.put(name, b"")
 
         durable, meters = SimpleNamespace(state=state), Meters()
         ledger: Any = SimpleNamespace(
@@ -214,10 +214,10 @@ def test_for_weeks_what_is_shown_is_good_and_has_been_known_to_all_for_a_quarter
         shown: list[str] = []
         while clock.wall() < min(since.values()) + 3 * LIFE_MS:
             await clock.sleep(HOUR)
-            ((_, spoken),) = token.headers()
-            name, secret = parse(spoken.removeprefix("Bearer ")) or ("", "")
-            row = state.servers[name]
-            assert matches(secret, row.hash)
+            own = token.current()
+            assert own is not None
+            name, row = own.name, state.servers[own.name]
+            assert row.hash == verifier(own.secret)
             assert row.expires - clock.wall() >= LIFE_MS // 4 - HOUR
             assert clock.wall() - since[name] >= LIFE_MS // 4 - HOUR or len(since) == 1
             shown += [name] if name not in shown else []
@@ -236,14 +236,14 @@ def test_a_token_of_another_name_or_ledger_in_the_file_is_not_shown_for_ones_own
         await first.start().leads()
         running = asyncio.create_task(token.run())
         await until(lambda: len(first.state.servers) == 1, first.clock)
-        copied = token.headers()
+        copied = token.current()
         running.cancel()
         other, token = with_servers(world.server(MemoryStore(), "elsewhere:7400"), file, "other")
         await other.start().leads()
         running = asyncio.create_task(token.run())
         await until(lambda: len(other.state.servers) == 1, other.clock)
         assert [one.principal for one in other.state.servers.values()] == ["region/eu/elsewhere-7400"]
-        assert token.headers() != copied
+        assert token.current() != copied
         running.cancel()
 
     in_world(story)
@@ -259,7 +259,7 @@ def test_a_file_that_holds_no_token_is_replaced(text: str) -> None:
         server, token = with_servers(world.server(MemoryStore()), file)
         await server.start().leads()
         running = asyncio.create_task(token.run())
-        await until(lambda: bool(token.headers()), server.clock)
+        await until(lambda: bool(token.current()), server.clock)
         assert file.text != text
         running.cancel()
 

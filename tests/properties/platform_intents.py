@@ -231,13 +231,17 @@ def delete_object(p: Program) -> None:
             p.send(ROOT, c.Put(principal))
 
 
+def about_servers(p: Program) -> None:
+    """Some announced themselves, one is revoked, or is over."""
+    for _ in range(3):
+        command = servers_model.a_command(p.chance.randrange, p.world.servers, "platform", p.at)
+        p.send(ROOT if isinstance(command, RevokeServer) else "controller/servers", command)
+
+
 def house_keeping(p: Program) -> None:
     world, settings = p.world, p.world.settings
-    what = p.chance.randrange(10)
-    if what >= 8:
-        command = servers_model.a_command(p.chance.randrange, world.servers, "platform", p.at)
-        p.send(ROOT if isinstance(command, RevokeServer) else "controller/servers", command)
-    elif what == 7:
+    what = p.chance.randrange(8)
+    if what == 7:
         first = p.at + int(one_in(p, 9))
         code, length = ("" if one_in(p, 9) else "no-right"), p.chance.choice((1, 1, 1, 300))
         denial = Denial("tenant/" + "x" * length, "put-workload", code, "acme", p.chance.randrange(9), first, p.at)

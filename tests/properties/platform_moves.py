@@ -25,6 +25,7 @@ from tests.properties.platform_intents import (
     TENANTS,
     US,
     Idle,
+    about_servers,
     amount,
     can,
     come_back,
@@ -409,7 +410,7 @@ def publication(p: Program) -> c.PublishPolicy:
 INTENTS: tuple[tuple[int, Callable[[Program], None]], ...] = (
     (8, put_object), (3, delete_object), (3, house_keeping), (8, put_workload), (3, delete_workload), (4, finalise),
     (3, report), (12, assign), (5, stand_by), (8, hold), (6, move_right), (10, move_on), (3, fail_over), (1, shorten),
-    (10, offer),
+    (10, offer), (3, about_servers),
     (3, call_back), (12, acknowledge_grant), (4, acknowledge), (4, judge_region), (1, declare), (2, retire),
     (1, go_on_retiring),
     (2, come_back), (5, override), (5, policy), (6, tell), (5, overflow),

@@ -322,10 +322,10 @@ def override(p: Program) -> Envelope[Any] | None:
     return p.envelope(chance.pick(OPERATORS), command)
 
 
-def about_servers(p: Program) -> tuple[str, Any]:
+def about_servers(p: Program) -> Envelope[Any]:
     """A server announced itself, is revoked, or is over."""
     command = servers_model.a_command(p.chance.below, p.model.servers, "region/eu", p.at)
-    return (p.chance.pick(OPERATORS) if isinstance(command, RevokeServer) else "controller/servers"), command
+    return p.envelope(p.chance.pick(OPERATORS) if isinstance(command, RevokeServer) else "controller/servers", command)
 
 
 def keep_house(p: Program) -> Envelope[Any]:
@@ -345,7 +345,6 @@ def keep_house(p: Program) -> Envelope[Any]:
             (chance.pick(OPERATORS), house.Configure(others)),
             ("ledger", house.RaiseLevel(chance.pick((1, 3)))),
             ("ledger", RecordDenials((Denial("person/nobody", "configure", "no-right", "", 2, p.at - 1, p.at),))),
-            *[about_servers(p)] * 3,
         )
     )
     return p.envelope(actor, command)

@@ -35,6 +35,7 @@ GOOD: tuple[tuple[int, intents.Intent], ...] = (
     (3, slots.unreserve), (4, slots.expire),
     (10, intents.hold), (5, intents.change_hold), (3, intents.report_pending), (8, intents.adopt_slots),
     (6, intents.forget_assignment), (4, intents.close_breach), (4, intents.override), (3, intents.keep_house),
+    (4, intents.about_servers),
     (10, intents.open_session), (3, intents.end_session), (12, intents.register_node), (5, intents.administer_node),
     (4, intents.report_node), (2, intents.judge_node), (2, intents.remove_node), (11, links.change),
     (4, links.renewal), (2, links.gone), (4, links.full_list), (4, links.other_accounts), (1, intents.stand_down),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
+from holdfast.core.ledger import servers
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.servers import AdmitServer, ForgetServer, RevokeServer
 from holdfast.core.model.servers import ServerToken
@@ -15,6 +19,15 @@ Known = dict[str, ServerToken]
 
 LIFE = 7 * 24 * 3_600_000
 OF_ONE, OF_ALL = 4, 256
+
+
+@contextmanager
+def lives_of(life_ms: int) -> Iterator[None]:
+    """Tokens that last no longer than a program: so that some are over, and forgotten."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(servers, "SERVER_TOKEN_LIFE", life_ms)
+        patch.setattr(sys.modules[__name__], "LIFE", life_ms)
+        yield
 
 
 def admit(known: Known, new: ServerToken, ledger: str, at: int) -> Code | None:
@@ -72,17 +85,15 @@ def judge(known: Known, command: Any, ledger: str, at: int) -> Code | None:
 
 def a_command(below: Callable[[int], int], known: Known, ledger: str, at: int) -> Any:
     """One of them, drawn by a function that gives a number below another: mostly good, and sometimes not."""
-    names = sorted(known)
-    what = below(8)
+    names = sorted(known, key=lambda name: known[name].expires)
+    what = below(5)
     if what == 0:
-        return RevokeServer((f"{ledger}/s1", f"{ledger}/s2", "platform/nowhere")[below(3)])
+        return RevokeServer(known[names[-1]].principal if names and below(4) else f"{ledger}/s{below(4)}")
     if what == 1:
-        over = [name for name in names if at >= known[name].expires + LIFE]
-        names = over if over and below(2) else names
-        return ForgetServer(names[below(len(names))] if names and below(4) else "never-was")
+        return ForgetServer(names[0] if names and below(8) else "never-was")
     principals = (*[f"{ledger}/s{number}" for number in (1, 1, 1, 2)], "platform/s9/x", "region/other/s1", "agent/n1")
-    principal = principals[below(len(principals))] if below(3) == 0 else f"{ledger}/s{1 + below(2)}"
+    principal = principals[below(len(principals))] if below(6) == 0 else f"{ledger}/s{1 + below(2)}"
     name = names[below(len(names))] if names and below(9) == 0 else f"server-{below(10**9)}"
-    hash = ("0f" * 32, "ab" * 32, "short")[below(3) if below(5) == 0 else 0]
-    ends = at + (LIFE, LIFE - 1, LIFE // 2, 1, 0, LIFE + 1)[below(6) if below(2) else below(4)]
+    hash = ("0f" * 32, "ab" * 32, "short")[below(3) if below(9) == 0 else 0]
+    ends = at + (LIFE, LIFE - 1, LIFE // 2, 1, 0, LIFE + 1)[below(6) if below(5) == 0 else below(4)]
     return AdmitServer(ServerToken(name if below(20) else "no_name", principal, hash, ends))

@@ -24,6 +24,7 @@ from tests.properties.platform_judge import COMMANDS
 from tests.properties.platform_mischief import step
 from tests.properties.platform_moves import INTENTS
 from tests.properties.platform_program import Program, Tally
+from tests.properties.servers_model import lives_of
 
 STEPS = 200
 #: The programs that the last test looks at, whatever profile is in force: the same in every run.
@@ -59,8 +60,8 @@ NEVER_ACCEPTED = {"RaiseLevel"}
 
 @pytest.fixture(autouse=True, scope="module")
 def few_at_a_time() -> Iterator[None]:
-    """Programs are small: a retirement takes several parts all the same."""
-    with pytest.MonkeyPatch.context() as patch:
+    """Programs are small and short: a retirement takes several parts, and servers' tokens end, all the same."""
+    with pytest.MonkeyPatch.context() as patch, lives_of(120_000):
         patch.setattr(retirement, "OBJECTS_MAX", 2)
         yield
 

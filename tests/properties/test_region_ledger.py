@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import get_args
 
 import pytest
@@ -16,6 +17,7 @@ from holdfast.core.model.lifecycle import EDGE_BY_KEY
 from holdfast.core.region.commands import RegionCommand
 from tests.properties.region_program import Tally
 from tests.properties.region_walk import SEEDS, run, seeded
+from tests.properties.servers_model import lives_of
 
 #: Codes that only the platform gives, and why a region has no use for them.
 ONLY_THE_PLATFORM = {
@@ -34,6 +36,13 @@ NEVER_ACCEPTED = {
 }
 PROGRAMS, STEPS = 100, 110
 EDGES_TAKEN_LEAST = 130
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_lives() -> Iterator[None]:
+    """Programs are short: servers' tokens end all the same."""
+    with lives_of(5_000):
+        yield
 
 
 @pytest.mark.timeout(600)  # what fails is made small before it is told
