@@ -57,6 +57,11 @@ def bearer(name: str) -> str:
     return f"Bearer {spoken(name, secret_of(name))}"
 
 
+def ledger_at(name: str) -> str:
+    """The ledger of the server that is called so here: `p1` is the platform's, `r-eu` one of region eu."""
+    return f"region/{name.split('-')[1]}" if name.startswith("r-") else "platform"
+
+
 class Answer:
     """A reply as a test looks at it."""
 

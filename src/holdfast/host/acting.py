@@ -4,9 +4,10 @@
     Holdfast-Proof: TOKEN AT SIGNATURE      which token of a server's, when, and the signature
 
 A secret that is sent is a secret that the other side has. So a server's is never sent: it is the seed of a key, the log
-holds the public half, and a request is signed with where it goes, whom it is for, when, and all that it says. Whoever
-hears it can repeat it at that address, to the letter and for `FRESH_MS`, and can do nothing else with it. Writes name a
-key, so that a repeat changes nothing.
+holds the public half, and a request is signed with where it goes, which ledger it is meant for, whom it is for, when,
+and all that it says. Whoever hears it can repeat it there, to the letter and for `FRESH_MS`, and can do nothing else
+with it. Writes name a key, so that a repeat changes nothing. And what is meant for one region is never done in another,
+of which somebody wrote the address by mistake, or that has the address now.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from binascii import Error as NotBase64
+from collections.abc import Iterable
 from functools import lru_cache
 
 import msgspec
@@ -64,11 +66,18 @@ def verifier(secret: str) -> str:
     return _key(secret).public_key().public_bytes_raw().hex()
 
 
-def onward(request: Request, address: str, actor: str, own: OwnToken, at: Instant) -> Request:
-    """The request as this server sends it to an address on behalf of its caller."""
+class Goal(Struct, frozen=True):
+    """Where a request goes: an address, and the ledger that is meant to be there."""
+
+    address: str
+    ledger: str
+
+
+def onward(request: Request, to: Goal, actor: str, own: OwnToken, at: Instant) -> Request:
+    """The request as this server sends it on behalf of its caller."""
     carried = tuple((name, value) for name, value in request.headers if name in CARRIED)
     bare = Request(request.verb, request.path, request.query, (*carried, (ACTING_FOR, actor)), request.body)
-    signature = _key(own.secret).sign(_signed(bare, address, own.name, at))
+    signature = _key(own.secret).sign(_signed(bare, to, own.name, at))
     proof = f"{own.name} {at} {base64.urlsafe_b64encode(signature).decode()}"
     return msgspec.structs.replace(bare, headers=(*bare.headers, (PROOF, proof)))
 
@@ -86,15 +95,15 @@ def proof_in(request: Request) -> Proof | None:
     return Proof(parts[0], int(parts[1]), named(request.headers, ACTING_FOR), signature)
 
 
-def is_signed(request: Request, proof: Proof, verified_by: str, addresses: tuple[str, ...]) -> bool:
-    """Whether this very request was signed, for one of these addresses, with the secret of which the log holds that."""
+def is_signed(request: Request, proof: Proof, verified_by: str, goals: Iterable[Goal]) -> bool:
+    """Whether this very request was signed, for one of these goals, with the secret of which the log holds that."""
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(verified_by))
     except ValueError:
         return False
-    for address in addresses:
+    for goal in goals:
         try:
-            key.verify(proof.signature, _signed(request, address, proof.token, proof.at))
+            key.verify(proof.signature, _signed(request, goal, proof.token, proof.at))
         except InvalidSignature:
             continue
         return True
@@ -112,10 +121,11 @@ def _key(secret: str) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"{_WHAT} key {secret}".encode()).digest())
 
 
-def _signed(request: Request, address: str, token: str, at: Instant) -> bytes:
+def _signed(request: Request, to: Goal, token: str, at: Instant) -> bytes:
     """All that makes a difference to whoever answers. Values of one name in their order, names in ours."""
     said: Pairs = tuple(
         (name, value) for one in (*CARRIED, ACTING_FOR) for name, value in request.headers if name == one
     )
     body = hashlib.blake2b(request.body, digest_size=32).digest()
-    return encode((_WHAT, origin(address), token, at, request.verb, request.path, request.query, said, body))
+    goal = (origin(to.address), to.ledger)
+    return encode((_WHAT, *goal, token, at, request.verb, request.path, request.query, said, body))

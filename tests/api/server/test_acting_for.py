@@ -19,11 +19,11 @@ from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
-from holdfast.host.acting import ACTING_FOR, CARRIED, FRESH_MS, PROOF, OwnToken, onward
+from holdfast.host.acting import ACTING_FOR, CARRIED, FRESH_MS, PROOF, Goal, OwnToken, onward
 from holdfast.host.transport import Flow, Pairs, Reply, Request, named
 from holdfast.stores.memory import MemoryStore
 from tests.support.apart import a_node
-from tests.support.served import OPERATOR, Answer, Part, World, a_shop, bearer, in_world, secret_of
+from tests.support.served import OPERATOR, Answer, Part, World, a_shop, bearer, in_world, ledger_at, secret_of
 
 ALL = tuple(Right)
 #: What a client may send along, all of it worth something to whoever hears it.
@@ -168,7 +168,7 @@ def test_only_a_server_acts_for_others(token: str) -> None:
 
 
 def acting(own: OwnToken, address: str, actor: str, at: int, path: str = "/v1/whoami") -> Request:
-    return onward(Request("GET", path), address, actor, own, at)
+    return onward(Request("GET", path), Goal(address, ledger_at(address)), actor, own, at)
 
 
 @pytest.mark.parametrize(
@@ -212,6 +212,23 @@ def test_another_regions_server_acts_for_nobody() -> None:
         for where in (platform, eu):
             found = Answer(await tried(where, acting(own, where.name, OPERATOR, world.clock.wall())))
             assert found.status == 401
+
+    in_world(story)
+
+
+def test_what_is_meant_for_one_region_is_not_done_in_another_that_is_at_its_address() -> None:
+    """Somebody wrote the wrong address, or another region has it now: both know the platform, and who asks."""
+
+    async def story(world: World) -> None:
+        await a_platform(world, "https://r-us")
+        other = await world.region("us")
+        await a_node(other, "n1")
+        changed = await world.ask("PUT", "/v1/in/eu/nodes/n1", {"spec": {"cordoned": True}})
+        assert (changed.status, changed.json["code"]) == (502, "region-unreachable"), changed
+        assert "does not take this server's word" in changed.json["detail"]
+        assert (await world.ask("GET", "/v1/in/eu/nodes")).status == 502
+        (node,) = other.state.nodes.values()
+        assert not node.cordoned
 
     in_world(story)
 
@@ -386,5 +403,5 @@ def test_a_server_takes_what_was_signed_for_an_address_by_which_it_is_reached_an
 
 def test_a_proof_is_no_secret() -> None:
     own = OwnToken("server-1", secret_of("server-1"))
-    sent = onward(Request("GET", "/v1/nodes"), "https://eu.example", OPERATOR, own, 1)
+    sent = onward(Request("GET", "/v1/nodes"), Goal("https://eu.example", "region/eu"), OPERATOR, own, 1)
     assert own.secret not in msgspec.json.encode(sent).decode()

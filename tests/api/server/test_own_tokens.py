@@ -15,11 +15,11 @@ from holdfast.core.model.secrets import hashed, spoken
 from holdfast.core.model.servers import ServerToken
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
-from holdfast.host.acting import OwnToken, onward, verifier
+from holdfast.host.acting import Goal, OwnToken, onward, verifier
 from holdfast.host.transport import Request
 from holdfast.host.wire import MSGPACK
 from holdfast.stores.memory import MemoryStore
-from tests.support.served import OPERATOR, Answer, Part, World, bearer, in_world, secret_of
+from tests.support.served import OPERATOR, Answer, Part, World, bearer, in_world, ledger_at, secret_of
 
 DAY = 24 * 3_600_000
 
@@ -34,7 +34,7 @@ async def proven(world: World, part: Part) -> OwnToken:
 
 async def asked(world: World, own: OwnToken, verb: str = "GET", path: str = "/v1/whoami", to: str = "p1") -> Answer:
     """What a server is answered that acts for the operator."""
-    request = onward(Request(verb, path), to, OPERATOR, own, world.clock.wall())
+    request = onward(Request(verb, path), Goal(to, ledger_at(to)), OPERATOR, own, world.clock.wall())
     return Answer(await world.caller.ask(to, request, 60_000))
 
 
@@ -62,7 +62,7 @@ def test_a_server_may_read_nothing_in_its_own_name(path: str) -> None:
         part = await world.platform()
         own = await proven(world, part)
         for actor in ("", "platform/p1"):
-            request = onward(Request("GET", path), "p1", actor, own, world.clock.wall())
+            request = onward(Request("GET", path), Goal("p1", "platform"), actor, own, world.clock.wall())
             assert Answer(await world.caller.ask("p1", request, 60_000)).json["code"] == "no-right"
         shown = Request("GET", path, (), (("authorization", f"Bearer {spoken(own.name, own.secret)}"),))
         assert Answer(await world.caller.ask("p1", shown, 60_000)).status == 401
@@ -160,7 +160,7 @@ def test_a_server_of_a_region_opens_no_session_and_sends_no_envelope() -> None:
         own = await proven(world, region)
         envelope = Envelope("region/eu/r-eu", OpenSession(), world.clock.wall())
         request = Request("POST", "/v1/envelopes", (), (MSGPACK,), encode(envelope))
-        signed = onward(request, "r-eu", "region/eu/r-eu", own, world.clock.wall())
+        signed = onward(request, Goal("r-eu", "region/eu"), "region/eu/r-eu", own, world.clock.wall())
         answer = Answer(await world.caller.ask("r-eu", signed, 60_000))
         assert (answer.status, answer.json["code"]) == (403, "no-right")
         platform = await world.platform()

@@ -6,7 +6,7 @@ from holdfast.api.problems import Problem
 from holdfast.api.server.identity import Caller, Callers
 from holdfast.core.ledger.servers import AdmitServer, RevokeServer
 from holdfast.core.model.servers import ServerToken
-from holdfast.host.acting import OwnToken, onward, verifier
+from holdfast.host.acting import Goal, OwnToken, onward, verifier
 from holdfast.host.transport import Request
 from holdfast.stores.memory import MemoryStore
 from tests.support.host import until
@@ -24,7 +24,8 @@ async def admit(server: PlatformServer | RegionServer, name: str, principal: str
 
 def judged(region: RegionServer, name: str) -> Caller | Problem:
     """As whom the region answers a request that a server with this token sends for an operator."""
-    request = onward(Request("GET", "/v1/whoami"), ADDRESS, ROOT, OwnToken(name, SECRET), region.clock.wall())
+    there = Goal(ADDRESS, region.state.facts.ledger)
+    request = onward(Request("GET", "/v1/whoami"), there, ROOT, OwnToken(name, SECRET), region.clock.wall())
     return Callers(region.clock, (ADDRESS,)).of(region.state, request)
 
 

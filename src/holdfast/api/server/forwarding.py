@@ -44,7 +44,7 @@ async def to_leader(desk: Desk, call: Call) -> Reply:
     leader = desk.ledger.leading_server()
     if call.caller.via or not leader or leader == desk.ledger.identity.server:
         raise Trouble(problem("not-leading", f"{desk.ledger.identity.server} does not lead, and knows nobody who does"))
-    onward = _signed(desk, call, call.request, leader)
+    onward = _signed(desk, call, call.request, acting.Goal(leader, desk.state.facts.ledger))
     if onward is None:
         raise Trouble(problem("not-leading", f"{leader} leads, and this server has no token yet to act for others"))
     desk.meters.count("api_forwarded")
@@ -68,7 +68,8 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
     if not region.spec.address:
         nowhere = f"the spec of region {name} has no address: `holdfast region set-address {name} URL` writes it"
         raise Trouble(problem("region-unreachable", nowhere, facts=_facts(desk, region)))
-    onward = _signed(desk, call, replace(call.request, path="/v1/" + "/".join(rest)), region.spec.address)
+    there = acting.Goal(region.spec.address, f"region/{name}")
+    onward = _signed(desk, call, replace(call.request, path="/v1/" + "/".join(rest)), there)
     if onward is None:
         unarmed = "this server has no token yet to act for others: try again"
         raise Trouble(problem("region-unreachable", unarmed, facts=_facts(desk, region)))
@@ -128,10 +129,10 @@ def _part(timeout_ms: int) -> int:
     return max(1, timeout_ms * 4 // 5)
 
 
-def _signed(desk: Desk, call: Call, request: Request, address: str) -> Request | None:
+def _signed(desk: Desk, call: Call, request: Request, to: acting.Goal) -> Request | None:
     """The request in this server's own name, for its caller; None: it cannot be signed yet."""
     own = desk.own()
-    return acting.onward(request, address, call.caller.actor, own, desk.clock.wall()) if own is not None else None
+    return acting.onward(request, to, call.caller.actor, own, desk.clock.wall()) if own is not None else None
 
 
 def _detail(reply: Reply) -> str:

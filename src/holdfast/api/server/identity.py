@@ -22,7 +22,7 @@ from holdfast.core.model.secrets import matches, parse
 from holdfast.core.model.servers import ServerToken, looks_like_a_server
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.tenancy import Principal, Right, Token
-from holdfast.host.acting import ACTING_FOR, PROOF, is_fresh, is_signed, proof_in
+from holdfast.host.acting import ACTING_FOR, PROOF, Goal, is_fresh, is_signed, proof_in
 from holdfast.host.clock import Clock
 from holdfast.host.transport import Request, named
 
@@ -134,9 +134,10 @@ class Callers:
         if spoken or proof is None:
             return problem("unauthenticated", f"{ACTING_FOR} is for servers, with a proof and nothing else beside it")
         token = server_token(state, proof.token)
-        if token is None or not is_signed(request, proof, token.hash, self._addresses):
+        goals = [Goal(address, state.facts.ledger) for address in self._addresses]
+        if token is None or not is_signed(request, proof, token.hash, goals):
             where = " or ".join(self._addresses)
-            return unproven(f"no server that is known here has signed this request for {where}")
+            return unproven(f"no server that is known here has signed this request for {where}, {state.facts.ledger}")
         wall = self._clock.wall()
         if not is_fresh(proof, wall):
             return unproven(
