@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from holdfast.api.server.limits import Places
+from holdfast.core.model.tenancy import Right
 from holdfast.host.transport import Flow, Reply, Request
 from tests.api.server.test_acting_for import a_platform
 from tests.support.served import World, in_world
@@ -77,5 +81,34 @@ def test_what_no_region_answers_is_not_handed_on(reply: Reply) -> None:
             assert b"script" not in found.body
         watched = await world.ask("GET", "/v1/in/eu/nodes?watch=true")
         assert (watched.status, watched.json["code"]) == (502, "region-unreachable")
+
+    in_world(story)
+
+
+def test_a_region_that_does_not_answer_takes_no_more_of_the_platform_than_a_part_for_each_who_asks() -> None:
+    """Each request holds a connection, and what was answered so far, for as long as its caller is patient."""
+
+    async def story(world: World) -> None:
+        platform = await a_platform(world, "https://false")
+        await world.principal(platform, "person/other", Right.READ, token="other")
+        platform.api.desk.to_regions = Places(8, "requests to regions")
+        asked, answered = 0, asyncio.Event()
+
+        async def hang(request: Request) -> Reply | Flow:
+            nonlocal asked
+            asked += 1
+            await answered.wait()
+            return Reply(200, (JSON,), b"{}")
+
+        world.network.join("false").serve(hang)
+        waiting = [asyncio.create_task(world.ask("GET", "/v1/in/eu/nodes")) for _ in range(5)]
+        await world.until(lambda: sum(one.done() for one in waiting) == 3)
+        assert {one.result().json["code"] for one in waiting if one.done()} == {"overloaded"}
+        others = asyncio.create_task(world.ask("GET", "/v1/in/eu/nodes", token="other"))
+        await world.until(lambda: asked == 3)
+        answered.set()
+        found = await asyncio.gather(*waiting, others)
+        assert sorted(one.status for one in found) == [200, 200, 200, 429, 429, 429]
+        assert platform.api.desk.to_regions.taken == 0
 
     in_world(story)

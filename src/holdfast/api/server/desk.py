@@ -77,6 +77,7 @@ class Desk:
         self.paces = Paces(ledger.clock, limits)
         self.lists = Places(limits.lists_at_a_time, "lists")
         self.watches = Places(limits.watches, "watches")
+        self.to_regions = Places(limits.to_regions, "requests to regions")
         self.streams = Streams(limits.watches, STREAMS_EACH)
         #: Whoever hears of nothing is told now and then that the stream lives, and where to resume from.
         self.watchers = Rounds()

@@ -78,7 +78,7 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
         if named(onward.query, "watch") in ("true", "1"):
             # The region judges by its own copy, which may be old: here the newest is known.
             return await of_person(desk.watches, call, desk.no_longer, _flow(desk, region, onward))
-        found = await desk.transport.ask(region.spec.address, onward, _part(call.timeout_ms))
+        found = await _asked(desk, call, there, onward)
     except Declined as error:
         found = error.reply
     except TransportError as error:
@@ -88,6 +88,18 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
         why = f"region {name} does not take this server's word: {_detail(found)}"
         raise Trouble(problem("region-unreachable", why, facts=_facts(desk, region)))
     return _believed(desk, region, onward, found)
+
+
+async def _asked(desk: Desk, call: Call, there: acting.Goal, onward: Request) -> Reply:
+    """What the region answers. It has a place: one that does not answer holds up those who ask it, and no others."""
+    actor = call.caller.actor
+    full = desk.to_regions.take(actor)
+    if full is not None:
+        raise Trouble(full)
+    try:
+        return await desk.transport.ask(there.address, onward, _part(call.timeout_ms))
+    finally:
+        desk.to_regions.leave(actor)
 
 
 def _believed(desk: Desk, region: Region, onward: Request, found: Reply) -> Reply:

@@ -1,8 +1,8 @@
 """How much one server takes on: sizes, rates, and how many at a time.
 
 The lanes of a leader keep important commands moving whatever comes (RULES 11). What is bounded here lies before them:
-how fast one principal may write, and how many lists and watches one server serves at a time. All of it is memory of
-this server, soft, and answered with 429 and when to come again.
+how fast one principal may write, how many lists and watches one server serves at a time, and how many requests it has
+under way to regions. All of it is memory of this server, soft, and answered with 429 and when to come again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.api.problems import Problem, problem
 from holdfast.core.ledger.registry import Lane
 from holdfast.host.clock import Clock
 
-#: One principal has at most this part of all lists and watches.
+#: One principal has at most this part of all lists, watches and requests to regions.
 PARTS = 4
 #: Of so many principals the pace is remembered.
 PRINCIPALS_MAX = 10_000
@@ -33,6 +33,8 @@ class Limits(Struct, frozen=True):
     watches: int = 20_000
     timeout_ms: int = 10_000
     timeout_most_ms: int = 60_000
+    #: Under way to regions at a time, watches apart: each has a connection of ours, and an answer in our memory.
+    to_regions: int = 256
     #: In one part of a full list for a region; 0: as many as the link sends.
     shipped_objects: int = 0
 
