@@ -20,7 +20,7 @@ from typing import TypeVar
 import pytest
 
 from holdfast.api.carriers import asking as asking_module
-from holdfast.api.carriers import connection
+from holdfast.api.carriers import connection, wire
 from holdfast.api.carriers.connection import Limits
 from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.carriers.plain import PlainTransport
@@ -384,6 +384,33 @@ async def test_lines_and_frames_on_the_wire() -> None:
         frames = await talk(served.address, b"GET /count?as=frames HTTP/1.1\r\nhost: x\r\n" + end)
         assert b"content-type: application/vnd.holdfast.frames\r\n" in frames
         assert frames.endswith(b"5\r\n\0\0\0\x010\r\n5\r\n\0\0\0\x011\r\n0\r\n\r\n")
+
+
+@pytest.mark.parametrize("framing", Framing)
+def test_a_long_message_is_put_together_once_however_it_is_cut(
+    framing: Framing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Put together anew with each part, one of 64 MiB would keep the loop of who reads it for seconds."""
+    joined: list[int] = []
+    name = "_lines" if framing is Framing.LINES else "_frames"
+    split = getattr(wire, name)
+
+    def noting(data: bytes) -> tuple[list[bytes], bytes]:
+        joined.append(len(data))
+        found: tuple[list[bytes], bytes] = split(data)
+        return found
+
+    monkeypatch.setattr(wire, name, noting)
+    messages = [b"a", b"", b"long" * 10_000, b"z"]
+    sent = b"".join(wire.FRAMED[framing](message) for message in messages)
+    for size in (1, 3, 7, 1_000, len(sent)):
+        joined.clear()
+        unframing = wire.Unframing(framing)
+        parts = [sent[at : at + size] for at in range(0, len(sent), size)]
+        assert [one for part in parts for one in unframing.feed(part)] == messages
+        assert unframing.is_between
+        assert len(joined) <= 2 * len(messages)
+        assert sum(joined) <= 3 * len(sent)
 
 
 @in_a_loop

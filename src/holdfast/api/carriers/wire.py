@@ -71,23 +71,37 @@ FRAMED: dict[Framing, Callable[[bytes], bytes]] = {Framing.LINES: _line, Framing
 
 
 class Unframing:
-    """From bytes on the wire, however they were cut, back to messages."""
+    """From bytes on the wire, however they were cut, back to messages. What is not whole yet is left as it came: a long
+    message would else be put together anew with each of its parts."""
 
     def __init__(self, framing: Framing) -> None:
-        self._rest = b""
-        self._split = _lines if framing is Framing.LINES else _frames
+        self._parts: list[bytes] = []
+        self._size = 0
+        #: How many bytes there are when the next message is whole, as far as is known.
+        self._whole = _LENGTH_BYTES
+        self._is_lines = framing is Framing.LINES
 
     def feed(self, data: bytes) -> list[bytes]:
         """The messages that are whole now. Raises ValueError for one that is larger than any may be."""
-        messages, self._rest = self._split(self._rest + data)
-        if len(self._rest) > MESSAGE_MAX_BYTES:
+        self._parts.append(data)
+        self._size += len(data)
+        messages: list[bytes] = []
+        if b"\n" in data if self._is_lines else self._size >= self._whole:
+            messages, rest = (_lines if self._is_lines else _frames)(b"".join(self._parts))
+            self._parts, self._size, self._whole = [rest] if rest else [], len(rest), _whole(rest)
+        if self._size > MESSAGE_MAX_BYTES + _LENGTH_BYTES:
             raise ValueError(f"a message of more than {MESSAGE_MAX_BYTES} bytes")
         return messages
 
     @property
     def is_between(self) -> bool:
         """Whether all that came was whole: a stream may end here."""
-        return not self._rest
+        return not self._size
+
+
+def _whole(rest: bytes) -> int:
+    """How many bytes a frame has that begins so; of its length alone, where not even that is here."""
+    return _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "big") if len(rest) >= _LENGTH_BYTES else _LENGTH_BYTES
 
 
 def _lines(data: bytes) -> tuple[list[bytes], bytes]:
