@@ -144,6 +144,15 @@ def test_numbers_on_record_are_remembered_again_when_the_map_was_lost(tmp_path: 
     assert users.remember([(200_001, B), (200_000, B)]) == [200_001], "that one is another's by now"
 
 
+def test_a_map_that_is_lost_while_its_agent_lives_gives_no_number_to_another_tenant(tmp_path: Path) -> None:
+    users = users_in(tmp_path)
+    users.remember([(200_001, A)])
+    assert users.of("gamma").uid == 200_000
+    (tmp_path / "users.json").unlink()
+    assert users.of(B).uid == 200_002
+    assert json.loads((tmp_path / "users.json").read_text()) == {"200000": "gamma", "200001": A, "200002": B}
+
+
 # Processes
 
 

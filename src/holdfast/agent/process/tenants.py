@@ -6,7 +6,8 @@
 All agents of a machine share the file: what is one tenant's on one of them is nobody else's on another. A number is
 on disk before anything runs under it, and is never given back: what its tenant has left anywhere on the machine, in a
 folder that an agent does not know of or in a process that has outlived it, stays out of reach of others. What an agent
-has on record is remembered again at its start, in case the file was lost.
+has on record is remembered again at its start, in case the file was lost; and what it has read there since, whenever it
+asks again.
 
 Numbers that the machine has given a meaning to are nobody's: those of its table of users or groups, and those that
 `/etc/subuid` and `/etc/subgid` lend to containers.
@@ -49,6 +50,8 @@ class TenantUsers:
         self._file = file
         self._numbers = range(numbers[0], numbers[1] + 1)
         self._lent_in = tuple(lent)
+        #: All that was ever read there, or given: the file may be lost while the agent lives.
+        self._known: dict[int, str] = {}
 
     def of(self, tenant: str) -> User:
         """The tenant's user: the one it has, or else a new one. `CannotStart` where it can have none."""
@@ -59,6 +62,7 @@ class TenantUsers:
             if uid is None:
                 uid = self._free(given)
                 self._write({**given, uid: tenant})
+                self._known[uid] = tenant
         if self._meaning(uid):
             raise CannotStart(
                 StartFault.NO_USER,
@@ -73,6 +77,7 @@ class TenantUsers:
         with self._told() as given:
             if missing := {number: tenant for number, tenant in wanted.items() if number not in given}:
                 self._write(given | missing)
+                self._known |= missing
             return [number for number, tenant in wanted.items() if given.get(number, tenant) != tenant]
 
     def covers(self, uid: int) -> bool:
@@ -118,7 +123,11 @@ class TenantUsers:
             raise self._cannot(error) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            yield self._read()
+            given = self._read()
+            self._known |= given
+            if len(self._known) > len(given):
+                self._write(self._known)
+            yield dict(self._known)
         finally:
             os.close(lock)
 
