@@ -12,7 +12,16 @@ from holdfast.agent.guard import kernel
 from holdfast.agent.process.leftovers import in_session
 from holdfast.core.model.resources import Resources
 from tests.support.aio import in_a_loop
-from tests.support.processes import BINDING, ROOT_ONLY, Yard, a_work, lives, until, until_true
+from tests.support.processes import (
+    BINDING,
+    ROOT_ONLY,
+    WITHOUT_ITS_FIRST_THREAD,
+    Yard,
+    a_work,
+    lives,
+    until,
+    until_true,
+)
 
 #: Holds 200 MiB, for a few seconds at most.
 HUNGRY = "dd if=/dev/zero of=/dev/null bs=200M count=100 2>/dev/null"
@@ -31,6 +40,14 @@ async def test_a_process_over_its_memory_is_killed_and_it_says_why(each_yard: Ya
 async def test_a_child_over_the_memory_takes_the_whole_with_it(each_yard: Yard) -> None:
     async with each_yard.driver() as driver:
         await driver.start(a_work(f"{HUNGRY}; exec sleep 60", need=Resources(memory=64)))
+        assert (await until(driver, State.ENDED)).why is Why.OVER_MEMORY
+
+
+@in_a_loop
+async def test_the_memory_of_a_process_counts_when_its_first_thread_has_ended(each_yard: Yard) -> None:
+    command = ("python3", "-I", "-c", WITHOUT_ITS_FIRST_THREAD, "150")
+    async with each_yard.driver() as driver:
+        await driver.start(a_work("", command=command, need=Resources(memory=100)))
         assert (await until(driver, State.ENDED)).why is Why.OVER_MEMORY
 
 

@@ -18,7 +18,18 @@ from holdfast.agent.driver import CannotStart, State, Why
 from holdfast.agent.guard import kernel
 from holdfast.agent.process.leftovers import clear
 from tests.support.aio import in_a_loop
-from tests.support.processes import BINDING, CLOCK, Yard, a_work, a_yard, found, lives, until, until_true
+from tests.support.processes import (
+    BINDING,
+    CLOCK,
+    WITHOUT_ITS_FIRST_THREAD,
+    Yard,
+    a_work,
+    a_yard,
+    found,
+    lives,
+    until,
+    until_true,
+)
 
 CHECKOUT = Path(__file__).parents[2]
 STUBBORN = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
@@ -219,6 +230,18 @@ async def test_a_guard_that_is_killed_takes_everything_with_it(each_yard: Yard) 
         ended = await until(driver, State.ENDED)
         assert (ended.code, ended.why) == (None, Why.GUARD_GONE)
         assert not any(lives(pid) for pid in [record.process.pid, *pids])
+
+
+@in_a_loop
+async def test_what_goes_on_without_its_first_thread_ends_with_its_guard(each_yard: Yard) -> None:
+    async with each_yard.driver() as driver:
+        await driver.start(a_work("", command=("python3", "-I", "-c", WITHOUT_ITS_FIRST_THREAD, "1")))
+        await until_true(each_yard.log)
+        record = each_yard.record()
+        assert record.process.is_alive()
+        os.kill(record.guard.pid, signal.SIGKILL)
+        assert (await until(driver, State.ENDED)).why is Why.GUARD_GONE
+        assert not lives(record.process.pid)
 
 
 @in_a_loop

@@ -35,6 +35,22 @@ BINDING: Binding = ((7, 0), 11)
 TENANT = "shop"
 FIRST_USER = TENANT_USERS[0]
 
+#: A program that goes on when its first thread has ended, of which the kernel tells as of one that is dead; and which
+#: has told the kernel not to end it with its parent. Its argument says how many MiB it holds.
+WITHOUT_ITS_FIRST_THREAD = """
+import ctypes, sys, threading, time
+libc = ctypes.CDLL(None)
+libc.prctl(1, 0, 0, 0, 0)
+def live():
+    while open("/proc/self/stat").read().split()[2] != "Z":
+        time.sleep(0.01)
+    held = b"x" * (int(sys.argv[1]) << 20)
+    print("goes on", flush=True)
+    time.sleep(60)
+threading.Thread(target=live).start()
+libc.pthread_exit(None)
+"""
+
 
 def a_work(script: str, **fields: Any) -> Work:
     """A shell script as work. Its grace is short."""

@@ -55,7 +55,19 @@ def read(path: str, absent: tuple[type[OSError], ...] = (OSError,)) -> str:
 def seen(pid: int) -> Seen | None:
     """A process, or what is left of one that nobody has waited for; None when there is none. `OSError` when that cannot
     be looked at: whoever can open nothing must take nobody for dead."""
-    fields = read(f"/proc/{pid}/stat", (FileNotFoundError, ProcessLookupError)).rpartition(")")[2].split()
+    first = _seen(f"/proc/{pid}")
+    if first is None or first.state not in "ZX" or first.threads <= 1:
+        return first
+    with suppress(FileNotFoundError, ProcessLookupError):  # its first thread has ended: it is what the others are
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            one = _seen(f"/proc/{pid}/task/{thread}")
+            if one is not None and one.state not in "ZX":
+                return one._replace(start=first.start)
+    return first
+
+
+def _seen(path: str) -> Seen | None:
+    fields = read(f"{path}/stat", (FileNotFoundError, ProcessLookupError)).rpartition(")")[2].split()
     if not fields:
         return None
     state = "X" if fields[0] != "Z" and int(fields[6]) & PF_EXITING else fields[0]
