@@ -52,7 +52,7 @@ ON_ONESELF = (
 )  # fmt: skip
 #: What nobody but root can do, outside.
 BY_ROOT = ("secret", "token", "users", "data", "record", "logs", "guard", "own_guard", "unmounting")
-ON_CGROUPS = ("cgroup", "limits", "own_limits", "joining", "leaving")
+ON_CGROUPS = ("cgroup", "limits", "own_limits", "joining", "leaving", "locking")
 #: What is left where the kernel allows no namespaces: what a tenant leaves open to all, and numbers of cgroups.
 WITHOUT_NAMESPACES = {"temporary", "shared_memory", "cgroup"}
 EVERYBODYS = shutil.which("python3", path="/usr/bin:/bin:/usr/local/bin")

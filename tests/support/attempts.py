@@ -10,6 +10,7 @@ alone. Whoever is attacked holds a mark, which nobody else is given: an attempt 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import re
@@ -165,6 +166,10 @@ class Attempts:
         """To be counted into nobody's."""
         _any(self.target["above"], lambda group: _write(f"{group}/cgroup.procs", b"0"))
 
+    def locking(self) -> None:
+        """To hold the lock by which an agent shows that it lives, and keep the next one waiting for it."""
+        _any(self.target["groups"], lambda group: _lock(os.path.dirname(group)))
+
     def unmounting(self) -> None:
         """To take away what hides the agent's folder, with the rights that a namespace of users gives, if there are
         any to be had."""
@@ -229,6 +234,14 @@ def _write(path: str, content: bytes) -> None:
 
 def _rewrite(path: str) -> None:
     _write(path, _content(path))
+
+
+def _lock(folder: str) -> None:
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    finally:
+        os.close(file)
 
 
 def _leave_marks(mark: bytes) -> None:

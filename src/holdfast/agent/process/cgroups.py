@@ -159,10 +159,12 @@ class Cgroups:
         self._locks.clear()
 
     def _make_base(self, base: Path) -> None:
-        """Make it, and lock it. Whoever sweeps may have removed it in between: then once more."""
+        """Make it, and lock it. Whoever sweeps may have removed it in between: then once more. Tenants may pass through
+        it to their own, and not open it: whoever can open it can lock it."""
         while True:
             self._tree.make(base)
             try:
+                base.chmod(0o711)
                 file = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
             except FileNotFoundError:
                 continue
