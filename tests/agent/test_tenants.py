@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import json
 import multiprocessing
@@ -492,6 +493,45 @@ async def test_links_holes_and_what_others_hold_are_not_counted(yard: Yard, monk
         assert driver.lives()[0].state is State.RUNNING
         await _started(driver, B, "head -c 6000000 /dev/zero > large; sleep 0.3")
         assert (await until(driver, State.ENDED, B_BINDING)).why is Why.EXIT, "it asked for no bound"
+
+
+@in_a_loop
+async def test_a_replica_that_keeps_its_disk_from_being_measured_is_ended_and_says_why(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by moving folders about, over which `du` stumbles and tells no sum."""
+    tried: list[str] = []
+
+    def stumbling(folder: Path) -> int | None:
+        tried.append(folder.name)
+        return None if folder.name.startswith("7-") or tried.count(folder.name) % disk.TRIES else 1_024
+
+    monkeypatch.setattr(disk, "used_bytes", stumbling)
+    async with yard.driver() as driver:
+        await _started(driver, B, "exec sleep 60", need=Resources(disk=4))
+        await _started(driver, A, "exec sleep 60", need=Resources(disk=4))
+        ended = await until(driver, State.ENDED, A_BINDING, limit=30)
+        assert ended.why is Why.DISK_UNKNOWN
+        assert ended.detail == "what it keeps on disk, 4 MiB at most, could not be measured; it was killed"
+        await until_true(lambda: tried.count("8-0-11") > 2 * disk.TRIES, 30)
+        assert [live.state for live in driver.lives()] == [State.ENDED, State.RUNNING], "it was measured in the end"
+
+
+@in_a_loop
+async def test_an_agent_that_cannot_measure_anything_ends_nobody_for_it(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[Path] = []
+
+    def failing(folder: Path) -> int | None:
+        tried.append(folder)
+        raise OSError(errno.EAGAIN, "no process can be made")
+
+    monkeypatch.setattr(disk, "used_bytes", failing)
+    async with yard.driver() as driver:
+        await _started(driver, A, "exec sleep 60", need=Resources(disk=4))
+        await until_true(lambda: len(tried) > 2 * disk.TRIES)
+        assert driver.lives()[0].state is State.RUNNING
 
 
 @ROOT_ONLY

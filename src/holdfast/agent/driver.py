@@ -76,6 +76,8 @@ class Why(StrEnum):
     OVER_MEMORY = "over-memory"
     OVER_PIDS = "over-pids"
     OVER_DISK = "over-disk"
+    #: How much it keeps on disk could not be told.
+    DISK_UNKNOWN = "disk-unknown"
     #: Its guard was gone, or did not act, and what was left of it was killed; or the machine was started anew.
     GUARD_GONE = "guard-gone"
     REBOOTED = "rebooted"

@@ -7,7 +7,7 @@ from holdfast.core.agent.here import Here, Run
 
 _HERE = {State.RUNNING: Here.RUNNING, State.STOPPING: Here.STOPPING, State.ENDED: Here.ENDED}
 #: By why a process ended: the cause of the edge to `failed`. Whatever is not here ended by itself.
-_CAUSES = dict.fromkeys((Why.OVER_MEMORY, Why.OVER_PIDS, Why.OVER_DISK), "over-limit")
+_CAUSES = dict.fromkeys((Why.OVER_MEMORY, Why.OVER_PIDS, Why.OVER_DISK, Why.DISK_UNKNOWN), "over-limit")
 
 
 def run_of(live: Live, since: int) -> Run:

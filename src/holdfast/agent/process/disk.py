@@ -3,6 +3,8 @@
 It is measured every so often, as `du` counts: blocks, each file once, no links followed, one file system. That is a
 process of its own, so that a folder of ten million files costs the agent's loop nothing. Between two looks a replica
 may take more, and what it has removed and still holds open is in no folder: the bound is kept, but not to the byte.
+Who moves folders about while they are counted, or makes too many of them, keeps them from being counted: a replica of
+which that fails time after time is ended, too.
 
 A file system's quotas are not used. Those of projects bind nobody who owns the files, who may give them another
 project; and those of users know nothing of one replica.
@@ -26,6 +28,8 @@ from holdfast.host.journal import Journal
 
 #: So long it may take: then it is given up, and tried anew.
 MEASURE_SECONDS = 600
+#: So often in a row it may fail. One who moves folders now and then is in the way of it once or twice.
+TRIES = 10
 #: It is not measured again for so many times as long as that took.
 REST = 10
 
@@ -55,16 +59,23 @@ class DiskWatch:
                 task.cancel()
 
     async def _measure(self, held: Held) -> None:
-        record, began = held.record, self._clock.boot()
+        record = held.record
         folder = self._folders.working(name_of(record.binding), record.uid)
+        used, began = None, 0
         try:
-            used = await self._calls.wait(f"the disk of user {record.uid}", lambda: used_bytes(folder))
-            if used is None:
+            for _ in range(TRIES):
+                began = self._clock.boot()
+                used = await self._calls.wait(f"the disk of user {record.uid}", lambda: used_bytes(folder))
+                if used is not None or held.live.state is not State.RUNNING:
+                    break
                 self._journal.warning("not-measured", name=record.name, folder=folder)
-            elif used > record.disk_bytes and held.live.state is State.RUNNING:
+                await self._clock.sleep(self._every_ms)
+            if held.live.state is State.RUNNING and (used is None or used > record.disk_bytes):
                 self._journal.warning("over-disk", name=record.name, used=used, limit=record.disk_bytes)
-                held.stop(0, Why.OVER_DISK)
+                held.stop(0, Why.DISK_UNKNOWN if used is None else Why.OVER_DISK)
             await self._clock.sleep(REST * (self._clock.boot() - began))
+        except OSError as error:  # of the machine, not of the replica: it cannot be tried
+            self._journal.warning("not-measured", name=record.name, folder=folder, why=error)
         finally:
             del self._measured[held]
 
@@ -75,13 +86,14 @@ def can_measure() -> bool:
 
 
 def used_bytes(folder: Path) -> int | None:
-    """What is in it; None when that is not known. That a file went away meanwhile is no fault."""
+    """What is in it; None when that cannot be told. That a file went away meanwhile is no fault. `OSError` when it
+    cannot even be tried."""
     try:
         done = subprocess.run(
             ["du", "-skx", "--", str(folder)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, env={"PATH": PATH}, timeout=MEASURE_SECONDS,
         )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired:
         return None
     size = done.stdout.split(maxsplit=1)[:1]
     return int(size[0]) * 1_024 if size and size[0].isdigit() else None

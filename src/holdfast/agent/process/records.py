@@ -188,6 +188,8 @@ def sentence(why: Why, record: Record, code: int | None) -> str:
             return f"it had more than {record.pids} processes and threads, and was killed"
         case Why.OVER_DISK:
             return f"it used more than its {record.disk_bytes >> 20} MiB of disk, and was killed"
+        case Why.DISK_UNKNOWN:
+            return f"what it keeps on disk, {record.disk_bytes >> 20} MiB at most, could not be measured; it was killed"
         case Why.GUARD_GONE:
             return "its guard was killed or hung, and it was killed with it"
         case Why.REBOOTED:
