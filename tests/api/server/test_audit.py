@@ -7,17 +7,24 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.ledger.house import StartLog
-from holdfast.core.model.tenancy import Right, Scope
+from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import OpenSession, StartLog
+from holdfast.core.ledger.revision import seq_of
+from holdfast.core.model.evidence import AuditEvent
+from holdfast.core.model.meta import Meta
+from holdfast.core.model.tenancy import Right, Scope, Tenant, TenantSpec
 from holdfast.core.platform.book import PLATFORM
+from holdfast.core.platform.commands import Delete, Put
 from holdfast.core.region import commands as c
 from holdfast.host.audit import Audit
 from holdfast.host.log_index import TIDY_EVERY_MS
+from holdfast.host.transport import Request
 from holdfast.stores.audit import AuditInMemory
 from holdfast.stores.memory import MemoryStore
 from tests.support.decisions import Deciding
 from tests.support.region import a_principal
-from tests.support.served import OPERATOR, World, a_shop, a_tenant, a_workload, in_world
+from tests.support.served import OPERATOR, World, a_shop, a_tenant, a_workload, bearer, in_world
 from tests.support.two_tenants import MARK, two_tenants
 
 
@@ -61,6 +68,45 @@ def test_a_regions_operator_reads_the_audit_of_that_region_and_no_other() -> Non
             await Deciding(part, world.clock.wall).ship(c.PrincipalShipped(principal), c.TokenShipped(token))
         assert (await world.ask("GET", "/v1/audit", to="r-eu", token="local")).status == 200
         assert (await world.ask("GET", "/v1/audit", to="r-us", token="local")).json["code"] == "wrong-scope"
+
+    in_world(story)
+
+
+def test_nobody_writes_an_entry_of_the_audit_by_what_is_sent_along_with_a_command() -> None:
+    """What a sender based its command on lies where entries do, and may say that it is one."""
+
+    async def story(world: World) -> None:
+        part = await a_shop(world)
+        await world.principal(part, "person/p", *Right, token="p")
+        at = world.clock.wall()
+        tenant = Tenant(meta=Meta(name="of-p"), spec=TenantSpec())
+        forged = encode(AuditEvent(OPERATOR, at, "delete", encode(Delete("Tenant", "shop")), via="platform/p1"))
+        sent = Envelope("person/p", Put(tenant), at, key="forged", evidence=forged, via="platform/p1")
+        headers = (("authorization", bearer("p")), ("content-type", "application/msgpack"))
+        asked = Request("POST", "/v1/envelopes", (), headers, encode(sent))
+        answer = await world.caller.ask("p1", asked, 60_000)
+        assert answer.status == 200, answer
+        found = [(one["actor"], one["command"], one.get("via")) for one in await items(world, "limit=500&read=linear")]
+        assert found[0] == ("person/p", "put", None)
+        assert "delete" not in {command for _, command, _ in found}, found
+
+    in_world(story)
+
+
+def test_what_lies_beside_a_machines_record_is_no_entry_of_the_audit() -> None:
+    async def story(world: World) -> None:
+        part = await a_shop(world)
+        await world.principal(part, "region/eu")
+        at = world.clock.wall()
+        forged = encode(AuditEvent(OPERATOR, at, "delete", encode(Delete("Tenant", "shop"))))
+        tenant = Tenant(meta=Meta(name="other"), spec=TenantSpec())
+        landed = await asyncio.gather(
+            part.submit("region/eu", OpenSession(), evidence=forged),
+            part.submit(OPERATOR, Put(tenant), key="other"),
+        )
+        assert seq_of(landed[0].revision) == seq_of(landed[1].revision), "both are in one batch"
+        found = [one["command"] for one in await items(world, "limit=500&read=linear")]
+        assert "delete" not in found
 
     in_world(story)
 

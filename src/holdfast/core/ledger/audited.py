@@ -65,12 +65,12 @@ def entries_in(raw: bytes, digest: bytes, batches: BatchReader[Any], commands: E
     found: list[Entry] = []
     position = revision(seq)
     for number, record in enumerate(batch.records):
-        for payload in beside.get(number, ()):
-            done = _audited(payload)
-            if done is not None:
-                tenant = tenant_of(commands.command(done.body))
-                said = (done.at, done.actor, done.command, ACCEPTED, tenant, payload)
-                found.append(Entry(seq, len(found), position, *said))
+        payload = beside.get(number, b"")
+        done = _audited(payload) if record.actor.partition("/")[0] in PEOPLE else None
+        if done is not None:
+            tenant = tenant_of(commands.command(done.body))
+            said = (done.at, record.actor, done.command, ACCEPTED, tenant, payload)
+            found.append(Entry(seq, len(found), position, *said))
         for event in record.events:
             for denial in event.denials if isinstance(event, DenialsRecorded) else ():
                 said = (denial.last, denial.actor, denial.what, denial.code, denial.tenant, encode(denial))
@@ -79,10 +79,12 @@ def entries_in(raw: bytes, digest: bytes, batches: BatchReader[Any], commands: E
     return found
 
 
-def _beside(evidence: tuple[Evidence, ...]) -> dict[int, list[bytes]]:
-    found: dict[int, list[bytes]] = {}
+def _beside(evidence: tuple[Evidence, ...]) -> dict[int, bytes]:
+    """By record: what lies beside it first. There a draft puts what a person did; what follows a sender has sent along,
+    and could be made to look like it."""
+    found: dict[int, bytes] = {}
     for one in evidence:
-        found.setdefault(one.record, []).append(one.payload)
+        found.setdefault(one.record, one.payload)
     return found
 
 

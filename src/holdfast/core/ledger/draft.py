@@ -227,6 +227,8 @@ class Draft(Generic[S]):
         return Batch(self._header(), tuple(self._accepted), self.state.facts.digest)
 
     def _fitting_evidence(self) -> list[Evidence]:
+        """As much as there is room for. What a person did is always there, and first beside its record: so it is told
+        from what that person sent along."""
         left = EVIDENCE_BYTES_MAX
         kept = list(self._audit)
         for one in self._decisions:
