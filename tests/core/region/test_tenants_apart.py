@@ -17,10 +17,12 @@ from holdfast.core.model.meta import Reason, Truth
 from holdfast.core.model.placement import HoldPurpose
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.workload import Template
+from holdfast.core.reconcilers.breaches import held_in_vain
 from holdfast.core.reconcilers.repair import Repair
 from holdfast.core.region import commands as c
-from holdfast.core.region.breaches import ALLOWED
+from holdfast.core.region.breaches import ALLOWED, keeper_of
 from holdfast.core.region.node_conditions import node_conditions
+from holdfast.core.region.occupancy import tenants_on
 from tests.support.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 
 ALL = tuple(sorted(Capability))
@@ -320,3 +322,41 @@ def test_a_shared_user_and_a_token_that_can_be_read_are_conditions_of_the_node(
 def test_an_assignment_of_strict_work_is_the_template_of_its_digest() -> None:
     assert template_digest(STRICT_WORK) != template_digest(a_template(cpu=100))
     assert an_assignment(template=STRICT_WORK).shares[0].template == template_digest(STRICT_WORK)
+
+
+# At the limit
+
+
+def test_binding_asks_once_whose_work_is_on_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command binds a thousand slots, and ten thousand stand on a node: to look at these for each is a stall."""
+    asked: list[int] = []
+
+    def counted(state: Any, node: Any) -> tuple[str, ...]:
+        asked.append(node.uid)
+        return tenants_on(state, node)
+
+    region = Tenants(**ONE)
+    region.place(region.acme, 0, 1, 2, 3, bind=False)
+    monkeypatch.setattr("holdfast.core.region.binding.tenants_on", counted)
+    bound = region.bench.send(SCHEDULER, c.Bind(tuple((region.acme.workload, ordinal) for ordinal in range(4))))
+    assert isinstance(bound, Landed), bound
+    assert asked == [region.node]
+
+
+def test_holds_of_a_node_are_judged_by_one_look_at_who_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node keeps a thousand holds beside ten thousand slots."""
+    asked: list[int] = []
+
+    def counted(state: Any, node: Any) -> str:
+        asked.append(node.uid)
+        return keeper_of(state, node)
+
+    region = Tenants(**ONE)
+    ends, need = region.bench.at + 60_000, a_template(cpu=100).need
+    for _ in range(3):
+        region.bench.accept(ROOT, c.Hold(HoldPurpose.DATED, region.node, "quota/acme", ends, need, tenant="acme"))
+    for module in ("reconcilers.breaches", "region.holds"):
+        monkeypatch.setattr(f"holdfast.core.{module}.keeper_of", counted)
+    node = region.bench.state.nodes[region.node]
+    held_in_vain(region.bench.state, node, region.bench.at)
+    assert asked == [region.node]

@@ -23,7 +23,16 @@ from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import Node
 from holdfast.core.reconcilers.assigned import in_chunks, slots_of
 from holdfast.core.reconcilers.noded import slots_on
-from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY, RIGHT, excluded, is_evicted, overshoot_now
+from holdfast.core.region.breaches import (
+    ALLOWED,
+    CAPACITY,
+    RESIDENCY,
+    RIGHT,
+    excluded,
+    is_evicted,
+    keeper_of,
+    overshoot_now,
+)
 from holdfast.core.region.charging import paid_until
 from holdfast.core.region.commands import CloseBreach, Stop
 from holdfast.core.region.holds import NO_ROOM, displaced
@@ -82,9 +91,11 @@ def mended(state: RegionState, key: Key, now: Instant, paused: Instant) -> Outco
 def held_in_vain(state: RegionState, node: Node, now: Instant) -> list[tuple[Revision, Instant]]:
     """Holds on a node that nothing can come of any more, each with from when on it is given back."""
     found: list[tuple[Revision, Instant]] = []
-    for uid in (state.rooms.get(node.uid) or EMPTY_ROOM).holds:
+    holds = (state.rooms.get(node.uid) or EMPTY_ROOM).holds
+    kept_by = keeper_of(state, node) if holds else ""
+    for uid in holds:
         held = state.holds[uid]
-        why, until = displaced(state, held, now), paid_until(state, held.account)
+        why, until = displaced(state, held, now, kept_by), paid_until(state, held.account)
         if why or until is not None:
             found.append((uid, _too_small_until(state, node) if why == NO_ROOM else 0 if why else until or 0))
     return found

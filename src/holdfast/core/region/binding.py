@@ -8,7 +8,7 @@ from holdfast.core.ledger.registry import Case
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.runs import has
-from holdfast.core.model.shapes import Instant, SlotKey
+from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.region.commands import Bind, Expire, Unreserve
 from holdfast.core.region.events import HoldEnded, Released, SlotsBound, SlotsReleased, Standing
 from holdfast.core.region.feasible import Misfit
@@ -26,11 +26,12 @@ def bind(state: RegionState, command: Bind, case: Case) -> Accepted | Refused:
     if refused is not None:
         return refused
     overrides = in_force(state, case.at)
+    tenants: dict[Revision, tuple[str, ...]] = {}
     bound: dict[SlotKey, Standing] = {}
     lost: list[Unmet] = []
     for index, key in enumerate(command.slots):
         slot = state.slots.get(key)
-        misfit = _refuse_reserved(slot, key in bound) or _refuse_binding(state, overrides, slot, case)
+        misfit = _refuse_reserved(slot, key in bound) or _refuse_binding(state, overrides, slot, tenants, case)
         if misfit is not None or slot is None:
             code, detail = misfit or (Code.NOT_FOUND, "no such slot")
             lost.append(Unmet(0, index, code, f"slot {key}: {detail}"))
@@ -47,12 +48,17 @@ def _refuse_reserved(slot: Slot | None, repeated: bool) -> Misfit | None:
     return None
 
 
-def _refuse_binding(state: RegionState, overrides: InForce, slot: Slot | None, case: Case) -> Misfit | None:
+def _refuse_binding(
+    state: RegionState, overrides: InForce, slot: Slot | None, tenants: dict[Revision, tuple[str, ...]], case: Case
+) -> Misfit | None:
+    """`tenants` is whose work is on each node that was asked about: binding changes nothing of it."""
     assert slot is not None
     if slot.ends <= case.at:
         return Misfit(Code.EXPIRED, f"its reservation ended at {slot.ends}")
     node, assignment = state.nodes[slot.node], state.assignments[slot.assignment]
-    there = tenants_on(state, node)
+    if slot.node not in tenants:
+        tenants[slot.node] = tenants_on(state, node)
+    there = tenants[slot.node]
     misfit = refuse_node(overrides, node, state.templates[slot.template], assignment.tenant, there)
     if misfit is None and assignment.exclusive:
         misfit = unfenced(node, state.facts.settings)

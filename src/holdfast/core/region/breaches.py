@@ -60,19 +60,27 @@ def allowed_overshoots(state: RegionState, node: Node) -> Overshoots:
 def excluded(state: RegionState, node: Node) -> list[Slot]:
     """What stands on a node and may not: it is evicted, the node is kept for others or does not isolate it as it has
     to be, or takes one tenant at a time and another one keeps it."""
-    slots = [state.slots[key] for key in standing(state.rooms.get(node.uid) or EMPTY_ROOM)]
-    staying = [slot for slot in slots if _may_stay(state, node, slot)]
+    slots, staying = _standing(state, node)
     if takes_one_tenant(node):
         kept_by = keeper(state, node, staying)
         staying = [slot for slot in staying if tenant_of(state, slot) == kept_by]
+    if len(staying) == len(slots):
+        return []
     keys = {(slot.workload, slot.ordinal) for slot in staying}
     return [slot for slot in slots if (slot.workload, slot.ordinal) not in keys]
 
 
 def keeper_of(state: RegionState, node: Node) -> str:
     """Who keeps a node that takes one tenant at a time; empty: nobody."""
+    return keeper(state, node, _standing(state, node)[1])
+
+
+def _standing(state: RegionState, node: Node) -> tuple[list[Slot], list[Slot]]:
+    """What stands on a node, and what of it may stay: judged once of all that is of one assignment and template."""
     slots = [state.slots[key] for key in standing(state.rooms.get(node.uid) or EMPTY_ROOM)]
-    return keeper(state, node, [slot for slot in slots if _may_stay(state, node, slot)])
+    alike = {(slot.assignment, slot.template): slot for slot in slots}
+    staying = {key for key, slot in alike.items() if _may_stay(state, node, slot)}
+    return slots, [slot for slot in slots if (slot.assignment, slot.template) in staying]
 
 
 def _may_stay(state: RegionState, node: Node, slot: Slot) -> bool:

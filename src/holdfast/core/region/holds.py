@@ -111,12 +111,13 @@ def _misfit(state: RegionState, node: Node, template: Template, tenant: str, dev
     return feasible(node, kept, template, tenant, devices, ports, there=tenants_on(state, node))
 
 
-def displaced(state: RegionState, held: Reservation, at: Instant) -> str:
+def displaced(state: RegionState, held: Reservation, at: Instant, kept_by: str | None = None) -> str:
     """Why room is held in vain, so that repair gives it back; empty: it is not.
 
     Its node is lost, evicts what would stand there, is kept for or has become others', does not isolate it as it has
     to be, or is smaller than what it holds; or its
-    assignment does not ask for it any more, or the emergency that pays for it is over.
+    assignment does not ask for it any more, or the emergency that pays for it is over. `kept_by` is the keeper of a
+    node that takes one tenant at a time, where it is known.
     """
     node, assignment = state.nodes[held.node], state.assignments.get(held.assignment)
     if node.health is NodeHealth.LOST:
@@ -131,7 +132,7 @@ def displaced(state: RegionState, held: Reservation, at: Instant) -> str:
     evicts = any(taint.effect is Effect.EVICT and not tolerates(template, taint) for taint in node.taints)
     if evicts or is_kept_from(node, held.tenant) or not_enforced(template.isolation, node.capabilities):
         return "not-allowed"
-    if takes_one_tenant(node) and keeper_of(state, node) != held.tenant:
+    if takes_one_tenant(node) and (keeper_of(state, node) if kept_by is None else kept_by) != held.tenant:
         return "not-allowed"
     room = state.rooms.get(node.uid) or EMPTY_ROOM
     over = bool(exceeded(add(room.firm, room.held), node.capacity)) or any(

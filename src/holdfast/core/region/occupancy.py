@@ -33,8 +33,8 @@ def tenants_on(state: RegionState, node: Node) -> tuple[str, ...]:
 
 
 def tenants_in(state: RegionState, room: Room) -> tuple[str, ...]:
-    """Whose work stands or is held in a room, sorted."""
-    slots = {tenant_of(state, state.slots[key]) for key in standing(room)}
+    """Whose work stands or is held in a room, sorted. All slots of a workload are one tenant's: one is looked at."""
+    slots = {tenant_of(state, state.slots[key]) for key in dict(standing(room)).items()}
     return tuple(sorted(slots | {state.holds[uid].tenant for uid in room.holds}))
 
 
@@ -47,7 +47,9 @@ def keeper(state: RegionState, node: Node, staying: Iterable[Slot]) -> str:
     """Who keeps a node that takes one tenant at a time: of those that may stay there who has most, by name where that
     is equal; of a node on which nothing stands, for whom room was held first. However many leave, those beside the
     keeper become no more by it."""
-    counts = Counter(tenant_of(state, slot) for slot in staying)
+    counts: Counter[str] = Counter()
+    for assignment, count in Counter(slot.assignment for slot in staying).items():
+        counts[state.assignments[assignment].tenant] += count
     if counts:
         return min(counts, key=lambda tenant: (-counts[tenant], tenant))
     held = (state.rooms.get(node.uid) or EMPTY_ROOM).holds
