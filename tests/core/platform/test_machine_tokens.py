@@ -101,3 +101,14 @@ def test_a_token_that_lasts_longer_from_before_that_rule_can_end_sooner_and_be_r
     bench.refuse(Code.MALFORMED, ROOT, c.Put(a_token("t", ROOT, expires=far + 1)))
     bench.put(a_token("t", ROOT, expires=far - 1))
     bench.put(a_token("t", ROOT, expires=far - 1, revoked=True))
+
+
+def test_a_token_of_a_name_that_only_servers_have_now_can_be_revoked_and_forgotten() -> None:
+    """`region/eu/b` could be anybody's name before servers of region eu were called so."""
+    bench = a_world()
+    bench.refuse(Code.NOT_FOUND, ROOT, c.Put(a_machines_token("region/eu/b")))
+    bench.put(a_machines_token("region/eu"))
+    stored = bench.state.tokens["m"]
+    bench.state.tokens.put("m", replace(stored, spec=replace(stored.spec, principal="region/eu/b")))
+    bench.put(a_machines_token("region/eu/b", revoked=True))
+    bench.accept(ROOT, c.Delete("Token", "m"))

@@ -116,7 +116,8 @@ def check_token(state: PlatformState, new: Token, stored: Token | None, case: Ca
         facts = {"at": case.at, "expires": spec.expires}
         return Refused(Code.EXPIRED, "a token expires in the future", facts)
     principal = _principal_of(state, spec.principal)
-    if principal is None or looks_like_a_server(spec.principal):  # servers make their tokens themselves
+    is_another = stored is None or stored.spec.principal != spec.principal
+    if principal is None or (is_another and looks_like_a_server(spec.principal)):  # servers make theirs themselves
         return not_found("Principal", spec.principal)
     refused = _refuse_life(new, stored, case) or _refuse_many(new, stored, principal)
     if refused is not None:
