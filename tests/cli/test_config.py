@@ -107,6 +107,13 @@ def test_a_token_in_a_file_that_others_can_read_is_warned_of(
     assert "warning: others can read the token in" in capsys.readouterr().err
 
 
+def test_an_empty_token_file_is_no_token_and_nobody_else_speaks_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "empty").chmod(0o600)
+    with pytest.raises(Trouble, match="it is empty"):
+        resolved(CONFIG, tmp_path, Options(token_file=str(tmp_path / "empty")))
+
+
 @pytest.mark.parametrize("token", ["a b", "a\nb", "schlüssel"])
 def test_what_cannot_be_a_token_is_not_sent(token: str, tmp_path: Path) -> None:
     with pytest.raises(Trouble, match="is no token"):

@@ -107,6 +107,8 @@ def _token(options: Options, environment: Mapping[str, str], said: Mapping[str, 
     given = "" if options.token_file else str(environment.get("HOLDFAST_TOKEN") or said.get("token", ""))
     file = options.token_file or ("" if given else str(said.get("tokenFile", "")))
     token = _secret(file) if file else given.strip()
+    if file and not token:  # else a certificate of the context would speak in place of whom the file was named for
+        raise misused(f"the token cannot be read from {file}: it is empty", "`holdfast token create` makes one")
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise misused(
             f"what is in {file or 'HOLDFAST_TOKEN or the context'} is no token", "it looks like hf_NAME_SECRET"
