@@ -227,6 +227,18 @@ async def test_a_certificate_for_another_host_is_unreachable(authority: Authorit
 
 
 @in_a_loop
+async def test_why_a_peer_is_not_believed_is_told_in_words(authority: Authority, strangers: Authority) -> None:
+    async with serving(strangers.server()) as served:
+        with pytest.raises(Unreachable, match=r": its certificate is not believed: [a-z -]+$"):
+            await asked(served, HELLO, authority.client())
+        with pytest.raises(Unreachable, match=r": its certificate is not believed: [a-z -]+$"):
+            await aside(lambda: PlainTransport(authority.client()).ask(served.address, HELLO, 3_000))
+    with pytest.raises(Unreachable, match=r"refused|Connect call failed") as told:
+        await asked(served, HELLO, authority.client())
+    assert "SSLContext" not in str(told.value)
+
+
+@in_a_loop
 async def test_a_client_of_another_authority_or_without_a_certificate_is_not_served(
     authority: Authority, strangers: Authority
 ) -> None:

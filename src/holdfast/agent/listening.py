@@ -57,11 +57,12 @@ class Listening:
             try:
                 await self._follow(server)
             except (_Broken, TransportError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-                hint = ""
+                hint, why = "", str(error)
                 if isinstance(error, Declined):
-                    self._voice.must_live(read_problem(error.reply))
-                    hint = named(error.reply.headers, LEADER)
-                self._journal.info("stream-broke", server=server, why=error)
+                    told = read_problem(error.reply)
+                    self._voice.must_live(told)
+                    hint, why = named(error.reply.headers, LEADER), f"{told.detail} ({told.code})"
+                self._journal.info("stream-broke", server=server, why=why)
                 self._meters.count("agent_streams_broken")
                 self._voice.elsewhere(server, hint)
             attempt = 1 if self.bindings is not before else attempt + 1

@@ -125,7 +125,8 @@ def _told(error: Any, what: str, where: Where | None) -> Trouble:
 
 def _unreached(problem: dict[str, Any]) -> str:
     if problem.get("code") in ("unreachable", "no-answer"):
-        return "`holdfast config show` shows which servers are asked; `--server URL` names another"
+        shown = "`holdfast config show` shows which servers are asked, and which authorities are believed"
+        return f"{shown}; `--server URL` names another"
     return "`holdfast status` shows who leads"
 
 

@@ -100,7 +100,8 @@ def credentials(settings: ServerSettings) -> Credentials:
     try:
         return Credentials(Path(settings.token_file))
     except NoToken as error:
-        hint = f"hint: `holdfast token create --principal region/{settings.region}`, into that file, with mode 0600"
+        made = f"`holdfast token create --principal region/{settings.region} --ttl 90d`"
+        hint = f"hint: {made}, into that file, with mode 0600"
         raise CannotStart(f"{error}\n{hint}") from error
 
 

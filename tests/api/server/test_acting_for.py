@@ -377,7 +377,7 @@ def test_a_server_whose_word_is_not_taken_says_so_and_blames_nobody_else() -> No
         platform.api.desk.own = lambda: replace(own, secret=secret_of("another"))
         refused = await world.ask("GET", "/v1/in/eu/nodes")
         assert (refused.status, refused.json["code"]) == (502, "region-unreachable")
-        assert "does not take this server's word" in refused.json["detail"]
+        assert "does not take this server's word: no server that is known here" in refused.json["detail"]
         platform.api.desk.own = lambda: None
         refused = await world.ask("GET", "/v1/in/eu/nodes")
         assert (refused.status, refused.json["code"]) == (502, "region-unreachable")

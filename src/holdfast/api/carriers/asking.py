@@ -28,6 +28,7 @@ from aiohttp import (
 )
 from yarl import URL
 
+from holdfast.api.carriers.tls import why_not
 from holdfast.api.carriers.wire import EXPOSED, MESSAGE_MAX_BYTES, Unframing, carried, framing_of, received, target
 from holdfast.core.model.addresses import in_the_clear
 from holdfast.host.transport import Declined, NoAnswer, Reply, Request, TransportError, Unreachable
@@ -59,7 +60,8 @@ class Attempt:
     def failed(self, why: object) -> TransportError:
         """What is raised for it: whether the peer may have acted on it."""
         was_sent = self._sent is not None and self._sent.has_begun
-        return (NoAnswer if was_sent else Unreachable)(f"{self.what}: {why or type(why).__name__}")
+        told = why_not(why) if isinstance(why, Exception) else why
+        return (NoAnswer if was_sent else Unreachable)(f"{self.what}: {told}")
 
 
 class Sent(ClientRequest):

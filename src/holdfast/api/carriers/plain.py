@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import urlsplit
 
-from holdfast.api.carriers.tls import Tls, client_context
+from holdfast.api.carriers.tls import Tls, client_context, why_not
 from holdfast.api.carriers.wire import EXPOSED, Unframing, carried, framing_of, received, target
 from holdfast.core.model.addresses import in_the_clear
 from holdfast.host.transport import Declined, NoAnswer, Pairs, Reply, Request, Unreachable
@@ -104,7 +104,7 @@ class _Call:
             connection.auto_open = 0  # else it would connect anew by itself, in the middle of a request
             connection.connect()
         except (OSError, HTTPException, ValueError) as error:
-            raise Unreachable(f"{self.what}: {error}") from error
+            raise Unreachable(f"{self.what}: {why_not(error)}") from error
         return connection
 
     def send(self, connection: HTTPConnection) -> HTTPResponse:

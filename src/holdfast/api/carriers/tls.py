@@ -51,6 +51,14 @@ def client_context(tls: Tls | None) -> ssl.SSLContext:
     return context
 
 
+def why_not(error: Exception) -> str:
+    """Why a connection could not be made, as people are told."""
+    reason: object = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return f"its certificate is not believed: {reason.verify_message.rstrip('.')}"
+    return str(reason) or type(reason).__name__
+
+
 def _no_password() -> str:
     """A key that is locked is refused: OpenSSL would ask the terminal, where nobody is."""
     return ""

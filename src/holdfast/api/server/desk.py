@@ -73,7 +73,7 @@ class Desk:
         self.clock = ledger.clock
         self.meters = ledger.meters
         self.journal = Journal("api", server=ledger.identity.server)
-        self.callers = Callers(ledger.clock, (ledger.identity.server, *addresses))
+        self.callers = Callers(ledger.clock, tuple(dict.fromkeys((ledger.identity.server, *addresses))))
         self.paces = Paces(ledger.clock, limits)
         self.lists = Places(limits.lists_at_a_time, "lists")
         self.watches = Places(limits.watches, "watches")

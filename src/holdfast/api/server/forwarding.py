@@ -24,7 +24,7 @@ from holdfast.core.ledger.answers import not_found
 from holdfast.core.model.topology import Region
 from holdfast.host import acting
 from holdfast.host.transport import Declined, Flow, NoAnswer, Reply, Request, TransportError, Unreachable, named
-from holdfast.host.wire import JSON, MSGPACK, PROBLEM
+from holdfast.host.wire import JSON, MSGPACK, PROBLEM, read_problem
 
 LEDGER = "holdfast-ledger"
 #: What a region's answer may say beside its status and its body, and is handed on. Not who leads there: nobody follows
@@ -148,7 +148,7 @@ def _signed(desk: Desk, call: Call, request: Request, to: acting.Goal) -> Reques
 
 
 def _detail(reply: Reply) -> str:
-    return reply.body[:400].decode(errors="replace")
+    return read_problem(reply).detail[:400]
 
 
 def _facts(desk: Desk, region: Region) -> dict[str, str]:
