@@ -7,18 +7,20 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.house import RaiseLevel
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.servers import ServerForgotten, ServerStored
-from holdfast.core.model.servers import SERVER_TOKEN_LIFE, ServerToken
+from holdfast.core.model.secrets import spoken
+from holdfast.core.model.servers import SERVER_TOKEN_LIFE, ServerToken, server_principal
 from holdfast.core.region.book import REGION
 from holdfast.host.acting import verifier
 from holdfast.host.ledger import Identity, Role
 from holdfast.host.meters import Meters
-from holdfast.host.own_token import LIFE_MS, OwnToken
+from holdfast.host.own_token import LIFE_MS, Held, OwnToken, Tokens
 from holdfast.host.servers import LOOK_MS, ServerAdmission, announcement, read_announcement
 from holdfast.host.store import ANNOUNCEMENT_BYTES, Store
 from holdfast.sim.actors.token_file import TokenFile, drawing
@@ -262,5 +264,29 @@ def test_a_file_that_holds_no_token_is_replaced(text: str) -> None:
         await until(lambda: bool(token.current()), server.clock)
         assert file.text != text
         running.cancel()
+
+    in_world(story)
+
+
+def test_a_token_that_was_made_while_the_clock_was_ahead_is_replaced_once_it_is_right() -> None:
+    """No leader takes a token that lasts for so long: its server would act for nobody until that time has come."""
+
+    async def story(world: World) -> None:
+        server = world.server(MemoryStore())
+        ahead = spoken("server-ahead", "s" * 43)
+        held = Held(ahead, server.clock.wall() + 400 * 24 * HOUR)
+        principal = server_principal("region/eu", server.name)
+        file = TokenFile()
+        await file.write(msgspec.json.encode(Tokens(principal, held)).decode())
+        _, token = with_servers(server, file)
+        await server.start().leads()
+        running = asyncio.create_task(token.run())
+        await until(lambda: len(server.state.servers) == 1, server.clock)
+        own = token.current()
+        assert own is not None
+        assert own.name in server.state.servers
+        assert own.name != "server-ahead"
+        running.cancel()
+        await server.stop()
 
     in_world(story)

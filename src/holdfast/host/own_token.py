@@ -180,6 +180,7 @@ def _row(principal: str, held: Held) -> ServerToken:
 
 
 def _is_good(state: LedgerState, principal: str, held: Held, now: Instant) -> bool:
-    """Whether it has not ended, was not revoked, and is nobody else's."""
+    """Whether it has not ended, was not revoked, is nobody else's, and does not last for longer than a leader takes it,
+    as one does that was made while this machine's clock was ahead."""
     row = _row(principal, held)
-    return now < held.expires and state.servers.get(row.name) in (None, row)
+    return now < held.expires <= now + SERVER_TOKEN_LIFE and state.servers.get(row.name) in (None, row)
