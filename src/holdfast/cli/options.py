@@ -89,7 +89,8 @@ def moment_of(text: str, option: str) -> str:
 
 def note(text: str) -> None:
     """Say something that is not data, after what was printed before it."""
+    from holdfast.cli.shown import harmless
     from holdfast.core.model.secrets import blotted
 
     sys.stdout.flush()
-    print(blotted(text), file=sys.stderr)
+    print(harmless(blotted(text)), file=sys.stderr)

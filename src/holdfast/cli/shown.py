@@ -5,6 +5,7 @@ terminal. Tables are set with plain strings: a library for them takes longer to 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,9 +20,18 @@ WHY_SHOWN = 100
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
+#: Our own colours, and what else would have a terminal do something: move, hide, set a title, answer.
+_STEERING = re.compile(r"(\x1b\[(?:[0-2]|3[1-3])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
 def say(text: str) -> None:
-    """Print data."""
-    sys.stdout.write(f"{text}\n")
+    """Print data: to a terminal without what would steer it, whoever wrote that; to programs as it is."""
+    sys.stdout.write(f"{harmless(text) if sys.stdout.isatty() else text}\n")
+
+
+def harmless(text: str) -> str:
+    """The text as a terminal can show it: what would steer it is written out. Lines, tabs and our colours stay."""
+    return _STEERING.sub(lambda found: found[1] or f"\\x{ord(found[0]):02x}", text)
 
 
 def is_terminal() -> bool:

@@ -47,13 +47,14 @@ def misused(message: str, hint: str = "", lines: Sequence[str] = ()) -> Trouble:
 
 def tell(trouble: Trouble) -> None:
     """Say it on stderr."""
+    from holdfast.cli.shown import harmless
     from holdfast.core.model.secrets import blotted
 
     words = [f"error: {trouble}", *(f"  {line}" for line in trouble.lines)]
     if trouble.hint:
         words.append(f"hint: {trouble.hint}")
     sys.stdout.flush()
-    print(*map(blotted, words), sep="\n", file=sys.stderr)
+    print(*(harmless(blotted(word)) for word in words), sep="\n", file=sys.stderr)
 
 
 def ending_of(problem: Mapping[str, Any]) -> Ending:
