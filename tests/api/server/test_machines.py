@@ -6,11 +6,13 @@ import msgspec
 import pytest
 
 from holdfast.api.documents.kinds import KINDS
+from holdfast.api.server.warnings import token_warnings
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.tenancy import Principal, PrincipalSpec, Scope, Token
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
 from holdfast.host.transport import Reply
+from tests.support.platform import a_token, a_world
 from tests.support.served import OPERATOR, Part, World, in_world
 
 _SPEAKS = {"GET whoami", "POST envelopes", "POST envelopes/batch", "POST renewals"}
@@ -94,6 +96,18 @@ def test_status_warns_of_tokens_that_are_good_for_more_than_one_machine() -> Non
         assert (await world.ask("GET", "/v1/status")).json["warnings"] == []
 
     in_world(story)
+
+
+def test_status_warns_of_a_token_of_every_region_from_before_there_could_be_none() -> None:
+    bench = a_world()
+    bench.put(a_token("old", "region/eu"))
+    stored = bench.state.tokens["old"]
+    spec = msgspec.structs.replace(stored.spec, principal="region/*")
+    assert token_warnings(bench.state, bench.at) == []
+    bench.state.tokens.put("old", msgspec.structs.replace(stored, spec=spec))
+    assert token_warnings(bench.state, bench.at) == [
+        "token old speaks for every region: make one for each, and revoke it"
+    ]
 
 
 def test_a_certificate_stands_for_nobody_but_one() -> None:

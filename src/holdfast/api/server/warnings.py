@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.core.ledger.judge import MACHINES
 from holdfast.core.model.addresses import origin
 from holdfast.core.model.meta import Reason
 from holdfast.core.model.shapes import Instant
@@ -37,11 +38,13 @@ def _of_token(state: Any, token: Token, now: Instant) -> Iterator[str]:
     """Whoever has it is any machine of a kind, or one in every region. Where it was not asked for it is older than
     the rule, or its principal has changed."""
     spec, kind = token.spec, token.spec.principal.partition("/")[0]
-    if kind not in OF_REGIONS or spec.revoked or spec.expires <= now:
+    if kind not in MACHINES or spec.revoked or spec.expires <= now:
         return
     if spec.principal.endswith("/*"):
         yield f"token {token.meta.name} speaks for every {kind}: make one for each, and revoke it"
         return
+    if kind not in OF_REGIONS:
+        return  # a region's name says which it is
     principal: Principal | None = state.principals.get(spec.principal) or state.principals.get(f"{kind}/*")
     if principal is not None and not principal.spec.scope.region:
         yield f"token {token.meta.name} speaks for {spec.principal} in every region: name one in the principal's scope"
