@@ -9,6 +9,8 @@ import multiprocessing
 import os
 import pwd
 import threading
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +19,7 @@ import pytest
 
 from holdfast.agent.driver import CannotStart, StartFault, State, Why
 from holdfast.agent.guard import kernel
-from holdfast.agent.process import disk, tenants
+from holdfast.agent.process import disk, removal, tenants
 from holdfast.agent.process.driver import ProcessDriver
 from holdfast.agent.process.tenants import TenantUsers, missing_here
 from holdfast.core.model.resources import Resources
@@ -427,6 +429,46 @@ async def test_nothing_is_left_of_what_a_process_wrote_and_nothing_else_is_touch
         await until_true(lambda: not list((work / "gone").iterdir()))
         assert (yard.working(B_BINDING) / "kept").read_text() == "here\n"
     assert (outside / "kept").read_text() == "here"
+
+
+def _fill(folders: list[Path], asked: Connection) -> None:
+    """Be another replica of the tenant, which was handed the folders, and add something whenever that is asked for."""
+    held = [os.open(folder, os.O_RDONLY | os.O_DIRECTORY) for folder in folders]
+    os.setresuid(FIRST_USER, FIRST_USER, FIRST_USER)
+    asked.send("ready")
+    while number := asked.recv():
+        for file in held:
+            with suppress(OSError):
+                os.mkdir(f"f{number}", dir_fd=file)
+        asked.send("done")
+
+
+@ROOT_ONLY
+def test_what_a_process_has_left_is_removed_though_its_tenant_goes_on_to_fill_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / "left", tmp_path / "left" / "within"]
+    for folder in folders:
+        folder.mkdir()
+        os.chown(folder, FIRST_USER, FIRST_USER)
+    ours, theirs = multiprocessing.Pipe()
+    tenant = multiprocessing.Process(target=_fill, args=(folders, theirs), daemon=True)
+    tenant.start()
+    numbers, names = iter(range(1, 100)), removal._names
+
+    def once_filled(folder: int) -> list[tuple[str, bool]]:
+        ours.send(next(numbers))
+        ours.recv()
+        return names(folder)
+
+    monkeypatch.setattr(removal, "_names", once_filled)
+    try:
+        ours.recv()
+        removal.remove_tree(folders[0])
+        assert not folders[0].exists()
+    finally:
+        ours.send(0)
+        tenant.join()
 
 
 @in_a_loop

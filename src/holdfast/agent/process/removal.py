@@ -54,8 +54,13 @@ def _remove(name: str, above: int, fresh: Iterator[str]) -> None:
 
 
 def _opened(name: str, above: int) -> int:
+    """Open a folder, from now on nobody else's: who was handed it by another process of its owner adds nothing more."""
     _own(name, above)
-    return os.open(name, _FOLDER, dir_fd=above)
+    folder = os.open(name, _FOLDER, dir_fd=above)
+    if os.geteuid() == 0:
+        os.fchown(folder, 0, 0)
+        os.fchmod(folder, 0o700)
+    return folder
 
 
 def _own(name: str, above: int) -> None:
