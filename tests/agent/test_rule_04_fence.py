@@ -247,14 +247,16 @@ async def test_what_goes_on_without_its_first_thread_ends_with_its_guard(each_ya
 @in_a_loop
 async def test_a_guard_that_hangs_is_killed_by_the_agent_and_so_is_what_it_guards(each_yard: Yard) -> None:
     async with each_yard.driver() as driver:
-        deadline = CLOCK.boot() + 600
-        await driver.start(a_work("exec sleep 60", leased=True, deadline=deadline, grace_ms=100))
-        record = each_yard.record()
+        deadline = CLOCK.boot() + 2_500
+        script = "setsid sleep 69 & echo $!; exec sleep 60"
+        await driver.start(a_work(script, leased=True, deadline=deadline, grace_ms=100))
+        await until_true(each_yard.log)
+        record, (escaped,) = each_yard.record(), each_yard.pids()
         os.kill(record.guard.pid, signal.SIGSTOP)
         ended = await until(driver, State.ENDED)
         assert CLOCK.boot() < deadline + 100 + MARGIN_MS
         assert ended.why is Why.GUARD_GONE
-        assert not record.process.is_alive()
+        assert not any(lives(pid) for pid in (record.process.pid, escaped))
 
 
 @in_a_loop

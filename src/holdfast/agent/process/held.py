@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from holdfast.agent.blocking import BlockingCalls
 from holdfast.agent.driver import Live, State, Unheard, Why
 from holdfast.agent.guard import kernel
-from holdfast.agent.process.leftovers import clear, end_exactly
+from holdfast.agent.process.leftovers import clear, descended_from, end_exactly
 from holdfast.agent.process.line import Line, connect
 from holdfast.agent.process.records import NOBODY, Ran, Record, Said, Unreadable, boot_id, live_of, lost_of, read_result
 from holdfast.host.clock import Clock
@@ -117,7 +117,8 @@ class Held:
             self.record = replace(self.record, grace_ms=min(self.record.grace_ms, grace_ms))
 
     def hasten(self, now: int, patience_ms: int) -> bool:
-        """Kill its guard, and so its process, if what should have been killed still lives; whether that was so."""
+        """Kill its guard, and so its process, if what should have been killed still lives; whether that was so. What
+        has left its session is the guard's as long as there is one, and is killed before it."""
         if (self._line is None and not self.is_silent) or now < self._ends_at() + patience_ms:
             return False
         self._deadline = kernel.published_deadline(self.record.guard.pid) or self._deadline
@@ -125,7 +126,11 @@ class Held:
             return False
         ours = (self.record.process, self.record.first)
         lives = any(one.is_alive() for one in ours) or bool(kernel.members(list(self.record.groups)))
-        return lives and end_exactly(self.record.guard)
+        if not lives:
+            return False
+        for one in descended_from(self.record.guard):
+            end_exactly(one)
+        return end_exactly(self.record.guard)
 
     def let_go(self) -> None:
         """It is forgotten: a guard that could not write its result need not wait any longer."""
