@@ -21,6 +21,7 @@ import pytest
 
 from holdfast.api.carriers import asking as asking_module
 from holdfast.api.carriers import connection, wire
+from holdfast.api.carriers import plain as plain_module
 from holdfast.api.carriers.connection import Limits
 from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.carriers.plain import PlainTransport
@@ -550,6 +551,11 @@ async def test_an_answer_without_an_end_is_not_gathered(head: str) -> None:
                 with pytest.raises(NoAnswer, match="an answer of more than"):
                     await asked
                 assert told < 50 * most  # what the sockets hold, and no more
+        patch.setattr(plain_module, "MESSAGE_MAX_BYTES", most)
+        told = 0
+        with pytest.raises(NoAnswer, match="an answer of more than"):
+            await aside(lambda: PlainTransport().ask(address, HELLO, 60_000))
+        assert told < 50 * most
     server.close()
     await server.wait_closed()
 

@@ -15,7 +15,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from urllib.parse import urlsplit
 
 from holdfast.api.carriers.tls import Tls, client_context, why_not
-from holdfast.api.carriers.wire import EXPOSED, Unframing, carried, framing_of, received, target
+from holdfast.api.carriers.wire import EXPOSED, MESSAGE_MAX_BYTES, Unframing, carried, framing_of, received, target
 from holdfast.core.model.addresses import in_the_clear
 from holdfast.host.transport import Declined, NoAnswer, Pairs, Reply, Request, Unreachable
 
@@ -133,8 +133,12 @@ class _Call:
         if response.status == 200 and response.length is None and framing_of(headers) is not None:
             response.close()
             raise Declined(Reply(406, body=b"this is answered with a stream"))
-        parts = []
+        parts, size = [], 0
         while data := self.read_some(response, self._left()):
+            size += len(data)
+            if size > MESSAGE_MAX_BYTES:
+                response.close()
+                raise NoAnswer(f"{self.what}: an answer of more than {MESSAGE_MAX_BYTES} bytes")
             parts.append(data)
         return Reply(response.status, headers, b"".join(parts))
 
