@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.api.server.redaction import _tenants_in as tenants_in
+from holdfast.api.server.redaction import known_tenants
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession, StartLog
@@ -143,6 +145,30 @@ def test_a_tenant_reads_what_was_done_to_it_and_by_its_own_and_of_nobody_else() 
         assert await items(world, f"actor=tenant/{MARK}", token="shop") == []
         assert await items(world, "actor=person/keeper", token="shop") == []
         assert platform.state.principals["person/keeper"].spec.scope.tenant == MARK
+
+    in_world(story)
+
+
+def test_who_the_other_tenants_are_is_not_looked_for_again_with_each_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be ten thousand of them, and five hundred entries on a page: a tenant's read would be a stall."""
+    asked: list[int] = []
+
+    def counted(state: Any) -> set[str]:
+        asked.append(state.facts.seq)
+        return tenants_in(state)
+
+    async def story(world: World) -> None:
+        platform, _ = await two_tenants(world)
+        for number in range(30):
+            await world.ask("PUT", f"/v1/workloads/shop/w{number}", a_workload(f"w{number}"), token="shop")
+        await world.clock.sleep(3_000)
+        monkeypatch.setattr("holdfast.api.server.redaction._tenants_in", counted)
+        before = platform.state.facts.seq
+        assert len(await items(world, token="shop")) > 30
+        assert len(asked) <= 1 + platform.state.facts.seq - before
+        made = await world.ask("PUT", "/v1/tenants/later", a_tenant("later"))
+        assert made.status == 201
+        assert "later" in known_tenants(platform.state)
 
     in_world(story)
 

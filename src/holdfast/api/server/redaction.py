@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
@@ -29,6 +29,7 @@ from holdfast.api.server.identity import Caller
 from holdfast.api.server.rights import sees, sees_everything, sees_principal
 from holdfast.api.server.touched import labels_of
 from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.allotment import RecoveryBudget
 from holdfast.core.model.control import BUILT_IN_POLICY, EVERYWHERE
 from holdfast.core.model.resources import NOTHING
@@ -148,21 +149,32 @@ class Redaction:
             return True
         runs = [one.span() for one in _RUN.finditer(text)]
         return any(
-            text[begin:end] in self._others
+            self._is_another(text[begin:end])
             for place, (begin, _) in enumerate(runs)
             for _, end in runs[place : place + RUNS_MAX]
         )
 
-    @cached_property
-    def _others(self) -> frozenset[str]:
-        """The names of other tenants, as far as this ledger knows them."""
-        state = self._state
-        if not is_region(state):
-            found = {name for name, _ in state.tenants.unordered()}
-        else:
-            found = {account_tenant(state, account) for account, _ in state.allowances.unordered()}
-            found |= {principal_tenant(state, name) for name, _ in state.principals.unordered()}
-        return frozenset(found - {"", "*", self.tenant})
+    def _is_another(self, name: str) -> bool:
+        return name != self.tenant and name in known_tenants(self._state)
+
+
+#: By state: after which batch it was last seen whom it knows, and whom.
+_known: WeakKeyDictionary[LedgerState, tuple[int, frozenset[str]]] = WeakKeyDictionary()
+
+
+def known_tenants(state: Any) -> frozenset[str]:
+    """The names of tenants, as far as this ledger knows them: looked for once after each batch, whoever asks."""
+    seen = _known.get(state)
+    if seen is None or seen[0] != state.facts.seq:
+        seen = _known[state] = (state.facts.seq, frozenset(_tenants_in(state) - {"", "*"}))
+    return seen[1]
+
+
+def _tenants_in(state: Any) -> set[str]:
+    if not is_region(state):
+        return {name for name, _ in state.tenants.unordered()}
+    found = {account_tenant(state, account) for account, _ in state.allowances.unordered()}
+    return found | {principal_tenant(state, name) for name, _ in state.principals.unordered()}
 
 
 def by_number(command: Any) -> bool:
