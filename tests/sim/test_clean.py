@@ -31,10 +31,10 @@ def clean(seeds: range, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCa
 
 
 @pytest.mark.timeout(600)
-def test_six_seeds_of_each_scenario_are_clean_and_meet_everything(
+def test_ten_seeds_of_each_scenario_are_clean_and_meet_everything(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    clean(range(1, 85), capsys, caplog)
+    clean(range(1, 141), capsys, caplog)
 
 
 @pytest.mark.soak
