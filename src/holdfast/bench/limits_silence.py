@@ -30,6 +30,7 @@ from holdfast.host.ledger import Role
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.wiring.server import Server
 from holdfast.wiring.settings import ServerSettings
+from holdfast.wiring.tokens import new_token
 
 NODES = 5_000
 SLOTS_PER_NODE = 4
@@ -73,8 +74,7 @@ def _only_errors() -> Iterator[None]:
 
 def _settings(folder: Path) -> ServerSettings:
     token = folder / "token"
-    token.write_text("bench.none\n", encoding="ascii")
-    token.chmod(0o600)
+    new_token("bench", token)  # nobody knows it: there is no platform
     return ServerSettings(
         role="region", region="bench", data=str(folder), listen="127.0.0.1:0", name="bench", advertise="http://bench",
         platform=("http://127.0.0.1:9",), token_file=str(token),
