@@ -83,8 +83,11 @@ class Life:
         return answer
 
     async def _beat(self) -> None:
+        """Renew its own session and those of all nodes: on a busy machine a life is longer than a lease."""
         while True:
-            self._ledger.renew(self._actor, self._session)
+            for actor, session in list(self._ledger.durable.state.session_of.items()):
+                if actor == self._actor or actor.startswith("agent/"):
+                    self._ledger.renew(actor, session)
             await asyncio.sleep(1)
 
     async def _write(self) -> None:
@@ -92,11 +95,13 @@ class Life:
         nodes = [uid for uid, _ in state.nodes.items()]
         while True:
             assignment, digest, ordinal = await self._next()
-            placement = c.Placement(ordinal, nodes[ordinal % len(nodes)])
-            await self._place(c.Group(assignment, digest, (placement,)))
+            for node in (nodes[ordinal % len(nodes) :] + nodes)[: len(nodes)]:
+                if await self._place(c.Group(assignment, digest, (c.Placement(ordinal, node),))):
+                    break
 
-    async def _place(self, group: c.Group) -> None:
-        """Propose it until it lands: on a busy machine its node may have changed since the view."""
+    async def _place(self, group: c.Group) -> bool:
+        """Propose it until it lands, since its node may have changed after the view; False: its node is silent, as it
+        may be after a life in which nobody could renew it in time."""
         while True:
             self._sequence += 1
             sequence, view = self._sequence, self._ledger.durable.state.facts.seq << 20
@@ -105,9 +110,11 @@ class Life:
             answer = await self._ledger.submit(envelope)
             if isinstance(answer, Refused) and answer.code is Code.STALE:
                 continue
+            if isinstance(answer, Refused) and answer.code is Code.NODE_UNAVAILABLE:
+                return False
             assert isinstance(answer, Landed), answer
             say("ack", self._session, sequence, answer.revision)
-            return
+            return True
 
     async def _next(self) -> tuple[int, str, int]:
         """The next slot that waits; a new workload when none does."""
