@@ -30,7 +30,7 @@ run: $(READY) ## Run a platform, three regions and their nodes on this machine, 
 	@exec $(BIN)/holdfast dev $(ARGS)
 
 test: $(READY) ## Run every test except the soak tests
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=10 $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile --durations=10 $(ARGS)
 
 check: $(READY) ## Lint, formatting, types, layers, architecture
 	$(BIN)/ruff check

@@ -1,4 +1,4 @@
-"""Hypothesis profiles: how hard to search, and whether to repeat the same search. And what runs first.
+"""Hypothesis profiles: how hard to search, and whether to repeat the same search.
 
     dev    new examples in every run; the default at a desk
     ci     the same examples in every run, so that a red build stays red; the default when CI is set
@@ -9,7 +9,6 @@ HOLDFAST_HYPOTHESIS_PROFILE names one by hand.
 
 import os
 
-import pytest
 from hypothesis import settings
 
 # No profile sets a deadline per example: a busy machine is not a finding. pytest-timeout ends what hangs.
@@ -18,13 +17,3 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.register_profile("soak", deadline=None, max_examples=2_000, print_blob=True)
 
 settings.load_profile(os.environ.get("HOLDFAST_HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
-
-#: What takes longest begins first: at the end of a run nobody else would be left to share the machine with it.
-LONGEST = ("tests/sim/test_clean.py", "tests/e2e/test_agents.py", "tests/sim/test_planted.py")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bring the longest files to the front; the others keep their order."""
-    items.sort(
-        key=lambda item: LONGEST.index(name) if (name := item.nodeid.partition("::")[0]) in LONGEST else len(LONGEST)
-    )

@@ -102,11 +102,15 @@ def launch(order: dict[str, Any], folder: Path, limit_ms: int) -> None:
     """Start a guard in this folder; returns when its process has begun. Raises `CannotStart`. It waits for the disk of
     the folder as long as that takes: who gave it up could not say whether anything begins."""
     log = folder / files.LOGS / GUARD_LOG
-    with log.open("ab") as errors:
-        started = subprocess.Popen(
-            PROGRAM,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env={}, start_new_session=True,
-        )  # fmt: skip
+    try:
+        with log.open("ab") as errors:
+            started = subprocess.Popen(
+                PROGRAM,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env={},
+                start_new_session=True,
+            )  # fmt: skip
+    except OSError as error:  # its folder was removed meanwhile, or there is no room for a process: nothing has begun
+        raise CannotStart(StartFault.DRIVER, f"its guard cannot be started: {error}") from error
     with started:
         try:
             answer, _ = started.communicate(_encoded(order), limit_ms / 1_000)
