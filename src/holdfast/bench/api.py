@@ -148,11 +148,12 @@ async def _watched(load: Load, server: str) -> Result:
 async def _reached(load: Load, server: str, watches: int) -> list[float]:
     node = load.region.node_uids[0]
     name = load.ledger.durable.state.nodes[node].name
-    path = f"/v1/nodes/{name}?watch=true"
-    other = await Other.start(OTHER, Task(server, spoken("operator", SECRET), watches=watches, path=path))
+    path, note = f"/v1/nodes/{name}?watch=true", f"change {watches}"
+    task = Task(server, spoken("operator", SECRET), watches=watches, path=path, note=note)
+    other = await Other.start(OTHER, task)
     took = []
     for number in range(1, CHANGES + 1):
-        command = c.AdministerNode(node, note=f"change {watches} {number}", cordoned=True)
+        command = c.AdministerNode(node, note=f"{note} {number}", cordoned=True)
         began = time.monotonic()
         await load.send(Envelope(OPERATOR, command, load.ledger.clock.wall(), key=f"{watches}-{number}"))
         heard = msgspec.json.decode(await other.hear(), type=Heard)

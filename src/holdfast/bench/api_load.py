@@ -30,6 +30,8 @@ class Task(Struct, frozen=True):
     connections: int = 32
     watches: int = 0
     path: str = ""
+    #: What every change that is measured says, before its number.
+    note: str = ""
 
 
 class Sent(Struct, frozen=True):
@@ -120,12 +122,17 @@ def _must_land(head: bytes, body: bytes) -> None:
 
 
 class Watcher(asyncio.Protocol):
-    """One watch over a plain socket: it counts lines, so that what is measured is the server."""
+    """One watch over a plain socket: it looks for numbers in lines, so that what is measured is the server.
+
+    Counting lines is not enough: bookmarks come now and then, and others may change the object as well.
+    """
 
     def __init__(self, task: Task, count: Count) -> None:
         self._task = task
         self._count = count
-        self._lines = 0
+        self._note = re.compile(task.note.encode() + rb" (\d+)\"")
+        self._begun = b""
+        self._number = 0
         self._is_open = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -135,14 +142,15 @@ class Watcher(asyncio.Protocol):
         transport.write(head.encode())
 
     def data_received(self, data: bytes) -> None:
-        came = data.count(b'"type":"MODIFIED"')
-        self._lines += came
-        if b'"type":"BOOKMARK"' in data and not self._is_open:
+        lines, _, self._begun = (self._begun + data).rpartition(b"\n")
+        if b'"type":"BOOKMARK"' in lines and not self._is_open:
             self._is_open = True
             self._count.opened += 1
             self._count.look()
-        if came:  # a bookmark comes now and then, and tells of nothing
-            self._count.hear(self._lines)
+        for told in self._note.finditer(lines):
+            if (number := int(told[1])) > self._number:
+                self._number = number
+                self._count.hear(number)
 
 
 class Count:
