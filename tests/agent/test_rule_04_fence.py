@@ -37,6 +37,12 @@ QUIET = STUBBORN.replace("echo deaf; ", "")
 MARGIN_MS = 1_000
 
 
+def _processor_ms(pid: int) -> int:
+    """How long a process has run on a core."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 1_000 // os.sysconf("SC_CLK_TCK")
+
+
 @in_a_loop
 async def test_leased_work_ends_at_its_deadline(each_yard: Yard) -> None:
     async with each_yard.driver() as driver:
@@ -57,6 +63,20 @@ async def test_a_stubborn_one_is_dead_by_deadline_grace_and_margin(each_yard: Ya
         assert deadline + 300 <= CLOCK.boot() < deadline + 300 + MARGIN_MS
         ended = await until(driver, State.ENDED)
         assert (ended.signal, ended.why) == (9, Why.DEADLINE)
+
+
+@in_a_loop
+async def test_a_guard_waits_out_the_grace_without_looking_all_the_time(yard: Yard) -> None:
+    async with yard.driver(grace_ms=2_000) as driver:
+        deadline = CLOCK.boot() + 2_000
+        await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=2_000))
+        await until(driver, State.STOPPING)
+        keeper = yard.record().guard.pid
+        before = _processor_ms(keeper)
+        await until_true(lambda: CLOCK.boot() >= deadline + 1_700)
+        # However busy the machine is: who looks all the time uses all it gets of those 1.4 s.
+        assert _processor_ms(keeper) - before < 200
+        await until(driver, State.ENDED)
 
 
 @in_a_loop

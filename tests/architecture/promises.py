@@ -11,12 +11,13 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.core.ledger.draft import Book
+from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import Edge
 from holdfast.core.model.meta import Condition
 from holdfast.core.model.settings import Settings
@@ -45,6 +46,8 @@ _LISTS = ("GRAVITY", "ADVICE", "_STATUS", "BAD_WHEN_TRUE")
 NAMES_OF_HOSTS = frozenset({"controller/link", "controller/servers", "endpoints", "scheduler"})
 #: What settings are called where they are read; where they are defined, `s` is the set that is checked.
 _SETTINGS = ("settings", "_settings", "DEFAULTS")
+#: What is in force is called so where it is read; or it is read of the call itself.
+_IN_FORCE = ("overrides", "_overrides", "in_force")
 _TYPE = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)*")
 
 
@@ -108,6 +111,13 @@ class Module:
         bases = _SETTINGS if self.name == Settings.__module__ else (*_SETTINGS, "s")
         named = [node for node in self.nodes if isinstance(node, ast.Attribute)]
         return {node.attr for node in named if _last_name(node.value) in bases}
+
+    @cached_property
+    def overrides(self) -> set[str]:
+        """Every name that is read of what overrides restrict and allow now."""
+        named = [node for node in self.nodes if isinstance(node, ast.Attribute)]
+        bases = [(node.attr, node.value.func if isinstance(node.value, ast.Call) else node.value) for node in named]
+        return {name for name, base in bases if _last_name(base) in _IN_FORCE}
 
     @cached_property
     def _imported(self) -> dict[str, Any]:
@@ -222,6 +232,13 @@ def unread_settings(code: Production, table: str, names: Iterable[str], but: tup
     for name in names:
         if not {one for one in code.settings.get(name, ()) if not one.startswith(but)}:
             yield Gap(table, name, "a reader")
+
+
+def unread_overrides(code: Production, readers: Mapping[Action, str]) -> Iterator[Gap]:
+    """Kinds of overrides that can be opened and that nothing goes by; `readers`: what is asked of what is in force."""
+    for action, name in readers.items():
+        if not any(name in module.overrides for module in code.modules):
+            yield Gap("override", action.value, "a reader")
 
 
 def unsent_principals(code: Production, books: Iterable[Book[Any]], running: Iterable[str]) -> Iterator[Gap]:

@@ -16,7 +16,9 @@ from holdfast.cli.conditions import ADVICE, BAD_WHEN_TRUE
 from holdfast.cli.reasons import CURES
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.overrides import InForce
 from holdfast.core.ledger.registry import Lane, Rule
+from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import EDGES, STOPPABLE, Edge, Phase
 from holdfast.core.model.meta import Reason
 from holdfast.core.model.settings import Settings
@@ -35,6 +37,7 @@ from tests.architecture.promises import (
     Production,
     Senders,
     condition_types,
+    unread_overrides,
     unread_settings,
     unsent_causes,
     unsent_commands,
@@ -54,6 +57,15 @@ REASON_SENDERS = Senders(
      "holdfast.agent"),
 )  # fmt: skip
 RIGHTS = Senders(("holdfast.core", "holdfast.api.server"))
+#: By kind of override, what gates and controllers ask of what is in force.
+OVERRIDES = {
+    Action.PAUSE_SCHEDULING: "pause_of",
+    Action.PAUSE_AUTOSCALER: "autoscaler",
+    Action.PAUSE_REPAIR: "repair",
+    Action.AVOID_ZONE: "zones",
+    Action.EMERGENCY_QUOTA: "emergencies",
+    Action.DECLARE_LOST: "loss_of",
+}
 #: What was not sent when the list was begun. Nothing is added here: a new promise comes with its keeper.
 AT_FIRST = {
     "command": {"platform Activate", "platform Adopt", "region AdoptSlots"},
@@ -61,6 +73,7 @@ AT_FIRST = {
                                                      "rebalance", "sessions")},
     "cause": {"drain", "evacuated", "failed-back", "provisional-ended", "rebalanced", "repaired", "suspended"},
     "reason": {"cordoned", "draining", "no-longer-allowed", "not-covered", "overcommitted", "retired", "suspect"},
+    "override": {"pause-autoscaler"},
     "setting": {"suspect_after"},
 }  # fmt: skip
 
@@ -89,6 +102,7 @@ def gaps(code: Production, *books: Book[Any]) -> set[Gap]:
     found += unsent_members(code, "code", Code, CODES)
     found += unsent_members(code, "reason", Reason, REASON_SENDERS)
     found += unsent_members(code, "right", Right, RIGHTS)
+    found += unread_overrides(code, OVERRIDES)
     found += unread_settings(code, "setting", Settings.__struct_fields__, ("holdfast.wiring",))
     own = ("holdfast.wiring.settings", "holdfast.wiring.sources", "holdfast.wiring.declared")
     found += unread_settings(code, "server setting", ServerSettings.__struct_fields__, own)
@@ -107,6 +121,11 @@ def test_the_list_of_what_is_not_sent_yet_only_becomes_shorter() -> None:
     assert len({(one.table, one.name) for one in NOT_SENT_YET}) == len(NOT_SENT_YET)
     assert [one for one in NOT_SENT_YET if one.name not in AT_FIRST.get(one.table, set())] == []
     assert all(one.keeper for one in NOT_SENT_YET)
+
+
+def test_every_kind_of_override_is_looked_for() -> None:
+    assert set(OVERRIDES) == set(Action)
+    assert all(hasattr(InForce, name) for name in OVERRIDES.values())
 
 
 def test_people_are_told_what_to_do_about_every_reason() -> None:
@@ -170,6 +189,8 @@ def planted(text: str, name: str = "holdfast.host.planted") -> Production:
         ("holdfast.core.reconcilers.region_health", "command", "platform JudgeRegion"),
         ("holdfast.core.reconcilers.region_health", "setting", "lost_after"),
         ("holdfast.api.server.rights", "right", "see-other-tenants"),
+        ("holdfast.core.platform.accounts", "override", "emergency-quota"),
+        ("holdfast.core.platform.regions", "override", "declare-lost"),
     ],
 )
 def test_without_the_module_that_keeps_it_each_is_found(module: str, table: str, name: str) -> None:

@@ -125,7 +125,8 @@ class Guard:
         now = boot_ms()
         if self.due and now >= self.due:
             return DISK_MS if self.ended else HURRY_MS
-        times = [one for one in (self.deadline * self.order["leased"], self.due, self.sample_at) if one]
+        deadline = 0 if self.due else self.deadline * self.order["leased"]  # once it has begun, only the end is due
+        times = [one for one in (deadline, self.due, self.sample_at) if one]
         return max(0, min(min(times) - now, TICK_MS)) if times else None
 
     def reap(self) -> None:

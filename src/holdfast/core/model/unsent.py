@@ -41,5 +41,6 @@ NOT_SENT_YET: tuple[Unsent, ...] = (
     Unsent("reason", "overcommitted", "conditions of nodes, from breaches"),
     Unsent("reason", "retired", "conditions of regions"),
     Unsent("reason", "suspect", "conditions of regions"),
+    Unsent("override", "pause-autoscaler", "an autoscaler, which keeps still meanwhile"),
     Unsent("setting", "suspect_after", "region health, once it counts from a region's last word"),
 )  # fmt: skip
