@@ -13,7 +13,7 @@ from holdfast.agent.driver import CannotStart, Live, StartFault, State, Why, Wor
 from holdfast.agent.guard import kernel
 from holdfast.agent.process.folders import Folders
 from tests.support.aio import in_a_loop
-from tests.support.processes import BINDING, ROOT_ONLY, Yard, a_work, found, lives, until, until_true
+from tests.support.processes import BINDING, LATE_MS, ROOT_ONLY, Yard, a_work, found, lives, until, until_true
 
 FOREVER = "exec sleep 60"
 STUBBORN = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
@@ -80,7 +80,7 @@ async def test_a_stubborn_process_is_killed_after_its_grace(each_yard: Yard) -> 
         asked = kernel.boot_ms()
         await driver.stop(*BINDING, 300)
         ended = await until(driver, State.ENDED)
-        assert 300 <= kernel.boot_ms() - asked < 1_300
+        assert 300 <= kernel.boot_ms() - asked < LATE_MS
         assert (ended.code, ended.signal, ended.why) == (None, 9, Why.KILLED)
 
 
@@ -93,7 +93,7 @@ async def test_a_second_stop_can_only_hasten_the_first(yard: Yard) -> None:
         await driver.stop(*BINDING, 200)
         await driver.stop(*BINDING, 60_000)
         assert (await until(driver, State.ENDED)).why is Why.KILLED
-        assert kernel.boot_ms() - asked < 1_200
+        assert kernel.boot_ms() - asked < LATE_MS
 
 
 @in_a_loop

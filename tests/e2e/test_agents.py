@@ -39,7 +39,7 @@ READINESS = {"http": {"path": "/readyz"}, "period": "1s"}
 #: How long after its session ended another process of an exclusive replica may begin, at the latest; RULES 4.
 FENCE_SECONDS = 25
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(300)
 
 
 class Nodes(Field):
@@ -131,7 +131,7 @@ def _is_ready(folder: Path, pid: int) -> bool:
 def ask(one: dict[str, Any], path: str = "/", method: str = "GET") -> dict[str, Any]:
     """What a replica answers at its address; its pid is the one by which it is known outside its namespace."""
     request = urllib.request.Request(f"http://127.0.0.1:{one['status']['ports'][0]}{path}", method=method)
-    with urllib.request.urlopen(request, timeout=5) as answer:
+    with urllib.request.urlopen(request, timeout=30) as answer:
         found: dict[str, Any] = json.load(answer)
     if "pid" in found:
         found["pid"] = pid_from_here(found["slot"], found["token"], found["pid"])
@@ -282,7 +282,7 @@ def test_an_agent_that_is_killed_finds_what_it_started_and_goes_on(nodes: Nodes)
     (one,) = nodes.until_serving("web")
     before = ask(one)
     nodes.agents["n1"].kill()
-    nodes.agents["n1"].wait(20)
+    nodes.agents["n1"].wait(60)
     assert ask(one) == before, "it serves without its agent"
     nodes.agent("n1")
     (again,) = nodes.until_serving("web")
@@ -314,7 +314,7 @@ def test_an_exclusive_replica_ends_before_another_one_of_it_begins_whatever_beca
         for name in names:
             nodes.until_serving(name)
         nodes.agents[hosts["stopped"]].send_signal(signal.SIGCONT)
-        nodes.agents[hosts["killed"]].wait(20)
+        nodes.agents[hosts["killed"]].wait(60)
         nodes.agent(hosts["killed"])
         time.sleep(2)
     assert table.samples > 100

@@ -25,11 +25,11 @@ from holdfast.wiring.dev import TRY
 from holdfast.wiring.dev_folder import NODES, REGIONS, Ready, ready_in, token_file
 from tests.support.field import CHECKOUT, free_ports
 
-#: From the command to the first answered request. It takes two seconds on an idle machine with two cores.
-FIRST_ANSWER_SECONDS = 15
+#: From the command to the first answered request. Two seconds on an idle machine; a busy one is given more.
+FIRST_ANSWER_SECONDS = 60
 PARTS = ("platform", *REGIONS)
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 
 
 class Dev:
@@ -66,7 +66,7 @@ class Dev:
 
     def get(self, path: str, part: str = "platform") -> dict[str, Any]:
         request = urllib.request.Request(self.url(path, part), headers={"authorization": f"Bearer {self.token()}"})
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=30) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
 
@@ -81,7 +81,7 @@ class Dev:
             time.sleep(0.05)
         raise AssertionError(f"{part} did not answer {path}\n{self.all_logs()}")
 
-    def until_said(self, words: str, seconds: float = 20) -> None:
+    def until_said(self, words: str, seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
         while words not in self.text():
             assert time.monotonic() < deadline, f"it does not say {words!r}:\n{self.all_logs()}"
@@ -95,7 +95,7 @@ class Dev:
         return "\n".join([self.text(), *(f"{log.name}:\n{log.read_text(encoding='utf-8')[-3_000:]}" for log in logs)])
 
     def ready(self, part: str) -> Ready:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             found = ready_in(self.data / part)
             if found is not None and _is_alive(found.pid):
@@ -106,19 +106,19 @@ class Dev:
     def holdfast(self, *words: str) -> subprocess.CompletedProcess[str]:
         environment = {k: v for k, v in self.environment.items() if k != "HOLDFAST_REGION"}
         command = [sys.executable, "-m", "holdfast.cli.main", *words]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20, check=False)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
     def stop(self, by: signal.Signals = signal.SIGINT) -> int:
         """Ask it to stop; its exit code."""
         assert self.process is not None
         self.process.send_signal(by)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=60)
 
     def end(self) -> None:
         """Leave nothing behind, whatever happened. Its parts end with it."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=60)
 
 
 def _is_alive(pid: int) -> bool:
@@ -160,7 +160,7 @@ def test_it_says_where_it_listens_and_what_to_try_and_all_of_that_works(dev: Dev
 def test_the_example_is_applied_and_its_regions_are_heard(dev: Dev) -> None:
     names = [item["metadata"]["name"] for item in dev.get("/v1/workloads")["items"]]
     assert sorted(names) == ["billing-api", "detection", "indexing", "reports", "risk-api"]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not all(item["status"].get("heardAt") for item in dev.get("/v1/regions")["items"]):
         assert time.monotonic() < deadline, dev.all_logs()
         time.sleep(0.1)
@@ -175,7 +175,7 @@ def bound(dev: Dev, region: str) -> list[tuple[str, str]]:
 
 
 def until_bound(dev: Dev) -> list[tuple[str, str]]:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(found := [one for region in REGIONS for one in bound(dev, region)]) < 12:
         assert time.monotonic() < deadline, f"{found}\n{dev.all_logs()}"
         time.sleep(0.1)

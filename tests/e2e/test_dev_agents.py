@@ -31,7 +31,7 @@ SERVICE = {
 }
 QUOTA = first.document("Quota", "shop", {"hard": {"cpu": 4, "memory": "4Gi"}})
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

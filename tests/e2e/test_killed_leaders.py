@@ -48,7 +48,7 @@ class Ward:
         ) as child:
             assert child.stdout is not None
             said = self._listen(child.stdout.fileno(), kill=lambda: child.send_signal(by))
-            child.wait(timeout=20)
+            child.wait(timeout=100)
             assert child.returncode in (-by, 130), (child.returncode, child.stderr and child.stderr.read())
         appends = [line for line in said if line[0] in ("begin", "end")]
         self.in_flight += appends[-1][0] == "begin"

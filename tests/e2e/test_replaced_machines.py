@@ -35,7 +35,7 @@ TIMES = ("--ledger=sessionLease=4s", "--ledger=grace=1500ms", "--ledger=killMarg
 #: One process that does not end when it is asked to.
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(3600)"
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 class Nodes(Field):

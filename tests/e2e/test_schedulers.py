@@ -28,7 +28,7 @@ from tests.support.served import a_workload
 
 TINY = {"command": ["serve"], "need": {"cpu": "10m", "memory": "10Mi"}}
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 
 
 class Schedulers(Field):
@@ -74,7 +74,7 @@ def test_one_that_is_killed_is_followed_by_another_that_goes_on(field: Scheduler
     time.sleep(seconds)
     victim = field.processes[-1]
     victim.send_signal(signal.SIGKILL)
-    assert victim.wait(20) == -signal.SIGKILL
+    assert victim.wait(60) == -signal.SIGKILL
     field.scheduler(f"after-{count}")
     field.until(lambda: field.bound() == count, "not everything was bound")
 
@@ -88,13 +88,13 @@ def test_of_two_with_one_name_the_earlier_one_ends_and_says_why(field: Scheduler
     field.until(lambda: field.bound() == 1_220, "the later one does not bind")
     assert later.poll() is None
     later.send_signal(signal.SIGTERM)
-    assert later.wait(20) == Ending.ASKED
+    assert later.wait(60) == Ending.ASKED
 
 
 def test_nothing_was_bound_twice(field: Schedulers) -> None:
     region = field.processes[1]
     region.send_signal(signal.SIGTERM)
-    assert region.wait(20) == 0
+    assert region.wait(60) == 0
     placed, state = asyncio.run(_read(field.folder / PLACE / "ledger"))
     assert sorted(placed) == list(range(1_220))
     assert check(state, REGION.invariants) == []

@@ -11,7 +11,7 @@ from holdfast.wiring.dev_folder import address, ready_in, token_file
 from tests.support.field import PLACE, Field
 from tests.support.pipes import Reader, full_pipe
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_leaders_and_agents_that_nobody_listens_to_work_and_what_they_had_to_say_is_said_later(tmp_path: Path) -> None:

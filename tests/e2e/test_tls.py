@@ -42,7 +42,7 @@ class Secured:
         )  # fmt: skip
 
     def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not (self._folder / "data" / "ready.json").exists():
             assert self.process.poll() is None, "the server ended"
             assert time.monotonic() < deadline, "the server is not ready"

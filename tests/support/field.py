@@ -70,7 +70,7 @@ class Field:
         """What one of them has said."""
         return (self.folder / f"{name}.log").read_text(encoding="utf-8")
 
-    def until(self, holds: Callable[[], Any], why: str, seconds: float = 30) -> None:
+    def until(self, holds: Callable[[], Any], why: str, seconds: float = 90) -> None:
         """Wait for something to be so."""
         deadline = time.monotonic() + seconds
         while not holds():

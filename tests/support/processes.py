@@ -29,6 +29,10 @@ from holdfast.core.model.settings import DEFAULT_TIMES
 from holdfast.host.clock import SystemClock
 
 CLOCK = SystemClock()
+#: What is left of a lease when leased work is started: more than a busy machine takes for starting it.
+LEASE_MS = 1_500
+#: So late may it be seen on a busy machine that something has ended: far below what it would take to end by itself.
+LATE_MS = 20_000
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes as another user")
 BINDING: Binding = ((7, 0), 11)
 #: Whose work is, if nothing else is said; and the user that this tenant has where it is the first.
@@ -165,7 +169,7 @@ def found(driver: Driver, binding: Binding = BINDING) -> Live | None:
     return next((live for live in driver.lives() if (live.slot, live.epoch) == binding), None)
 
 
-async def until(driver: Driver, state: State, binding: Binding = BINDING, limit: float = 10) -> Live:
+async def until(driver: Driver, state: State, binding: Binding = BINDING, limit: float = 60) -> Live:
     """Wait until the driver says so."""
 
     async def wait() -> Live:
@@ -176,7 +180,7 @@ async def until(driver: Driver, state: State, binding: Binding = BINDING, limit:
     return await asyncio.wait_for(wait(), limit)
 
 
-async def until_true(what: Callable[[], object], limit: float = 10) -> None:
+async def until_true(what: Callable[[], object], limit: float = 60) -> None:
     """Wait until something that nobody tells of is so."""
     end = time.monotonic() + limit
     while not what():

@@ -34,7 +34,7 @@ from holdfast.wiring.server import Ending, Server, serve
 from holdfast.wiring.settings import ServerSettings
 from holdfast.wiring.sources import gather
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(autouse=True)
@@ -266,7 +266,7 @@ def test_a_server_makes_a_token_of_its_own_shows_it_after_a_restart_too_and_neve
     caplog.set_level(logging.DEBUG)
 
     async def told(event: str) -> None:
-        async with asyncio.timeout(25):
+        async with asyncio.timeout(120):
             while not any(getattr(record, "event", "") == event for record in caplog.records):
                 await asyncio.sleep(0.01)
 

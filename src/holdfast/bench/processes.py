@@ -16,7 +16,7 @@ from holdfast.wiring.declared import nodes_of
 from holdfast.wiring.dev_folder import HOST, NODES, REGIONS
 
 LOOK_SECONDS = 0.02
-READY_SECONDS = 30.0
+READY_SECONDS = 90.0
 
 
 @asynccontextmanager
