@@ -35,14 +35,18 @@ def a_bound(phase: Phase, **more: Any) -> Bound:
     return Bound(slot=SLOT, epoch=EPOCH, phase=phase, **{**told, "reported": 95, **more})
 
 
+A_SIGHT = Sight(
+    bound=[], runs={}, pulses={}, templates={"t": PLAIN}, told={}, barred=frozenset(), begun=frozenset(), refused={},
+    revision=100, session=SESSION, lease=NOW + 9_000, now=NOW, grace_ms=10_000,
+)  # fmt: skip
+
+
 def planned(bound: Bound | None, run: Run | None = None, *, pulse: Pulse | None = None, **more: Any) -> Steps:
     sight: dict[str, Any] = {
         "bound": [bound] if bound is not None else [], "runs": {KEY: run} if run is not None else {},
-        "pulses": {KEY: pulse} if pulse is not None else {}, "templates": {"t": PLAIN}, "told": {},
-        "barred": frozenset(), "begun": frozenset(), "refused": {}, "revision": 100, "session": SESSION,
-        "lease": NOW + 9_000, "now": NOW, "grace_ms": 10_000,
+        "pulses": {KEY: pulse} if pulse is not None else {},
     }  # fmt: skip
-    return plan(Sight(**{**sight, **more}))
+    return plan(replace(A_SIGHT, **{**sight, **more}))
 
 
 def shown(steps: Steps) -> str:
@@ -209,6 +213,14 @@ def test_what_is_asked_is_running_ready_and_ended_as_it_answers() -> None:
     assert shown(planned(a_bound(P.READY), RUNNING, pulse=failed)) == "stop"
     (move,) = planned(a_bound(P.READY), replace(EXITED, cause="exit"), pulse=failed).moves
     assert (move.cause, move.detail) == ("probe-failed", "liveness: refused")
+
+
+def test_of_several_that_wait_the_first_says_when_to_look_again() -> None:
+    slots = [a_bound(P.BOUND), replace(a_bound(P.BOUND), slot=(SLOT[0], SLOT[1] + 1))]
+    for dates in ((900, 400), (400, 900)):
+        refused = {(one.slot, one.epoch): ("no such driver", at) for one, at in zip(slots, dates, strict=True)}
+        given: dict[str, Any] = {"bound": slots, "refused": refused}
+        assert plan(replace(A_SIGHT, **given, now=0)).look_at == 400
 
 
 # Starting again
