@@ -144,7 +144,7 @@ def test_the_file_is_where_the_desktop_keeps_such_files(environment: dict[str, s
 )
 def test_a_file_that_cannot_be_understood_is_named(text: str, said: str | None, tmp_path: Path) -> None:
     if said is None:
-        with pytest.raises(Trouble, match="is no address"):
+        with pytest.raises(Trouble, match="is no URL of a server"):
             resolved(text, tmp_path, Options(context="test"))
         return
     with pytest.raises(Trouble) as trouble:
@@ -263,3 +263,27 @@ def test_a_context_that_insists_sends_its_token_over_plain_http(holdfast: Comman
     found = holdfast.access
     assert found is not None
     assert (found.servers, found.insecure) == (("http://a:1",), True)
+
+
+WITH_A_USER = ("https://me:password@a:1", "me:password@a:1", 'https://me:pass"word@a:1', "https://me:pass/word@a:1")
+
+
+@pytest.mark.parametrize("server", WITH_A_USER)
+def test_a_server_with_a_user_is_refused_and_what_is_said_of_it_does_not_show_the_password(
+    holdfast: CommandLine, server: str
+) -> None:
+    for words in (["get", "tenants", "--server", server, "-vv"], ["config", "set", f"servers=https://b:2,{server}"]):
+        done = holdfast(*words)
+        assert done.exit_code == 2
+        assert "word" not in done.stdout + done.stderr
+        assert "--token-file" in done.stderr
+    assert not holdfast.access
+
+
+def test_contexts_are_listed_without_the_password_that_somebody_has_written_there(holdfast: CommandLine) -> None:
+    text = "contexts:\n  one:\n    servers: 'https://me:password@a:1'\n"
+    (holdfast.folder / "config.yaml").write_text(text, encoding="utf-8")
+    for words in (["config", "contexts"], ["config", "contexts", "-o", "json"]):
+        said = holdfast(*words).stdout
+        assert "a:1" in said
+        assert "password" not in said

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from holdfast.wiring import logs
 from holdfast.wiring.log_writer import LogWriter, to_descriptor
 from holdfast.wiring.logs import JsonLines, Lines
 from tests.support.field import CHECKOUT
@@ -122,3 +123,72 @@ def test_neither_does_what_an_exception_says() -> None:
 def test_an_object_a_line_stays_one_line_whatever_others_said() -> None:
     record = logging.LogRecord("holdfast.x", logging.WARNING, "", 0, HOSTILE, (), None)
     assert "\n" not in JsonLines().format(record)
+
+
+def test_neither_does_what_a_stack_shows() -> None:
+    record = logging.LogRecord("holdfast.x", logging.WARNING, "", 0, "here", (), None, sinfo=HOSTILE)
+    _, *below = Lines().format(record).split("\n")
+    assert below
+    assert all(line.startswith("    ") and line.isprintable() for line in below), below
+    assert json.loads(JsonLines().format(record))["stack"] == HOSTILE
+
+
+def test_neither_does_a_last_word(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.say(f"holdfast server: stopped: {HOSTILE}", "hint: start it again")
+    first, *below, hint = capsys.readouterr().err.split("\n")[:-1]
+    assert (first, hint) == ("holdfast server: stopped: x", "hint: start it again")
+    assert below
+    assert all(line.startswith("    ") and line.isprintable() for line in below), below
+
+
+def test_an_object_a_line_commands_no_terminal_either() -> None:
+    record = logging.LogRecord("holdfast.x", logging.WARNING, "", 0, HOSTILE, (), None)
+    line = JsonLines().format(record)
+    assert line.isprintable()
+    assert json.loads(line)["event"] == HOSTILE
+
+
+DYING = {
+    "process": "raise RuntimeError(HOSTILE)",
+    "thread": "one = threading.Thread(target=fail); one.start(); one.join()",
+    "object": "Dying(); gc.collect()",
+    "loop": "asyncio.run(failing())",
+}
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("how", sorted(DYING))
+def test_whatever_dies_of_what_others_said_is_a_record_like_any_other(how: str, form: str) -> None:
+    script = f"""
+import asyncio, gc, threading
+from holdfast.wiring import logs
+HOSTILE = {HOSTILE!r} + " hf_operator-1_{"s" * 43} https://me:password@eu.example"
+def fail():
+    raise RuntimeError(HOSTILE)
+class Dying:
+    def __del__(self):
+        fail()
+async def failing():
+    async def soon():
+        fail()
+    asyncio.create_task(soon())
+    await asyncio.sleep(0.01)
+    gc.collect()
+logs.set_up("info", "{form}")
+{DYING[how]}
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=60, env={"PYTHONPATH": str(CHECKOUT / "src")}
+    )
+    said = ran.stderr.decode()
+    assert "password" not in said
+    assert "s" * 43 not in said
+    first, *below = said.removesuffix("\n").split("\n")
+    assert all(line.isprintable() for line in (first, *below)), said
+    if form == "json":
+        assert "RuntimeError" in json.loads(first)["trace"]
+        assert below == []
+    else:
+        assert re.match(r"\d{4}-\d\d-\d\dT\S+Z (ERROR  |CRITICAL) ", first), first
+        assert all(line.startswith("    ") for line in below), below
+        assert "RuntimeError: x" in said

@@ -6,6 +6,7 @@ import logging
 import os
 import stat
 import sys
+import threading
 from io import StringIO
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def test_a_file_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
 def test_a_token_that_slips_into_a_log_is_blotted_out(form: str) -> None:
     out = StringIO()
     root, level = logging.getLogger(), logging.getLogger().level
-    handlers, hook = list(root.handlers), sys.excepthook
+    handlers, hooks = list(root.handlers), (sys.excepthook, threading.excepthook, sys.unraisablehook)
     try:
         logs.set_up("info", form, out)
         spoken = f"hf_operator-1_{SECRET}"
@@ -60,7 +61,7 @@ def test_a_token_that_slips_into_a_log_is_blotted_out(form: str) -> None:
         root.handlers[0].flush()
     finally:
         root.handlers[:] = handlers
-        sys.excepthook = hook
+        sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
         root.setLevel(level)
         logging.getLogger("holdfast").setLevel(logging.NOTSET)
     assert SECRET not in out.getvalue()

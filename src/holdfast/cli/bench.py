@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast.bench.report import Report, to_json
+from holdfast.cli.options import note
 
 app = typer.Typer(no_args_is_help=True, help="Measure Holdfast on this machine.")
 
@@ -78,7 +79,7 @@ def schedule(
     try:
         report = benchmark.run(traces)
     except NotThere as error:
-        typer.echo(str(error), err=True)
+        note(str(error))
         raise typer.Exit(1) from error
     _show(report, as_json=as_json)
 

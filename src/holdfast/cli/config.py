@@ -9,10 +9,11 @@ import typer
 
 from holdfast.cli import shown
 from holdfast.cli.commands import Printed, an_app, command
-from holdfast.cli.contexts import FIELDS, checked, path_of, read, resolve, written
+from holdfast.cli.contexts import FIELDS, addresses, checked, path_of, read, resolve, written
 from holdfast.cli.options import Options, note
 from holdfast.cli.shown import Data
 from holdfast.cli.troubles import misused
+from holdfast.core.model.addresses import without_user
 
 app = an_app("Show and change contexts: which servers are asked, and as whom.", no_args_is_help=True)
 
@@ -33,7 +34,7 @@ def contexts(options: Options, output: Printed = Data.TEXT) -> None:
         return
     rows = [
         ["*" if name == current else "", name]
-        + [shown.cell((known[name] or {}).get(key)) for key in ("servers", "tenant", "region")]
+        + [shown.cell(_safe(known[name]).get(key)) for key in ("servers", "tenant", "region")]
         for name in sorted(known)
     ]
     shown.say(shown.table(["", "NAME", "SERVERS", "TENANT", "REGION"], rows))
@@ -67,7 +68,7 @@ def set_fields(
         field = {"server": "servers"}.get(field, field)
         if not equals or field not in FIELDS:
             raise misused(f"{word!r} sets nothing", f"FIELD=VALUE, where FIELD is one of {', '.join(FIELDS)}")
-        changed[field] = [one.strip() for one in value.split(",")] if field == "servers" else value
+        changed[field] = list(addresses(value)) if field == "servers" else value
         if not value:
             del changed[field]
     known = {**(kept.get("contexts") or {}), name: changed}
@@ -92,7 +93,11 @@ def path(options: Options) -> None:
 
 
 def _safe(said: dict[str, Any] | None) -> dict[str, Any]:
-    return {key: value for key, value in (said or {}).items() if key != "token"}
+    found = {key: value for key, value in (said or {}).items() if key != "token"}
+    servers = found.get("servers") or ()
+    if servers:
+        found["servers"] = [without_user(str(one)) for one in ([servers] if isinstance(servers, str) else servers)]
+    return found
 
 
 def _write(config: dict[str, Any]) -> None:

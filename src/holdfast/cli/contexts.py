@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from holdfast.cli.options import Options, note
 from holdfast.cli.troubles import misused
+from holdfast.core.model.addresses import not_a_url, without_user
 
 SERVER = "http://127.0.0.1:7400"
 #: What a context may say.
@@ -64,7 +65,7 @@ def resolve(options: Options, environment: Mapping[str, str] = os.environ) -> Co
     servers = options.server or environment.get("HOLDFAST_SERVER") or said.get("servers") or SERVER
     return Context(
         name=name,
-        servers=_addresses(servers),
+        servers=addresses(servers),
         token=_token(options, environment, said),
         tenant=options.tenant or environment.get("HOLDFAST_TENANT") or said.get("tenant", ""),
         region=options.region or environment.get("HOLDFAST_REGION") or said.get("region", ""),
@@ -86,12 +87,16 @@ def _chosen(kept: Mapping[str, Any], asked: str) -> tuple[str, Mapping[str, Any]
     return name, contexts[name] or {}
 
 
-def _addresses(said: Any) -> tuple[str, ...]:
+def addresses(said: Any) -> tuple[str, ...]:
+    """The servers that were named, each a URL of one: without a user, whose password would be shown by `-v`."""
     words = said.split(",") if isinstance(said, str) else [str(one) for one in said]
     found = tuple(one.strip().rstrip("/") for one in words if one.strip())
     for one in found:
-        if not one.startswith(("http://", "https://")):
-            raise misused(f"server {one!r} is no address", "such as http://127.0.0.1:7400")
+        why = not_a_url(one)
+        if why:
+            hint = "such as http://127.0.0.1:7400"
+            known = "a token says who you are: `--token-file FILE`, or `holdfast config set tokenFile=FILE`"
+            raise misused(f"server {without_user(one)!r} {why}", known if "@" in one else hint)
     return found or (SERVER,)
 
 

@@ -74,7 +74,7 @@ def _agreed(objects: Sequence[Named], yes: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise misused(f"{len(objects)} objects would be removed", "say so with --yes")
-    print(*objects, sep="\n", file=sys.stderr)
+    note("\n".join(map(str, objects)))
     return typer.confirm(f"remove these {len(objects)}?", err=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,12 +50,12 @@ def servers_in(said: Iterable[str]) -> tuple[str, ...]:
 
 def begin(wish: MachineWish, also_wrong: Iterable[str], run: Callable[[], int]) -> None:
     """Run it, unless it cannot be meant so; and exit as it ends."""
-    from holdfast.wiring.machine import wrong
+    from holdfast.wiring.machine import say, wrong
 
     found = [*wrong(wish), *also_wrong]
     for word, choices in ((wish.log_level, LEVELS), (wish.log_form, FORMS)):
         if word not in choices:
             found.append(f"{word!r} is none of {', '.join(choices)}")
     for why in found:
-        print(f"holdfast {wish.kind}: cannot start: {why}", file=sys.stderr)
+        say(wish.kind, f"cannot start: {why}")
     raise typer.Exit(CANNOT_START if found else run())

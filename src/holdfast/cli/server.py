@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from holdfast.cli.commands import an_app
+from holdfast.wiring import logs
 from holdfast.wiring.contradictions import contradictions
 from holdfast.wiring.settings import SETTINGS, Form, ServerSettings, Setting
 from holdfast.wiring.sources import BadSetting, Gathered, gather, shown, write
@@ -56,13 +56,13 @@ def _show(gathered: Gathered) -> None:
     for key, value, source in rows:
         typer.echo(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {source}")
     for why in contradictions(gathered.settings):
-        print(f"warning: {why}", file=sys.stderr)
+        logs.say(f"warning: {why}")
 
 
 def _refuse(wrong: list[str]) -> NoReturn:
     for why in wrong:
-        print(f"holdfast server: cannot start: {why}", file=sys.stderr)
-    print("hint: `holdfast server --show-settings` shows every setting and where it came from", file=sys.stderr)
+        logs.say(f"holdfast server: cannot start: {why}")
+    logs.say("hint: `holdfast server --show-settings` shows every setting and where it came from")
     raise typer.Exit(CANNOT_START)
 
 

@@ -21,7 +21,7 @@ _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
 #: Our own colours, and what else would have a terminal do something: move, hide, set a title, answer.
-_STEERING = re.compile(r"(\x1b\[(?:[0-2]|3[1-3])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_STEERING = re.compile(r"(\x1b\[(?:[0-2]|3[1-3])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def say(text: str) -> None:
@@ -31,7 +31,11 @@ def say(text: str) -> None:
 
 def harmless(text: str) -> str:
     """The text as a terminal can show it: what would steer it is written out. Lines, tabs and our colours stay."""
-    return _STEERING.sub(lambda found: found[1] or f"\\x{ord(found[0]):02x}", text)
+    return _STEERING.sub(lambda found: found[1] or _written_out(ord(found[0])), text)
+
+
+def _written_out(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def is_terminal() -> bool:

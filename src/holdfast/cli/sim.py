@@ -23,8 +23,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import sim_shown as shown
+from holdfast.cli.options import note
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
 from holdfast.host.errors import Stopped
+from holdfast.host.lines import to_stderr
 from holdfast.host.store import StoreError, StoreInUse
 from holdfast.sim import recording as recordings
 from holdfast.sim import scenario as scenarios
@@ -52,7 +54,7 @@ def _logging(*, verbose: bool) -> Iterator[None]:
 
     Nor what the loop says about tasks whose machine was killed.
     """
-    hosts, loop, handler = logging.getLogger("holdfast"), logging.getLogger("asyncio"), logging.StreamHandler()
+    hosts, loop, handler = logging.getLogger("holdfast"), logging.getLogger("asyncio"), to_stderr()
     before = hosts.level, loop.level
     hosts.setLevel(logging.INFO if verbose else logging.CRITICAL)
     loop.setLevel(logging.WARNING if verbose else logging.CRITICAL)
@@ -172,7 +174,7 @@ def replay(file: Annotated[Path, typer.Argument(metavar="FILE.hfr")], verbose: V
         report, now = record_run(scenario, made.text, made.seed, made.plan)
         found = compare(recorded, now)
         if found is None and made.digest != report.digest:
-            typer.echo(f"other digests of the run around the logs: {made.digest} then, {report.digest} now", err=True)
+            note(f"other digests of the run around the logs: {made.digest} then, {report.digest} now")
     if found is not None:
         typer.echo(f"first difference: {found}")
         raise typer.Exit(1)
@@ -193,7 +195,7 @@ def record(
     except StoreInUse as error:
         _cannot(f"{str(error).splitlines()[0]}. hint: stop that server first: its log is not read while it writes")
     except (StoreError, Stopped, Corrupt, UpgradeNeeded) as error:
-        typer.echo(str(error), err=True)
+        note(str(error))
         raise typer.Exit(1) from None
     _write(found, out)
     shown.show_same(found, "recorded")
@@ -203,7 +205,7 @@ def record(
 
 
 def _cannot(message: str) -> NoReturn:
-    typer.echo(message, err=True)
+    note(message)
     raise typer.Exit(2)
 
 
@@ -277,7 +279,7 @@ def _write(found: Recording, file: Path) -> None:
         recordings.write(found, file)
     except OSError as error:
         _cannot(f"{file}: {error.strerror}")
-    typer.echo(f"recorded in {file}; `holdfast sim replay {file}` plays it again", err=True)
+    note(f"recorded in {file}; `holdfast sim replay {file}` plays it again")
 
 
 def _shrink(scenario: Scenario, text: str, seed: int, seconds: float, file: Path | None, *, err: bool = False) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 from holdfast.cli import checking, shown
 from holdfast.cli.commands import Files, Recursive, an_app, command
 from holdfast.cli.contexts import resolve
 from holdfast.cli.files import Source, read_all
 from holdfast.cli.nouns import find, named_in
-from holdfast.cli.options import Options
+from holdfast.cli.options import Options, note
 from holdfast.cli.troubles import misused
 
 app = an_app()
@@ -27,7 +25,7 @@ def validate(options: Options, filename: Files, recursive: Recursive = False) ->
         faults = checking.faults_of(source)
         if faults:
             wrong.append(source)
-            print(*faults, sep="\n", file=sys.stderr)
+            note("\n".join(map(str, faults)))
         else:
             shown.say(f"{named_in(source.document)} valid")
     if wrong:

@@ -35,4 +35,5 @@ Watching and acting
 - `errors`        what a host says instead of an answer, and what stops it
 - `meters`, `journal`, `collector`             numbers (listed in `metrics`), logs, the garbage collector at size
 - `exports`       numbers for whoever collects them
+- `lines`         what others said, so that it begins no line of a log and holds no secret
 """

@@ -22,6 +22,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.host.lines import to_stderr
 from holdfast.sim.coverage import Coverage, judged, together
 from holdfast.sim.run import Report, run
 from holdfast.sim.scenario import Scenario
@@ -31,7 +32,6 @@ RUN_SECONDS_MOST = 240
 
 #: Those who speak during a run: workers are as silent as whoever began the swarm.
 LOGGERS = ("holdfast", "asyncio")
-
 #: The name of a scenario, and a seed.
 Job = tuple[str, int]
 
@@ -214,7 +214,7 @@ class _Worker:
 
 def _work(pipe: Connection[Any, Any], scenarios: dict[str, Scenario], levels: dict[str, int]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever began the swarm ends it
-    logging.basicConfig(format="%(message)s")
+    logging.basicConfig(handlers=[to_stderr()])
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
     while True:

@@ -99,7 +99,7 @@ def _where(s: ServerSettings) -> Iterator[str]:
     ):
         why = addresses.not_an_address(url)
         if why:
-            yield f"{name} {url} {why}"
+            yield f"{name} {addresses.without_user(url)} {why}"
     if s.advertise in s.platform:
         yield f"platform {s.advertise} is this server itself; name the platform's servers"
 

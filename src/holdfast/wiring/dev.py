@@ -17,6 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.agent.guard.files import RESULT
+from holdfast.wiring import logs
 from holdfast.wiring.dev_folder import (
     HOST,
     NODES,
@@ -214,4 +215,4 @@ def _nodes(wish: Wish) -> tuple[int, int]:
 
 def _say(text: str) -> None:
     first, *rest = text.splitlines()
-    print(f"holdfast dev: {first}", *(f"  {line}" for line in rest), sep="\n", file=sys.stderr, flush=True)
+    logs.say(f"holdfast dev: {first}", *(f"  {line}" for line in rest))

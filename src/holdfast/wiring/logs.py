@@ -2,7 +2,8 @@
 
 Nothing in the project hands a secret to a logger. Should one ever slip through, the lines are looked at once more: a
 token reads `hf_NAME_...`, and all but its name is blotted out. A line for people begins where it seems to: what others
-said may hold line ends or commands for a terminal, and these are escaped; what stands below a line is indented.
+said may hold line ends or commands for a terminal, and these are escaped; what stands below a line is indented
+(`host/lines.py`). Nobody writes by another way: whatever ends the process, a thread or a finalizer is a record, too.
 """
 
 from __future__ import annotations
@@ -10,30 +11,25 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import sys
+import threading
 import time
-import traceback
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from holdfast.core.model.secrets import blotted
+from holdfast.host import lines
+from holdfast.host.lines import stacked, within_json
 from holdfast.wiring.log_writer import LogWriter, to_descriptor
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 #: The logger by which a server says that it is ready, and that it stops.
 SERVER = "holdfast.server"
 
-#: Whatever moves a terminal's cursor, ends a line, or turns the direction of what follows.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
-
-def one_line(text: str) -> str:
-    """The text with everything escaped that is no character of a line."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-class Lines(logging.Formatter):
+class Lines(lines.Lines):
     """A line for people: time, level, part, what happened; an exception below it."""
 
     def __init__(self) -> None:
@@ -42,15 +38,6 @@ class Lines(logging.Formatter):
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
         return f"{super().formatTime(record, datefmt)}.{int(record.msecs):03d}Z"
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        return one_line(super().formatMessage(record))
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802
-        return "\n".join(f"    {one_line(line)}" for line in super().formatException(ei).split("\n"))
-
-    def format(self, record: logging.LogRecord) -> str:
-        return blotted(super().format(record))
 
 
 class JsonLines(logging.Formatter):
@@ -67,7 +54,9 @@ class JsonLines(logging.Formatter):
             said.setdefault(name, value)
         if record.exc_info:
             said["trace"] = self.formatException(record.exc_info)
-        return blotted(json.dumps(said, default=str, ensure_ascii=False))
+        if record.stack_info:
+            said["stack"] = self.formatStack(record.stack_info)
+        return within_json(json.dumps(said, default=str, ensure_ascii=False))
 
 
 def set_up(level: str, form: str, out: TextIO | None = None) -> None:
@@ -78,26 +67,48 @@ def set_up(level: str, form: str, out: TextIO | None = None) -> None:
     for old in list(root.handlers):
         root.removeHandler(old)
     root.addHandler(writer)
-    sys.excepthook = _last_word
+    sys.excepthook, threading.excepthook, sys.unraisablehook = _last_word, _last_word_of_thread, _last_word_of_object
     root.setLevel(logging.WARNING)
     logging.getLogger("holdfast").setLevel(getattr(logging, level.upper()))
     # That it is ready, and that it stops, a server says at every level.
     logging.getLogger(SERVER).setLevel(logging.INFO)
 
 
-def say(text: str) -> None:
+def say(*texts: str) -> None:
     """Tell whoever started this process, on standard error, as a last word or a first: it is waited for, a while."""
-    writer = next((one for one in logging.getLogger().handlers if isinstance(one, LogWriter)), None)
+    text = "\n".join(map(stacked, texts))
+    writer = _writer()
     if writer is None:
-        print(blotted(text), file=sys.stderr, flush=True)
+        print(text, file=sys.stderr, flush=True)
     else:
-        writer.put(blotted(text), is_first=True)
+        writer.put(text, is_first=True)
         writer.flush()
+
+
+def _writer() -> LogWriter | None:
+    return next((one for one in logging.getLogger().handlers if isinstance(one, LogWriter)), None)
 
 
 def _last_word(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Of what ends the process, by the same way: it must not hang where nobody reads what it dies of."""
-    say("".join(traceback.format_exception(kind, error, trace)).rstrip())
+    logging.getLogger(SERVER).critical("died", exc_info=(kind, error, trace))
+    writer = _writer()
+    if writer is not None:
+        writer.flush()
+
+
+def _last_word_of_thread(of: threading.ExceptHookArgs) -> None:
+    if of.exc_value is not None and of.exc_type is not SystemExit:
+        name = of.thread.name if of.thread is not None else "-"
+        extra = {"event": "thread-died", "fields": {"thread": name}}
+        error = (of.exc_type, of.exc_value, of.exc_traceback)
+        logging.getLogger(SERVER).error("thread-died thread=%s", name, exc_info=error, extra=extra)
+
+
+def _last_word_of_object(of: UnraisableHookArgs) -> None:
+    """What fails where nobody can be told, as when an object is collected: Python would print it as it is."""
+    error = (of.exc_type, of.exc_value, of.exc_traceback) if of.exc_value is not None else None
+    logging.getLogger(SERVER).error("unraisable", exc_info=error)
 
 
 def _to_stderr() -> Callable[[bytes], None]:

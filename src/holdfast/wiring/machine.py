@@ -19,7 +19,7 @@ from msgspec import Struct
 from holdfast.api.carriers.connection import Limits
 from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.carriers.tls import Tls
-from holdfast.core.model.addresses import is_exposed, not_an_address
+from holdfast.core.model.addresses import is_exposed, not_an_address, without_user
 from holdfast.host.clock import Clock
 from holdfast.host.exports import exporting
 from holdfast.host.journal import Journal
@@ -87,7 +87,7 @@ def wrong(wish: MachineWish) -> Iterator[str]:
     for url in wish.servers:
         why = not_an_address(url)
         if why:
-            yield f"server {url} {why}"
+            yield f"server {without_user(url)} {why}"
         elif is_exposed(url) and not wish.insecure:
             yield f"server {url} is elsewhere and plain: the token would travel in the clear; say https, or --insecure"
     if not _NAME.fullmatch(wish.name):

@@ -38,18 +38,31 @@ def in_the_clear(scheme: str, host: str) -> bool:
     return scheme.lower() != "https" and not is_loopback(host)
 
 
-def not_an_address(url: str) -> str:
-    """Why no server can be reached by this URL; empty when one could be."""
+def not_a_url(url: str) -> str:
+    """Why this is no URL of a server; empty when it is one."""
     found = _URL.fullmatch(url)
     port = found[3] if found is not None else None
     if found is None or (port is not None and not 0 < int(port) <= _PORT_MAX):
         return "is no URL of a server; write it as https://HOST:PORT"
-    ip = ip_of(found[2])
-    if found[2].startswith("[") and ip is None:
+    if found[2].startswith("[") and ip_of(found[2]) is None:
         return "is no URL of a server: in the brackets is no IPv6 address"
+    return ""
+
+
+def not_an_address(url: str) -> str:
+    """Why no server can be reached by this URL, from wherever; empty when one could be."""
+    found = _URL.fullmatch(url)
+    ip = ip_of(found[2]) if found is not None else None
     if ip is not None and ip.is_unspecified:
         return "is an address that nobody can reach; name the one that others use: https://HOST:PORT"
-    return ""
+    return not_a_url(url)
+
+
+def without_user(url: str) -> str:
+    """What was given for an address, as it may be shown: whatever stands before an @ could be a password."""
+    before, at, rest = url.rpartition("@")
+    scheme, slashes, _ = before.partition("//")
+    return f"{scheme if slashes else ''}{slashes}(secret)@{rest}" if at else url
 
 
 def is_exposed(url: str) -> bool:

@@ -23,6 +23,7 @@ _NAME = rf"[a-z0-9](?:[-a-z0-9.]{{0,{NAME_MAX - 2}}}[a-z0-9])?"
 _SPOKEN = re.compile(rf"{TOKEN_PREFIX}_({_NAME})_([A-Za-z0-9_-]{{{SECRET_CHARACTERS}}})")
 _SPOKEN_MAX = len(TOKEN_PREFIX) + NAME_MAX + SECRET_CHARACTERS + 2
 _SECRET = re.compile(rf"({TOKEN_PREFIX}_[A-Za-z0-9.-]+_)[A-Za-z0-9_-]{{{SECRET_CHARACTERS}}}")
+_USER = re.compile(r"//[^/?#\s@\"'\\]+@")
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_CHARACTERS}}}")
 
 
@@ -42,8 +43,8 @@ def parse(text: str) -> tuple[str, str] | None:
 
 
 def blotted(text: str) -> str:
-    """The text without the secrets of tokens in it."""
-    return _SECRET.sub(r"\1(secret)", text)
+    """The text without the secrets of tokens in it, and without the user and the password of a URL."""
+    return _USER.sub("//(secret)@", _SECRET.sub(r"\1(secret)", text))
 
 
 def is_token_name(text: str) -> bool:
