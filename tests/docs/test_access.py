@@ -13,9 +13,17 @@ from holdfast.api.server.identity import Caller
 from holdfast.core.model.tenancy import Right
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.platform.commands import OfferGrant
+from holdfast.core.region.book import REGION
+from holdfast.core.region.commands import AdministerNode
+from holdfast.host import acting
 from tests.support import access
 from tests.support.access import COLUMNS, NO, PAGE, YES, Table, Tables, asked, page
+from tests.support.served import OPERATOR
 
+PEOPLE = ("tenant", "other tenant", "reader", "operator")
+#: Where each ledger is asked.
+PLATFORMS = ("platform", "a follower of the platform")
+REGIONS = ("region", "through", "a follower of the region")
 #: Kinds of which each object is one tenant's.
 OF_TENANTS = ("tenants", "quotas", "workloads", "assignments", "grants", "replicas", "endpoints", "requests",
               "reservations")  # fmt: skip
@@ -54,12 +62,23 @@ def test_every_kind_is_asked_for_on_every_ledger_that_has_it(of_kinds: Table) ->
 
 
 def test_people_are_answered_through_the_platform_what_the_region_answers_and_machines_nothing(
-    of_kinds: Table,
+    answered: Tables,
 ) -> None:
-    people = ("tenant", "other tenant", "reader", "operator")
-    for (place, what, who), cell in of_kinds.items():
-        if place == "through":
-            assert cell == (of_kinds["region", what, who] if who in people else NO), (what, who)
+    for table in (answered.kinds, answered.routes, answered.commands):
+        for (place, what, who), cell in table.items():
+            if place == "through":
+                assert cell == (table["region", what, who] if who in PEOPLE else NO), (what, who)
+    assert access.unlike(answered.rights, "through", "region") == set()
+
+
+def test_everybody_is_answered_by_a_follower_what_its_leader_answers(answered: Tables) -> None:
+    for table in answered:
+        for place, leader in access.FOLLOWED.items():
+            assert access.unlike(table, place, leader) == set()
+            asked_there, asked_of_leader = (
+                {what for where, what, _ in table if where == one} for one in (place, leader)
+            )
+            assert asked_there == asked_of_leader
 
 
 def test_a_servers_own_token_opens_no_more_than_none_does(answered: Tables) -> None:
@@ -68,8 +87,20 @@ def test_a_servers_own_token_opens_no_more_than_none_does(answered: Tables) -> N
             assert who != "server" or cell == table[place, what, "nobody"], (place, what)
 
 
-def differing(before: Table, after: Table) -> set[tuple[str, str]]:
-    return {(what, who) for (where, what, who) in before if before[where, what, who] != after[where, what, who]}
+def differing(before: Table, after: Table, *places: str) -> set[tuple[str, str]]:
+    """What is answered otherwise to whom; in these places, in each of which the same differs."""
+    found = [
+        {
+            (what, who)
+            for (where, what, who) in before
+            if where == place and before[where, what, who] != after[where, what, who]
+        }
+        for place in places
+    ]
+    assert all(one == found[0] for one in found), found
+    rest = [key for key in before if key[0] not in places and before[key] != after[key]]
+    assert rest == []
+    return found[0]
 
 
 def test_a_right_to_read_that_is_loosened_is_found(of_kinds: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,22 +113,52 @@ def test_a_right_to_read_that_is_loosened_is_found(of_kinds: Table, monkeypatch:
     for module in (reading, watching):
         monkeypatch.setattr(module, "refuse_tenant", lambda *_: None)
     monkeypatch.setattr(Caller, "has", lambda *_: True)
-    found = differing(of_kinds, asked(access.kinds))
-    assert ("get workloads", "other tenant") in found
-    assert ("list breaches", "tenant") in found
+    after = asked(access.kinds)
+    for place in PLATFORMS:
+        assert (of_kinds[place, "get workloads", "other tenant"], after[place, "get workloads", "other tenant"]) == (
+            NO,
+            YES,
+        )
+    for place in REGIONS:
+        assert (of_kinds[place, "list breaches", "tenant"], after[place, "list breaches", "tenant"]) == (NO, YES)
 
 
 def test_an_owner_that_is_added_to_a_command_is_found(answered: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     loose = replace(PLATFORM.rules[OfferGrant], owners=(*PLATFORM.rules[OfferGrant].owners, "person"))
     monkeypatch.setitem(PLATFORM.rules, OfferGrant, loose)
-    assert differing(answered.commands, asked(access.commands)) == {("offer-grant", "operator")}
+    assert differing(answered.commands, asked(access.commands), *PLATFORMS) == {("offer-grant", "operator")}
 
 
 def test_a_right_of_a_command_that_is_lowered_is_found(answered: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = next(one for one in PLATFORM.rules.values() if one.right.value == "break-glass")
     monkeypatch.setitem(PLATFORM.rules, rule.command, replace(rule, right=Right.READ))
-    found = differing(answered.rights, asked(access.rights))
+    found = differing(answered.rights, asked(access.rights), *PLATFORMS)
     assert {who for _, who in found} == {"read", "break-glass"}
+
+
+def test_a_right_of_a_regions_command_that_is_lowered_is_found_through_the_platform_and_a_follower_too(
+    answered: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = REGION.rules[AdministerNode]
+    monkeypatch.setitem(REGION.rules, AdministerNode, replace(rule, right=Right.READ))
+    found = differing(answered.rights, asked(access.rights), *REGIONS)
+    assert found == {("administer-node", "read"), ("administer-node", rule.right.value)}
+
+
+def test_a_server_that_forgets_whom_it_acts_for_is_found(answered: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    onward = acting.onward
+
+    def forgetful(request: Any, to: Any, actor: str, *rest: Any) -> Any:
+        return onward(request, to, OPERATOR, *rest)
+
+    monkeypatch.setattr(acting, "onward", forgetful)
+    after = asked(access.kinds)
+    for place, what, who in (
+        ("through", "get replicas", "other tenant"),
+        ("a follower of the platform", "put quotas", "tenant"),
+        ("a follower of the region", "put nodes", "reader"),
+    ):
+        assert (answered.kinds[place, what, who], after[place, what, who]) == (NO, YES)
 
 
 def test_the_columns_are_every_sort_of_principal() -> None:

@@ -1,7 +1,8 @@
 """Who is answered what: every kind, verb, route and command, asked by every sort of principal of servers that run.
 
-    world with two tenants ──▶ each request, by each principal ──▶ yes or no ──▶ docs/access.md
+    world with two tenants ──▶ each request, by each principal, at each place ──▶ yes or no ──▶ docs/access.md
 
+A place is a server that leads a ledger, one that follows and hands on, or the platform on the way to a region.
 `make reference` writes the page, and a test asks again: whoever loosens a right changes what is answered.
 """
 
@@ -21,15 +22,18 @@ from holdfast.api.documents.kinds import KINDS, Kind
 from holdfast.api.server.api import Route
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.house import OpenSession
+from holdfast.core.ledger.house import OpenSession, StartLog
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import HoldPurpose
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.secrets import spoken
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import Region, RegionSpec, RegionStatus
+from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
+from holdfast.core.region.book import REGION
 from holdfast.host.transport import Flow
+from holdfast.stores.memory import MemoryStore
 from tests.architecture.checkout import ROOT
 from tests.support.decisions import Deciding
 from tests.support.region import a_principal, an_assignment
@@ -52,9 +56,29 @@ ASKERS = (
 )
 COLUMNS = tuple(name for name, _, _ in ASKERS)
 YES, NO = "yes", "-"
-#: Where they are asked: the server, what goes before the path, and the ledger whose kinds are there.
-PLACES = (("platform", "p1", "", "platform"), ("region", "r-eu", "", "region"), ("through", "p1", "/in/eu", "region"))
+
+
+class Place(NamedTuple):
+    """Where they are asked: the server, what goes before the path, and the ledger that is meant."""
+
+    name: str
+    server: str
+    before: str
+    ledger: str
+
+
+PLACES = (
+    Place("platform", "p1", "", "platform"),
+    Place("region", "r-eu", "", "region"),
+    Place("through", "p1", "/in/eu", "region"),
+    Place("a follower of the platform", "p2", "", "platform"),
+    Place("a follower of the region", "r-eu-2", "", "region"),
+)
+#: By place: the one where the same is decided, and is compared with.
+FOLLOWED = {"a follower of the platform": "platform", "a follower of the region": "region"}
 _DENIED = (401, 403, 404)
+#: Streams that a leader alone sends, and whose reader looks for it: a follower knows who asks, and sends them on.
+BY_LEADERS = ("shipments", "log", "bindings")
 #: By kind: the name of the object that is asked for, which is shop's where the kind is a tenant's.
 NAMES = {
     "tenants": "shop", "quotas": "shop", "principals": "person/other",
@@ -82,9 +106,10 @@ Table = dict[Cell, str]
 
 
 async def _prepared(world: World) -> tuple[Part, Part]:
-    """The two tenants, with a token for everybody who asks, on both ledgers."""
-    platform, region = await two_tenants(world)
-    await world.until(lambda: platform.token.current() is not None)
+    """The two tenants, with a token for everybody who asks, on both ledgers, and a follower of each."""
+    stores = MemoryStore("p1"), MemoryStore("r-eu")
+    platform, region = await two_tenants(world, *stores)
+    await world.until(platform.is_known)
     rights_of = dict(_PRINCIPALS)
     for token, name in _TOKENS:
         if name == f"tenant/{MARK}":
@@ -106,7 +131,22 @@ async def _prepared(world: World) -> tuple[Part, Part]:
     old = platform.state.regions["eu"]
     spec, status = RegionSpec(jurisdiction="eu", address="r-eu"), RegionStatus(since=1, heard_at=world.clock.wall())
     platform.state.regions.put("eu", Region(meta=old.meta, spec=spec, status=status))
+    starts = StartLog("log-platform", "platform", OPERATOR), StartLog("log-eu", "region/eu", OPERATOR)
+    for leader, name, store, start in zip((platform, region), ("p2", "r-eu-2"), stores, starts, strict=True):
+        await _followed(world, leader, name, store, start)
+    await deciding.ship(*map(c.ServerShipped, await world.platform_servers()))
     return platform, region
+
+
+async def _followed(world: World, leader: Part, name: str, store: MemoryStore, start: StartLog) -> None:
+    """A follower that has all that its leader has: what is not in the log, too."""
+    follower = world.part(name, leader.ledger.book, store, start)
+    await follower.start().follows()
+    await world.until(lambda: follower.is_known() and follower.state.facts.seq == leader.state.facts.seq)
+    for spec in leader.state.TABLES:
+        mine, theirs = getattr(leader.state, spec.name), getattr(follower.state, spec.name)
+        for key, row in list(mine.unordered()):
+            theirs.put(key, row)
 
 
 def _as(world: World, actor: str) -> dict[str, str]:
@@ -119,15 +159,15 @@ def _as(world: World, actor: str) -> dict[str, str]:
     return {"holdfast_actor": actor} if kind in ("agent", "scheduler") else {}
 
 
-async def _object_of(world: World, kind: Kind, where: tuple[str, str, str, str]) -> tuple[str, Any]:
+async def _object_of(world: World, kind: Kind, where: Place) -> tuple[str, Any]:
     """An object of the kind there, which is shop's where it can be: its name, and as an operator sees it."""
-    _, to, before, _ = where
+    to, before = where.server, where.before
     if kind.plural in NAMES:
         found = await world.ask("GET", f"/v1{before}/{kind.plural}/{NAMES[kind.plural]}", to=to)
         assert found.status == 200, (where, kind.plural, found)
         return NAMES[kind.plural], found.json
     items = (await world.ask("GET", f"/v1{before}/{kind.plural}", to=to)).json["items"]
-    assert items, f"{kind.plural} on {where[0]}: of what there is none, nothing is shown here"
+    assert items, f"{kind.plural} on {where.name}: of what there is none, nothing is shown here"
     one = next((one for one in items if _is_of_shop(one)), None) or next(one for one in items if _is_of_nobody(one))
     metadata = one["metadata"]
     return f"{metadata['tenant']}/{metadata['name']}" if kind.tenanted else metadata["name"], one
@@ -195,15 +235,19 @@ def _yes(found: bool) -> str:
 async def routes(world: World, parts: dict[str, Part]) -> Table:
     """Every route that is of no kind: whether who asks gets past the question of who that is, and of its right."""
     table: Table = {}
-    for place, part in parts.items():
-        plain = {path: verbs for path, verbs in part.api.routes.items() if path[-1] not in KINDS}
+    for where in PLACES:
+        plain = {path: verbs for path, verbs in parts[where.ledger].api.routes.items() if path[-1] not in KINDS}
         for path, verbs in plain.items():
+            if where.before and path[0] != "v1":
+                continue  # what is not of the API is asked of a server, and of nobody through another
             for verb, route in sorted(verbs.items()):
-                rest = _rest(path, route)
+                whole = "/".join(("", *path, *_rest(path, route))).replace("/v1", f"/v1{where.before}", 1)
                 body: Any = {} if verb != "GET" else None
                 for column, token, actor in ASKERS:
-                    status = await _status(world, verb, "/" + "/".join((*path, *rest)), body, part.name, token, actor)
-                    table[place, f"{verb} /{'/'.join(path)}", column] = _yes(status not in (401, 403))
+                    status = await _status(world, verb, whole, body, where.server, token, actor)
+                    is_turned_away = status == 503 and where.name in FOLLOWED and path[-1] in BY_LEADERS
+                    assert status < 500 or is_turned_away, (where, verb, whole, column, status)
+                    table[where.name, f"{verb} /{'/'.join(path)}", column] = _yes(status not in (401, 403))
     return table
 
 
@@ -225,19 +269,19 @@ async def _status(world: World, verb: str, path: str, body: Any, to: str, token:
 async def commands(world: World, parts: dict[str, Part]) -> Table:
     """Every command of both ledgers, in an envelope: whether its sender may send it at all."""
     table: Table = {}
-    for place, part in parts.items():
-        for rule in part.ledger.book.rules.values():
+    for where in PLACES:
+        for rule in parts[where.ledger].ledger.book.rules.values():
             tag, command = tag_of(rule.command), example(rule.command)
             for column, token, actor in ASKERS:
                 world.keys += 1
                 is_person = actor.partition("/")[0] in ("person", "tenant")
                 key = f"command-{world.keys}" if is_person else ""
                 sent: Envelope[Any] = Envelope(actor or OPERATOR, command, world.clock.wall(), key=key)
-                answer = await world.ask(
-                    "POST", "/v1/envelopes", encode(sent), to=part.name, token=token, **_as(world, actor)
-                )
+                path, said = f"/v1{where.before}/envelopes", _as(world, actor)
+                answer = await world.ask("POST", path, encode(sent), to=where.server, token=token, **said)
+                assert answer.status < 500, (where, tag, column, answer)
                 is_denied = answer.status == 401 or b'"no-right"' in answer.body
-                table[place, tag, column] = _yes(not is_denied)
+                table[where.name, tag, column] = _yes(not is_denied)
     return table
 
 
@@ -266,15 +310,19 @@ async def rights(world: World, parts: dict[str, Part]) -> Table:
         principal = a_principal(f"person/{right.value}", right)
         token = world._token(f"only-{right.value}", f"person/{right.value}")
         await Deciding(parts["region"], world.clock.wall).ship(c.PrincipalShipped(principal), c.TokenShipped(token))
-    for place, part in parts.items():
-        for rule in part.ledger.book.rules.values():
+    await world.until(lambda: len({part.state.facts.seq for part in world.parts if part.ledger.book is PLATFORM}) == 1)
+    await world.until(lambda: len({part.state.facts.seq for part in world.parts if part.ledger.book is REGION}) == 1)
+    for where in PLACES:
+        for rule in parts[where.ledger].ledger.book.rules.values():
             for right in Right:
                 world.keys += 1
                 actor = f"person/{right.value}"
                 sent: Envelope[Any] = Envelope(actor, example(rule.command), world.clock.wall(), key=f"r-{world.keys}")
                 raw, token_name = encode(sent), f"only-{right.value}"
-                answer = await world.ask("POST", "/v1/envelopes", raw, to=part.name, token=token_name)
-                table[place, tag_of(rule.command), right.value] = _yes(b'"no-right"' not in answer.body)
+                path = f"/v1{where.before}/envelopes"
+                answer = await world.ask("POST", path, raw, to=where.server, token=token_name)
+                assert answer.status < 500, (where, rule.command, right, answer)
+                table[where.name, tag_of(rule.command), right.value] = _yes(b'"no-right"' not in answer.body)
     return table
 
 
@@ -295,6 +343,12 @@ def asked(*parts_of_it: Asking) -> Table:
     return in_world(story)
 
 
+def unlike(table: Table, place: str, other: str) -> set[tuple[str, str]]:
+    """What is answered to whom otherwise in one place than in another."""
+    found = {(what, who): cell for (where, what, who), cell in table.items() if where == place}
+    return {(what, who) for (what, who), cell in found.items() if cell != table[other, what, who]}
+
+
 def _section(title: str, said: str, table: Table, place: str, columns: Iterable[str]) -> list[str]:
     names = tuple(columns)
     rows = list(dict.fromkeys(what for where, what, _ in table if where == place))
@@ -308,6 +362,7 @@ PLACE_TITLES = {
     "region": "Kinds in a region",
     "through": "Kinds in a region, through the platform",
 }
+WHOSE = {"platform": "the platform", "region": "the region", "through": "the region, through the platform"}
 OF_KINDS = "An object that is a tenant's, or nobody's: whether it is shown, or may be written."
 
 
@@ -316,7 +371,8 @@ HEAD = """# Who is answered what
 Written from what servers answer; `make reference` writes it anew, and a test asks again. `tenant` is the tenant whose
 object it is, with the rights to read and write; `other tenant` another one; `reader` a person with the right to read
 alone; `operator` one with all rights; `server` one of the platform's, which shows its own token: it acts for others, by
-signing, and is nobody by itself. What a tenant is shown of what is nobody's leaves out what is others'.
+signing, and is nobody by itself. What a tenant is shown of what is nobody's leaves out what is others'. `Through the
+platform` is `/v1/in/REGION/...`; a follower answers what it can and hands the rest on to its leader.
 """
 
 
@@ -339,15 +395,22 @@ def page(found: Tables) -> str:
     lines = [HEAD]
     for place, title in PLACE_TITLES.items():
         lines += _section(title, OF_KINDS, found.kinds, place, COLUMNS)
-    for place in ("platform", "region"):
+    for place, whose in WHOSE.items():
         said = "Whether who asks gets past the questions of who that is, and of its right."
-        lines += _section(f"Routes of the {place}", said, found.routes, place, COLUMNS)
-    for place in ("platform", "region"):
+        lines += _section(f"Routes of {whose}", said, found.routes, place, COLUMNS)
+    for place, whose in WHOSE.items():
         said = "Whether it may be sent at all; what it names is judged then."
-        lines += _section(f"Commands of the {place}", said, found.commands, place, COLUMNS)
-    for place in ("platform", "region"):
+        lines += _section(f"Commands of {whose}", said, found.commands, place, COLUMNS)
+    for place, whose in WHOSE.items():
         said = "Whether a person may send it who has this right alone."
-        lines += _section(f"Rights to commands of the {place}", said, found.rights, place, map(str, Right))
+        lines += _section(f"Rights to commands of {whose}", said, found.rights, place, map(str, Right))
+    for place, leader in FOLLOWED.items():
+        cells = {(what, who) for table in found for where, what, who in table if where == place}
+        odd = sorted({what for table in found for what, who in unlike(table, place, leader)})
+        said = f"Asked were the same {len(cells)} cells. "
+        said += f"Other than by the leader of the {leader} is answered: {', '.join(odd)}." if odd else ""
+        said += "" if odd else f"All of them are answered as by the leader of the {leader}."
+        lines += [f"## At {place}", "", said, ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -23,6 +23,7 @@ from holdfast.core.model.tenancy import Right, Scope
 from holdfast.core.model.topology import Region, RegionSpec, RegionStatus, Taint
 from holdfast.core.platform.state import grant_key
 from holdfast.core.region import commands as c
+from holdfast.host.store import Store
 from tests.support.decisions import SCHEDULER, Deciding, template_of
 from tests.support.region import a_principal
 from tests.support.served import ALL_RIGHTS, OPERATOR, V1, Part, World, a_class, a_tenant, a_workload
@@ -68,9 +69,11 @@ def _objects() -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-async def two_tenants(world: World) -> tuple[Part, Part]:
-    """The platform and region eu."""
-    platform, region = await world.platform(), await world.region("eu")
+async def two_tenants(
+    world: World, of_platform: Store | None = None, of_region: Store | None = None
+) -> tuple[Part, Part]:
+    """The platform and region eu, over stores of their own or over these."""
+    platform, region = await world.platform(store=of_platform), await world.region("eu", store=of_region)
     await _on_platform(world, platform)
     await _in_region(world, region)
     return platform, region
