@@ -25,6 +25,7 @@ from holdfast.agent.guard import kernel
 from holdfast.agent.process import launching
 from holdfast.agent.process.driver import ProcessDriver
 from holdfast.core.model.resources import Resources
+from holdfast.wiring.private import write_private
 from tests.support import attempts
 from tests.support.aio import in_a_loop
 from tests.support.processes import (
@@ -190,6 +191,43 @@ async def test_what_hides_the_agents_folder_is_taken_away_by_whoever_is_root_ins
         words = [sys.executable, "-I", "-c", program, first, str(apart.data)]
         ran = await asyncio.to_thread(subprocess.run, words, stdout=subprocess.PIPE, check=True, timeout=30)
         assert ran.stdout.decode() == "['work'] True\n"
+
+
+#: What root finds at a path with the mounts of a process; what stands there, or why nothing does.
+LOOKING = (
+    "import ctypes, os, sys\n"
+    "assert ctypes.CDLL(None).setns(os.pidfd_open(int(sys.argv[1])), 0x20000) == 0\n"
+    "try:\n    print(open(sys.argv[2]).read())\n"
+    "except OSError as error:\n    print(type(error).__name__)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("mode", "before", "after"), [(0o700, "FileNotFoundError", "FileNotFoundError"), (0o755, "", "new")]
+)
+@in_a_loop
+async def test_a_token_that_is_replaced_stays_out_of_sight_where_nobody_else_may_enter_its_folder(
+    apart: Yard, mode: int, before: str, after: str
+) -> None:
+    """Who renames a file over another takes away what a running replica has mounted there: then its mode is left."""
+    keys = apart.root / "keys"
+    keys.mkdir()
+    keys.chmod(mode)
+    write_private(keys / "agent.token", "old")
+
+    async def seen() -> str:
+        words = [sys.executable, "-I", "-c", LOOKING, str(apart.record().first.pid), str(keys / "agent.token")]
+        ran = await asyncio.to_thread(subprocess.run, words, stdout=subprocess.PIPE, check=True, timeout=30)
+        return ran.stdout.decode().strip()
+
+    work = a_work("exec sleep 60")
+    async with apart.driver(hidden=(str(keys / "agent.token"),)) as driver:
+        await driver.start(work)
+        assert await seen() == before
+        write_private(keys / "agent.token", "new")
+        assert await seen() == after, "as root sees it"
+        looks = ("sh", "-c", f"! cat {keys}/agent.token 2>/dev/null")
+        assert await driver.exec(work, looks, LIMIT_MS) == 0, "its tenant reads it in neither case"
 
 
 @in_a_loop

@@ -149,7 +149,7 @@ def _mount_all(order: dict[str, Any]) -> None:
     own = {os.path.realpath(order["folder"]): os.open(order["folder"], os.O_PATH)} if order["own"] else {}
     _mount_temporary(given["bytes"])
     _show_covered(shown, MS_RDONLY | MS_NOSUID | MS_NODEV)  # before anything in them is hidden
-    for path in dict.fromkeys((CGROUPS, *groups, *given["hidden"])):
+    for path in dict.fromkeys((CGROUPS, *groups, *map(_with_its_folder, given["hidden"]))):
         _hide(path)
     _show_covered(groups, MS_RDONLY | BARE)
     _show_covered(shown, MS_RDONLY | MS_NOSUID | MS_NODEV)
@@ -171,10 +171,20 @@ def _mount_temporary(size_bytes: int) -> None:
         kernel.mount(f"{base}/{number}", place, "", MS_BIND)
 
 
+def _with_its_folder(path: str) -> str:
+    """What to hide for a path: of a file the folder, where that is closed to others. Whoever renames another file over
+    it, as one replaces a token, takes away what is mounted on it here; and no folder is replaced so."""
+    folder = os.path.dirname(path)
+    is_closed = folder != "/" and os.path.isfile(path) and not os.stat(folder).st_mode & 0o007
+    return folder if is_closed else path
+
+
 def _hide(path: str) -> None:
-    """Nothing is there any more: of a folder nothing that was in it, of a file no content."""
+    """Nothing is there any more: of a folder nothing that was in it, of a file no content. Nobody may enter it who
+    could not before."""
     if os.path.isdir(path):
-        kernel.mount("hidden", path, "tmpfs", BARE, "mode=0755,size=64k")
+        mode = 0o755 if os.stat(path).st_mode & 0o001 else 0o700
+        kernel.mount("hidden", path, "tmpfs", BARE, f"mode={mode:o},size=64k")
     elif os.path.exists(path):
         kernel.mount(os.devnull, path, "", MS_BIND)
 
