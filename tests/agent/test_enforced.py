@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
 from msgspec.structs import replace
 
 from holdfast.agent.driver import Capabilities, Means
@@ -101,3 +104,31 @@ def test_what_runs_already_is_left_to_the_region() -> None:
 def test_an_agent_of_one_tenant_takes_no_other() -> None:
     mine = replace(NODE, tenant="acme")
     assert refused(mine, a_bound(1, "beta"), a_bound(2, "acme")) == {1: Code.TENANCY.value}
+
+
+@pytest.mark.parametrize(
+    ("can", "shares", "warned"),
+    [
+        (EVERYTHING, False, []),
+        (EVERYTHING, True, []),
+        (OF_ONE_USER, False, ["the agent is not root"]),
+        (OF_ONE_USER, True, ["the agent is not root", "tenants run as one user here"]),
+    ],
+)
+def test_an_agent_warns_at_its_start_of_each_thing_that_it_does_not_enforce(
+    can: Capabilities, shares: bool, warned: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(world: World) -> None:
+        region = await a_region(world)
+        node = Node(world, region)
+        node.machine.can, node.shares_user = can, shares
+        node.start()
+        await node.is_known()
+        await node.kill()
+
+    with caplog.at_level(logging.WARNING, "holdfast.agent"):
+        in_world(main)
+    said = [record.getMessage() for record in caplog.records if "not-enforced" in record.getMessage()]
+    assert len(said) == len(warned)
+    for line, why in zip(said, warned, strict=True):
+        assert why in line

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
+from holdfast.agent.driver import Capabilities
+from holdfast.agent.simulated import EVERYTHING, OF_ONE_USER
 from holdfast.cli.conditions import ADVICE, is_bad
+from holdfast.core.model.isolation import Capability
 from holdfast.core.model.meta import Reason
+from tests.support.agents import Node, a_region
 from tests.support.cli import CommandLine, problem, same_as_golden
+from tests.support.served import World, in_world
 
 WAITING = {
     "type": "Ready",
@@ -35,6 +40,33 @@ def test_a_description_ends_with_conditions_reasons_and_what_to_do_next(shop: Co
         spec = {"region": region, "purpose": "serving", "stage": "active", "workload": "mail"}
         shop.platform.hold("Assignment", f"mail/{region}/serving", spec, "shop", status={"replicas": replicas})
     same_as_golden("describe_waiting", shop("describe", "workload", "shop/mail"))
+
+
+def a_node_document(can: Capabilities) -> dict[str, Any]:
+    """What a region shows of a node whose agent can enforce so much."""
+
+    async def story(world: World) -> dict[str, Any]:
+        region = await a_region(world)
+        node = Node(world, region)
+        node.machine.can = can
+        await node.start().is_known()
+        found: dict[str, Any] = (await world.ask("GET", "/v1/nodes/n1", to=region.name)).json
+        await node.kill()
+        return found
+
+    return in_world(story)
+
+
+def test_a_node_is_described_with_what_its_agent_enforces_and_what_is_wrong_where_it_enforces_nothing(
+    holdfast: CommandLine,
+) -> None:
+    holdfast.platform.objects["nodes", "n1"] = a_node_document(EVERYTHING)
+    whole = holdfast("describe", "node", "n1", "--region", "eu").stdout
+    assert [word for word in sorted(Capability) if word not in whole] == []
+    holdfast.platform.objects["nodes", "n1"] = a_node_document(OF_ONE_USER)
+    poor = holdfast("describe", "node", "n1", "--region", "eu").stdout
+    assert [word for word in sorted(Capability) if word in poor] == []
+    assert "TokenPrivate" in poor
 
 
 def test_what_may_not_be_seen_does_not_keep_back_the_rest(shop: CommandLine) -> None:

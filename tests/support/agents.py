@@ -64,6 +64,7 @@ class Node:
         self.newest = ("", 0)
         #: What its agent says of it, and the numbers that it keeps.
         self.identity = NO_MACHINE
+        self.shares_user = False
         self.times = KeptTimes()
         #: That of the agent's last life.
         self.session = 0
@@ -81,7 +82,10 @@ class Node:
         clock = self.world.clock
         voice = Voice(self.line, clock, Sender(f"agent/{self.name}", (self.region.name,), self._proof), clock.boot)
         capacity = Resources(10**5, 10**6, 10**6, 0)
-        node = c.RegisterNode(self.name, self.pool, "a", capacity, ports=(30_000, 30_100), machine=self.identity)
+        node = c.RegisterNode(
+            self.name, self.pool, "a", capacity, ports=(30_000, 30_100), machine=self.identity,
+            shares_user=self.shares_user,
+        )  # fmt: skip
         terms, driver = Terms(self.newest, self._keep), SimulatedDriver(self.machine)
         faring = self if self.fares is not None else None
         agent = Agent(node, voice, self.line, driver, self.answers, terms, clock, self.meters, faring, self.times)

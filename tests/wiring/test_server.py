@@ -30,7 +30,7 @@ from holdfast.wiring.authority import AUTHORITY_LIFE, CertificateWish, issue, ne
 from holdfast.wiring.contradictions import contradictions
 from holdfast.wiring.pieces import limits
 from holdfast.wiring.private import read_private, write_private
-from holdfast.wiring.server import Ending, Server, serve
+from holdfast.wiring.server import INSECURE, Ending, Server, serve
 from holdfast.wiring.settings import ServerSettings
 from holdfast.wiring.sources import gather
 
@@ -215,6 +215,36 @@ def test_a_server_that_is_told_to_be_insecure_says_so_at_the_start(
     assert "insecure" in caplog.text
 
 
+def warnings_in_status(one: ServerSettings, tls: Tls | None = None) -> list[str]:
+    token = read_private(Path(one.bootstrap_file))
+    with closing(PlainTransport(tls)) as transport:
+        asked = Request("GET", "/v1/status", headers=(("authorization", f"Bearer {token}"),))
+        found: list[str] = json.loads(transport.ask(one.advertise, asked, 10_000).body)["warnings"]
+        return found
+
+
+def test_a_store_in_memory_is_warned_of_at_the_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        lived(settings(tmp_path))
+        assert "store-in-memory" not in caplog.text
+        lived(settings(tmp_path, store="memory:"))
+    assert "store-in-memory" in caplog.text
+    assert "why=everything is gone when this process ends" in caplog.text
+
+
+@pytest.mark.parametrize("insecure", [False, True])
+def test_status_tells_that_a_server_is_insecure(tmp_path: Path, insecure: bool) -> None:
+    one = settings(tmp_path, insecure=insecure)
+
+    async def story() -> None:
+        found = await asyncio.to_thread(warnings_in_status, one)
+        assert [line for line in found if "insecure" in line] == [
+            f"{one.name} was told to be insecure: {INSECURE}" for _ in range(insecure)
+        ]
+
+    assert lived(one, story())[0] is Ending.ASKED
+
+
 def test_status_tells_that_the_certificate_ends_soon(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     new_authority(tmp_path / "ca", "ours", AUTHORITY_LIFE, now)
@@ -222,15 +252,9 @@ def test_status_tells_that_the_certificate_ends_soon(tmp_path: Path) -> None:
     issue(tmp_path / "ca", tmp_path, "own", wish, now)
     one = settings(tmp_path, tls_certificate="own.pem", tls_key="own.key", tls_trust="ca/authority.pem")
 
-    def warned() -> list[str]:
-        token = read_private(Path(one.bootstrap_file))
-        with closing(PlainTransport(Tls(authorities=one.tls_trust))) as transport:
-            asked = Request("GET", "/v1/status", headers=(("authorization", f"Bearer {token}"),))
-            found: list[str] = json.loads(transport.ask(one.advertise, asked, 10_000).body)["warnings"]
-            return found
-
     async def story() -> None:
-        assert await asyncio.to_thread(warned) == [f"{one.name}: the certificate ends in 4 days"]
+        found = await asyncio.to_thread(warnings_in_status, one, Tls(authorities=one.tls_trust))
+        assert found == [f"{one.name}: the certificate ends in 4 days"]
 
     assert lived(one, story())[0] is Ending.ASKED
 

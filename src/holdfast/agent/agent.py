@@ -102,9 +102,15 @@ class Agent:
             await self._driver.close()
 
     def _enforce(self, can: Capabilities) -> None:
-        """Register with what the driver can enforce here, and refuse what takes more."""
+        """Register with what the driver can enforce here, and refuse what takes more. What it cannot is a warning:
+        whoever started it may not have meant that."""
         self._node = self._refusing.node = replace(self._node, capabilities=enforced(can))
-        self._journal.info("enforces", capabilities=",".join(self._node.capabilities), missing="; ".join(can.missing))
+        self._journal.info("enforces", capabilities=",".join(self._node.capabilities))
+        for why in can.missing:
+            self._journal.warning("not-enforced", why=why)
+        if self._node.shares_user and not can.users:
+            why = "tenants run as one user here, and can read and end one another's work: it was told to share its user"
+            self._journal.warning("not-enforced", why=why)
 
     async def _lives(self) -> None:
         while True:

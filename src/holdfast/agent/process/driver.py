@@ -105,12 +105,13 @@ class ProcessDriver:
         disk = Means.SAMPLED if can_measure() else Means.NOT_LIMITED
         missing = [] if can_measure() else ["disk is not limited: there is no `du` to measure it with"]
         whole = self._cgroups.works or not self._no_namespaces
+        if not {"memory", "pids"} <= set(kept):
+            how = "looked at now and then" if looks else "not limited"
+            missing.append(f"memory and processes are {how}: there are no cgroups for them that the agent can write to")
         if cpu is Means.NOT_LIMITED:
             missing.append("cpu is not limited: there is no cgroup for it that the agent can write to")
         if not whole:
-            missing.append(
-                "without cgroups and namespaces, a process that leaves its session survives if its guard is killed"
-            )
+            missing.append("a process that leaves its session survives a kill of its guard: no cgroups or namespaces")
         if os.geteuid() != 0:
             missing.append("the agent is not root: processes run as its own user, and are not kept apart")
         if self._no_namespaces:
