@@ -54,6 +54,10 @@ ON_ONESELF = (
 #: What nobody but root can do, outside.
 BY_ROOT = ("secret", "token", "users", "data", "record", "logs", "guard", "own_guard", "unmounting")
 ON_CGROUPS = ("cgroup", "limits", "own_limits", "joining", "leaving", "locking")
+#: What is tried together: what one does to oneself, and what root does outside.
+TRIED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "processes-and-files": (ON_ONESELF, BY_ROOT), "cgroups": ((), ON_CGROUPS), "keys": (("keys",), ()),
+}  # fmt: skip
 #: What is left where the kernel allows no namespaces: what a tenant leaves open to all, and numbers of cgroups.
 WITHOUT_NAMESPACES = {"temporary", "shared_memory", "cgroup"}
 EVERYBODYS = shutil.which("python3", path="/usr/bin:/bin:/usr/local/bin")
@@ -63,14 +67,12 @@ NEEDS_PYTHON = pytest.mark.skipif(EVERYBODYS is None, reason="no interpreter tha
 class Field:
     """A node with two tenants: one who attacks, and one who is attacked."""
 
-    def __init__(self, yard: Yard, driver: ProcessDriver) -> None:
+    def __init__(self, yard: Yard, driver: ProcessDriver, on_oneself: tuple[str, ...]) -> None:
         self.yard = yard
         self.driver = driver
         self.mark = f"mark-of-b-{token_hex(16)}"
-        #: What every agent has that is a service, and hands down to whatever it starts unless it takes care.
-        has_keys = attempts.keyctl(attempts.KEYCTL_JOIN_SESSION_KEYRING, 0) > 0
-        self.on_oneself = (*ON_ONESELF, *(["keys"] if has_keys else []))
-        self.tried = (*self.on_oneself, *BY_ROOT, *(ON_CGROUPS if yard.cgroups else ()))
+        #: What the one who is attacked does to itself, and is seen to succeed with.
+        self.on_oneself = on_oneself
 
     @staticmethod
     def prepare(yard: Yard) -> dict[str, Any]:
@@ -135,15 +137,30 @@ def by_root(target: str) -> set[str]:
     return set(json.loads(ran.stdout))
 
 
+def must_be_possible(what: str, yard: Yard) -> None:
+    """Skip what cannot be tried on this machine."""
+    if what == "cgroups" and not yard.cgroups:
+        pytest.skip("no cgroup for memory, cpu and pids can be written to on this machine: nothing of one is tried")
+    # What every agent has that is a service, and hands down to whatever it starts unless it takes care.
+    if what == "keys" and attempts.keyctl(attempts.KEYCTL_JOIN_SESSION_KEYRING, 0) <= 0:
+        pytest.skip("the kernel gives no session keyring on this machine (keyctl): nothing of one is tried")
+
+
+@pytest.mark.parametrize("what", sorted(TRIED))
 @pytest.mark.parametrize("namespaces", [True, False], ids=["namespaces", "shared"])
 @ROOT_ONLY
 @NEEDS_PYTHON
 @in_a_loop
-async def test_nothing_of_another_tenant_or_the_agent_is_in_reach_of_a_process_or_its_probe(namespaces: bool) -> None:
+async def test_nothing_of_another_tenant_or_the_agent_is_in_reach_of_a_process_or_its_probe(
+    namespaces: bool, what: str
+) -> None:
+    on_oneself, outside = TRIED[what]
+    tried = (*on_oneself, *outside)
     with a_yard(cgroups=False, namespaces=namespaces, where=NOT_TEMPORARY) as yard:
         yard.cgroups = can_use_cgroups(yard.data)
+        must_be_possible(what, yard)
         async with yard.driver(**Field.prepare(yard)) as driver:
-            field = Field(yard, driver)
+            field = Field(yard, driver, on_oneself)
             field.write_secrets()
             await driver.start(field.work(B, "b", field.on_itself(), environment=(("MARK", field.mark),)))
             assert await field.answer(B) == set(field.on_oneself), "each is a real attempt: one succeeds on oneself"
@@ -151,16 +168,15 @@ async def test_nothing_of_another_tenant_or_the_agent_is_in_reach_of_a_process_o
             work = field.work(A, "a", field.target())
             await driver.start(work)
             await field.answer(A)
-            target = field.target(*field.tried)
+            target = field.target(*tried)
             assert await driver.exec(work, (*work.command[:-1], target, "from-probe"), LIMIT_MS) == 0
             from_probe = set(json.loads((yard.working(A) / "from-probe").read_text(encoding="ascii")))
             await field.end(A)
             await driver.start(field.work(A, "a", target))
             from_process = await field.answer(A)
 
-            left = set() if namespaces else WITHOUT_NAMESPACES & set(field.tried)
+            left = set() if namespaces else WITHOUT_NAMESPACES & set(tried)
             assert (from_process, from_probe) == (left, left)
-            outside = (*BY_ROOT, *(ON_CGROUPS if yard.cgroups else ()))
             assert by_root(field.target(*outside, leaves=True)) == set(outside), "root succeeds with the rest"
             assert yard.record(B).process.is_alive()
 
