@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.host.clock import SystemClock
+from holdfast.host.meters import Meters
 from holdfast.wiring import agent, dev_agents
+from holdfast.wiring.machine import MachineWish, on_the_wire
 from holdfast.wiring.pieces import CannotStart
 from tests.support.aio import in_a_loop
 from tests.support.processes import until_true
@@ -129,3 +132,16 @@ def test_agents_of_a_platform_on_this_machine_share_a_user_only_where_they_are_n
     monkeypatch.setattr(os, "geteuid", lambda: user)
     parts = dev_agents.agents(tmp_path, 7400, 1, dev_agents.Runner(()))
     assert [("--share-user" in part.command) for part in parts] == [shares] * len(parts)
+
+
+@pytest.mark.parametrize("insecure", [False, True])
+@pytest.mark.parametrize("kind", ["agent", "scheduler"])
+@in_a_loop
+async def test_a_machine_that_is_told_to_be_insecure_says_so_at_the_start(
+    kind: str, insecure: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    wish = MachineWish(kind, ("https://eu.example:7401",), "n1", "token", insecure=insecure)
+    with caplog.at_level(logging.WARNING):
+        async with on_the_wire(wish, SystemClock(), Meters()):
+            pass
+    assert ("insecure" in caplog.text) == insecure
