@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def sections() -> dict[str, str]:
     return dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL))
 
 
+@cache
 def known_tests() -> dict[str, set[bool]]:
     """By name of a test: whether it is a soak test; of several of one name each is."""
     found: dict[str, set[bool]] = {}

@@ -1,9 +1,19 @@
-"""A platform, a region and an agent that show one another certificates on every hop, put together as in production."""
+"""Servers of a platform, a region, an agent and a scheduler that show one another certificates on every hop, put
+together as in production.
+
+Two servers of one ledger need a store that both can open. SQLite's is one server's, and a store in memory is one
+process's: so both servers of the platform run in this process, with a socket and a certificate of their own each, over
+one store in memory. The scheduler is a process of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -17,6 +27,9 @@ from holdfast.api.carriers.tls import Tls
 from holdfast.api.client.access import Access
 from holdfast.api.client.sync import HoldfastSync
 from holdfast.host.clock import SystemClock
+from holdfast.host.transport import Reply, Request, named
+from holdfast.stores.memory import MemoryStore
+from holdfast.wiring import pieces
 from holdfast.wiring.agent import NodeWish, be_agent
 from holdfast.wiring.authority import AUTHORITY_LIFE, CertificateWish, issue, new_authority
 from holdfast.wiring.first import Place, document, introduce
@@ -24,7 +37,8 @@ from holdfast.wiring.machine import MachineWish
 from holdfast.wiring.server import serve
 from holdfast.wiring.sources import gather
 from tests.support.aio import in_a_loop
-from tests.support.field import free_ports
+from tests.support.field import CHECKOUT, QUOTA, free_ports
+from tests.support.served import a_class, a_tenant, a_workload
 
 T = TypeVar("T")
 NOW = datetime.now(UTC)
@@ -44,10 +58,10 @@ class Secured:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        port = free_ports(2)
-        self.platform, self.region = (f"https://127.0.0.1:{port + number}" for number in range(2))
+        port = free_ports(3)
+        self.platform, self.region, self.second = (f"https://127.0.0.1:{port + number}" for number in range(3))
         new_authority(folder / "ca", "ours", AUTHORITY_LIFE, NOW)
-        for name in ("platform", "eu"):
+        for name in ("platform", "eu", "second"):
             self.issued(name, CertificateWish(hosts=("127.0.0.1",)))
 
     def issued(self, name: str, wish: CertificateWish) -> Tls:
@@ -104,6 +118,110 @@ async def test_an_agent_a_region_and_a_platform_find_one_another_with_certificat
             through = await until(lambda: client.region("eu").list("nodes").items)
             assert [one["metadata"]["name"] for one in through] == ["n1"]
         finally:
+            for task in reversed(tasks):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def asked(tls: Tls, server: str, verb: str, path: str, body: Any = None) -> Reply:
+    """What one server answers, itself or by another one."""
+    with closing(PlainTransport(tls)) as transport:
+        headers = (("content-type", "application/json"), ("idempotency-key", f"{verb}-{path}-{server}"))
+        return transport.ask(
+            server, Request(verb, path, (), headers, json.dumps(body).encode() if body else b""), 10_000
+        )
+
+
+def is_done(reply: Reply) -> Reply:
+    assert reply.status < 300, reply
+    return reply
+
+
+@in_a_loop
+async def test_a_follower_hands_on_to_its_leader_and_to_a_region_with_certificates_on_every_hop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secured, store, opened = Secured(tmp_path), MemoryStore("platform"), pieces.opened
+
+    async def one_store(settings: Any) -> Any:
+        return store if settings.role == "platform" else await opened(settings)
+
+    monkeypatch.setattr(pieces, "opened", one_store)
+    operator = secured.issued("operator", CertificateWish(principal="person/operator"))
+    both = (secured.platform, secured.second)
+    tasks = []
+    try:
+        for name, url in zip(("platform", "second"), both, strict=True):
+            (tmp_path / "data" / name).mkdir(parents=True)
+            tasks.append(secured.server(name, url, role="platform", store="memory:"))
+        with closing(PlainTransport(operator)) as transport:
+            client = HoldfastSync(transport, Access(servers=both, patience_ms=5_000))
+            await until(client.whoami)
+            await asyncio.to_thread(introduce, client, {"eu": Place(secured.region, tmp_path / "eu.token")}, NOW)
+        said = {"role": "region", "region": "eu", "platform": list(both), "token_file": "../../eu.token"}
+        tasks.append(secured.server("eu", secured.region, **said))
+        told = []
+        for number, server in enumerate(both):
+            written = {"kind": "Tenant", "metadata": {"name": f"tenant-{number}"}, "spec": {}}
+            path = f"/v1/tenants/tenant-{number}"
+            reply = await until(lambda at=server, to=path, it=written: is_done(asked(operator, at, "PUT", to, it)))  # type: ignore[misc]
+            told.append(named(reply.headers, "holdfast-server"))
+        assert told[0] == told[1], "whoever is asked, the one that leads has written it"
+        assert told[0] in both
+        for server in both:  # each signs with its own key, which the region knows by the link
+            path = "/v1/in/eu/whoami"
+            reply = await until(lambda at=server, to=path: is_done(asked(operator, at, "GET", to)))  # type: ignore[misc]
+            assert json.loads(reply.body)["principal"] == "person/operator"
+    finally:
+        for task in reversed(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@in_a_loop
+async def test_a_scheduler_in_a_process_of_its_own_places_with_certificates_on_every_hop(tmp_path: Path) -> None:
+    secured = Secured(tmp_path)
+    operator = secured.issued("operator", CertificateWish(principal="person/operator"))
+    agent = secured.issued("agent", CertificateWish(principal="agent/n1"))
+    scheduler = secured.issued("scheduler", CertificateWish(principal="scheduler/main"))
+    tasks, over, processes = [secured.server("platform", secured.platform, role="platform")], asyncio.Event(), []
+    with closing(PlainTransport(operator)) as transport, closing(PlainTransport(operator)) as other:
+        client = HoldfastSync(transport, Access(servers=(secured.platform,), patience_ms=5_000))
+        regional = HoldfastSync(other, Access(servers=(secured.region,), patience_ms=5_000))
+        try:
+            await until(client.whoami)
+            await asyncio.to_thread(introduce, client, {"eu": Place(secured.region, tmp_path / "eu.token")}, NOW)
+            for name in ("agent/n1", "scheduler/main"):
+                await asyncio.to_thread(client.put, document("Principal", name, {"scope": {"region": "eu"}}))
+            for one in (a_class(), a_tenant(), document("Quota", "shop", QUOTA), a_workload(replicas=1)):
+                await asyncio.to_thread(client.put, one)
+            said = {"role": "region", "region": "eu", "platform": [secured.platform], "token_file": "../../eu.token"}
+            tasks.append(secured.server("eu", secured.region, scheduler="none", **said))
+            wish = MachineWish("agent", (secured.region,), "n1", "", agent.certificate, agent.key, agent.authorities)
+            node = NodeWish(data=tmp_path / "n1", cgroups=False, tenant_map=tmp_path / "users.json", stop_work=True)
+            tasks.append(asyncio.create_task(be_agent(wish, node, SystemClock(), over)))
+            await until(lambda: regional.list("nodes").items)
+            words = ["--server", secured.region, "--name", "main", "--tls-certificate", scheduler.certificate]
+            words += ["--tls-key", scheduler.key, "--tls-trust", scheduler.authorities]
+            environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT / "src"), "HOME": str(tmp_path)}
+            command = [sys.executable, "-m", "holdfast.cli.main", "scheduler", *words]
+            processes.append(subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL))
+
+            def placed() -> list[dict[str, Any]]:
+                items = regional.list("replicas", tenant="*").items
+                return [one["status"] for one in items if one["status"].get("node")]
+
+            (found,) = await until(placed)
+            assert found["node"] == "n1"
+            sessions = await until(lambda: regional.list("sessions").items)
+            assert "scheduler/main" in {one["spec"]["principal"] for one in sessions}
+        finally:
+            for process in processes:
+                process.terminate()
+                process.wait(20)
+            over.set()
+            if len(tasks) > 2:
+                await asyncio.wait(tasks[2:], timeout=30)
             for task in reversed(tasks):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
