@@ -146,7 +146,10 @@ def taken(ctx: CheckContext, response: Response, case: Asked) -> bool | None:
 
 
 def refused(ctx: CheckContext, response: Response, case: Asked) -> bool | None:
-    """Wrong data is refused; in a batch, which is judged piece by piece, at least one piece of it is."""
+    """Wrong data is refused; in a batch, which is judged piece by piece, at least one piece of it is. What was not
+    answered in the time that it gave was not judged."""
+    if response.status_code >= 500:
+        return None
     if case.operation.path == "/v1/batch" and response.status_code == 200:
         found = msgspec.json.decode(response.content)
         if any(item["outcome"] == "refused" for item in found["items"]):

@@ -27,12 +27,14 @@ from holdfast.host.link.link import Link
 from holdfast.host.link.speaker import Platform
 from holdfast.host.store import Head, Stored
 from holdfast.stores.memory import MemoryStore
-from tests.support.served import OPERATOR, TOKEN_LIFE, Part, bearer, secret_of
+from tests.support.served import OPERATOR, Part, bearer, secret_of
 from tests.support.wires import WIRES, Peer, Wire
 
 T = TypeVar("T")
 
 #: So that the next leader stands soon where time is real.
+#: How long tokens are good, in ms: some worlds live on real time, and tests of them for many minutes.
+LIFE = 86_400_000
 QUICK = replace(DEFAULTS, proof_interval=50, session_lease=2_000, suspect_after=1_500)
 
 
@@ -114,7 +116,7 @@ class Wired:
 
     def token(self, name: str, principal: str) -> Token:
         """A token whose secret tests can tell from its name."""
-        spec = TokenSpec(principal=principal, hash=hashed(secret_of(name)), expires=self.clock.wall() + TOKEN_LIFE)
+        spec = TokenSpec(principal=principal, hash=hashed(secret_of(name)), expires=self.clock.wall() + LIFE)
         return Token(meta=Meta(name=name), spec=spec)
 
     async def client(self, *servers: Server, token: str = "operator", **access: Any) -> Holdfast:

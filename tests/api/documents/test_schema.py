@@ -229,3 +229,23 @@ def test_commands_of_machines_are_not_for_people() -> None:
 def test_a_written_document_is_what_the_writing_form_reads() -> None:
     for struct in WRITTEN.values():
         assert written_form_of(struct).kind == struct.__name__
+
+
+@pytest.mark.parametrize("revision", ["0.0", "0.1", "1.0", "41.3", "8796093022207.1048575"])
+@pytest.mark.parametrize("field", ["uid", "revision"])
+def test_a_schema_takes_the_revisions_of_an_object_that_are_read(field: str, revision: str) -> None:
+    """Nothing is at 0.0, and to expect an object as it was there would be to expect nothing."""
+    tree = {"apiVersion": "holdfast/v1", "kind": "Tenant", "metadata": {"name": "shop", field: revision}, "spec": {}}
+    try:
+        read_object(tree)
+        is_read = True
+    except Faulty:
+        is_read = False
+    assert jsonschema_rs.is_valid(schema.kind_schema("Tenant"), tree) == is_read
+
+
+def test_a_tag_of_nothing_is_no_tag() -> None:
+    parameters = openapi.description("platform")["components"]["parameters"]
+    tag = next(one["schema"] for one in parameters.values() if one["name"] == "If-Match")
+    for text, is_one in (('"0.0"', False), ('"0.1"', True), ('W/"41.3"', True), ("*", True)):
+        assert jsonschema_rs.is_valid(tag, text) == is_one, text

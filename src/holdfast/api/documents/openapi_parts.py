@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.api.documents.decided import NODE_PATTERN, SLOT_PATTERN, WORKLOAD_PATTERN
 from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.openapi_schemas import COUNT, INSTANT, REVISION, TEXT, like, ref
-from holdfast.api.documents.scalars import KEY_PATTERN, REVISION_PATTERN, TOKEN_PATTERN
+from holdfast.api.documents.scalars import KEY_PATTERN, PLACE_PATTERN, TOKEN_PATTERN
 from holdfast.api.documents.schema import Schema, name_pattern
 from holdfast.core.model.decided import Outcome
 
@@ -101,7 +101,7 @@ def path_parameter(name: str, text: str, schema: Schema) -> Schema:
 _NUMBER = {"type": "integer", "minimum": 1, "maximum": 999_999_999}
 _TIMEOUT = {**_NUMBER, "default": 10_000}
 _READ = like(f"^(any|linear|at-least={TOKEN_PATTERN[1:-1]})$", default="any")
-_TAG = like(rf'^(\*|(W/)?"?{REVISION_PATTERN[1:-1]}"?)$', examples=['"41.3"'])
+_TAG = like(rf'^(\*|(W/)?"?{PLACE_PATTERN[1:-1]}"?)$', examples=['"41.3"'])
 
 _LABEL, _VALUE = r"[^\x00-\x20\x7f!=,]+", r"[^\x00-\x1f\x7f=,]*"
 _TERM = f" *(!?{_LABEL}|{_LABEL} *(=|==|!=){_VALUE}) *"

@@ -164,7 +164,8 @@ def _scalar(form: Form) -> Schema:
             schema = {"type": "string", "format": "date-time", "pattern": scalars.INSTANT_PATTERN}
             return {"anyOf": [schema, {"type": "null"}]} if form.unset else schema
         case scalars.Revision():
-            schema = {"type": "string", "pattern": scalars.REVISION_PATTERN, "examples": ["41.3"]}  # type: ignore[dict-item]
+            pattern = scalars.PLACE_PATTERN if form.unset else scalars.REVISION_PATTERN
+            schema = {"type": "string", "pattern": pattern, "examples": ["41.3"]}  # type: ignore[dict-item]
             return {"anyOf": [schema, {"type": "null"}]} if form.unset else schema
     raise TypeError(f"{form} has no schema")
 
