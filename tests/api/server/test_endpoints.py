@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 import jsonschema_rs
+import pytest
 
 from holdfast.api.documents.openapi import description
 from holdfast.core.ledger.codec import template_digest
@@ -151,6 +152,16 @@ def test_it_is_asked_for_by_workload_and_by_phase() -> None:
         }
         odd = await region.world.ask("GET", "/v1/endpoints?workload=acme/web&tenant=beta", to="r-eu")
         assert (odd.status, odd.json["code"]) == (422, "contradictory")
+
+    told(story)
+
+
+@pytest.mark.parametrize("odd", ["", "a%1Cb", "a/b/c", "/web", "acme/"])
+@pytest.mark.parametrize("route", ["endpoints", "queue"])
+def test_a_workload_that_none_can_be_called_is_refused_and_not_looked_for(route: str, odd: str) -> None:
+    async def story(region: Listing) -> None:
+        found = await region.world.ask("GET", f"/v1/{route}?workload={odd}", to="r-eu")
+        assert (found.status, found.json["code"]) == (400, "unreadable")
 
     told(story)
 

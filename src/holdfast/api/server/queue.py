@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Any
 
-from holdfast.api.documents.decided import WORKLOAD_PATTERN
 from holdfast.api.documents.forms import show
 from holdfast.api.documents.scalars import format_instant as show_instant
-from holdfast.api.problems import problem
-from holdfast.api.server.call import Call, Trouble, answer
+from holdfast.api.server.call import Call, answer
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.lists import moment
-from holdfast.api.server.reading import of_tenant
+from holdfast.api.server.reading import named_workload, of_tenant
 from holdfast.api.server.redaction import Redaction
 from holdfast.core.scheduling.queued import Queued, in_order
 from holdfast.host.transport import Reply
@@ -37,13 +34,8 @@ async def queue(desk: Desk, call: Call) -> Reply:
 
 def _asked(call: Call) -> tuple[str, str]:
     """The tenant and the workload that were named."""
-    said = dict(reversed(call.request.query))
-    workload, tenant = said.get("workload"), said.get("tenant", "")
-    if workload is None:
-        return tenant, ""
-    if re.fullmatch(WORKLOAD_PATTERN, workload) is None:
-        raise Trouble(problem("unreadable", f"workload is [TENANT/]NAME, not {workload[:80]!r}"))
-    return of_tenant(tenant, workload)
+    workload, tenant = named_workload(call), dict(reversed(call.request.query)).get("tenant", "")
+    return (tenant, "") if workload is None else of_tenant(tenant, workload)
 
 
 async def _in_order(fork: Any) -> list[Queued]:

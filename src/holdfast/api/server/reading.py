@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from holdfast.api.documents.decided import WORKLOAD_PATTERN
 from holdfast.api.documents.finding import row
 from holdfast.api.documents.kinds import Kind
 from holdfast.api.documents.owners import tenant_of
@@ -40,11 +42,19 @@ def must_say_right(call: Call) -> None:
 def narrowed(call: Call, kind: Kind) -> tuple[str, tuple[Term, ...]]:
     """The tenant that a list or a watch is narrowed down to, and the terms: those of the selector, and the workload."""
     tenant = call.query("tenant") or (call.rest[0] if kind.tenanted and call.rest else "")
-    terms, workload = read_selector(call.query("selector")), call.query("workload")
-    if not workload:
+    terms, workload = read_selector(call.query("selector")), named_workload(call)
+    if workload is None:
         return tenant, terms
     tenant, name = of_tenant(tenant, workload)
     return tenant, (*terms, Term("workload", name, True))
+
+
+def named_workload(call: Call) -> str | None:
+    """The workload that was asked for, as it is written; None: none was."""
+    said = dict(reversed(call.request.query)).get("workload")
+    if said is not None and re.fullmatch(WORKLOAD_PATTERN, said) is None:
+        raise Trouble(problem("unreadable", f"workload is [TENANT/]NAME, not {said[:80]!r}"))
+    return said
 
 
 def of_tenant(tenant: str, workload: str) -> tuple[str, str]:
