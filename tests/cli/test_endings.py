@@ -76,6 +76,17 @@ def test_a_region_is_forgotten_for_a_reason(holdfast: CommandLine) -> None:
     assert sent(holdfast) == {"region": "eu", "reason": "scrapped"}
 
 
+def test_no_region_is_believed_without_the_word_that_attests_its_store(holdfast: CommandLine) -> None:
+    same_as_golden("region_believe_unattested", holdfast("region", "believe", "eu", "--reason", "stolen"))
+    assert holdfast.platform.asked == []
+
+
+def test_a_region_is_believed_for_a_reason(holdfast: CommandLine) -> None:
+    answered(holdfast, "believe-region")
+    same_as_golden("region_believed", holdfast("region", "believe", "eu", "--whole", "--reason", "a stolen token"))
+    assert sent(holdfast) == {"region": "eu", "reason": "a stolen token"}
+
+
 def test_a_region_is_declared_lost_for_a_reason(holdfast: CommandLine) -> None:
     answered(holdfast, "declare-lost")
     same_as_golden("region_declared_lost", holdfast("region", "declare-lost", "eu", "--reason", "a fire"))
@@ -111,6 +122,7 @@ def test_what_is_refused_of_an_attestation_is_told_with_what_to_do_next(shop: Co
     "words",
     [
         ("forget", "eu", "--destroyed"),
+        ("believe", "eu", "--whole"),
         ("declare-lost", "eu", "--reason", " "),
         ("attest", "eu", "shop/web", "0", "--stopped"),
     ],

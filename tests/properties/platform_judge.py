@@ -69,6 +69,7 @@ COMMANDS: dict[type, tuple[Callable[[World, Any, Case], None], tuple[str, ...], 
     c.JoinRegion: (regions.join_region, ("region",), Right.OPERATE),
     c.Acknowledge: (regions.acknowledge, ("region",), Right.OPERATE),
     c.Report: (reports.report, ("region",), Right.OPERATE),
+    c.BelieveRegion: (regions.believe_region, ("person",), Right.BREAK_GLASS),
     c.JudgeRegion: (regions.judge_region, ("controller/region-health",), Right.OPERATE),
     c.DeclareLost: (regions.declare_lost, ("person",), Right.OVERRIDE),
     c.RetireRegion: (regions.retire_region, ("person",), Right.BREAK_GLASS),
@@ -86,6 +87,7 @@ class Verdict:
     revision: int = 0
     codes: tuple[Code, ...] = ()
     repeat: bool = False
+    answer: bytes = b""
 
     @property
     def accepted(self) -> bool:
@@ -100,18 +102,20 @@ def judge(world: World, envelope: Envelope[Any], at: int) -> Verdict:
         case = model.case_of(world, envelope, at, owners, right)
         first = model.repeated(world, envelope, at)
         if first is not None:
-            return Verdict(first, repeat=True)
+            return Verdict(first, repeat=True, answer=world.answers.get(first, b""))
         excess = excess_of(envelope.command)
         need(excess is None, excess or Code.MALFORMED)
         wrong = unexpected(world, envelope)
         if wrong is not None:
             return Verdict(codes=_refused(world, envelope, case, handler, *wrong))
-        handler(world, envelope.command, case)
+        answer: bytes = handler(world, envelope.command, case) or b""
     except Denied as denied:
         return Verdict(codes=denied.codes)
     world.seq += 1
     model.remember(world, envelope, at, revision)
-    return Verdict(revision)
+    if answer:
+        world.answers[revision] = answer
+    return Verdict(revision, answer=answer)
 
 
 def _refused(
@@ -163,11 +167,19 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
     yield (
         "observed",
         world.observed,
-        {(uid, one.region): ((one.position, one.at), one.seen) for uid, many in state.observed.items() for one in many},
+        {
+            (uid, one.region): ((one.session, one.position, one.at), one.seen)
+            for uid, many in state.observed.items()
+            for one in many
+        },
     )
     before = {(uid, template): count for uid, rows in state.done_before.items() for template, count in rows}
     yield "done before", world.done, before
-    yield "summaries", world.summaries, {n: (s.position, s.at, s.summary) for n, s in state.summaries.items()}
+    yield (
+        "summaries",
+        world.summaries,
+        {n: ((s.session, s.position), s.at, s.summary) for n, s in state.summaries.items()},
+    )
     yield (
         "overflows",
         world.overflows,

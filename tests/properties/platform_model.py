@@ -95,6 +95,7 @@ class Lent:
     acknowledged: int = 0
     settled: Resources = NOTHING
     position: int = 0
+    session: int = 0
 
     @property
     def version(self) -> int:
@@ -142,17 +143,19 @@ class World:
     assignments: dict[int, Assignment] = field(default_factory=dict)
     #: By region and account.
     grants: dict[tuple[str, str], Lent] = field(default_factory=dict)
+    #: By revision: what whoever sent the command was told besides.
+    answers: dict[int, bytes] = field(default_factory=dict)
     #: By workload and ordinal: the region.
     rights: dict[tuple[int, int], str] = field(default_factory=dict)
     #: By workload and region: the latest end of its leases that a region which holds some was ever told.
     told: dict[tuple[int, str], int] = field(default_factory=dict)
-    #: By workload and region: from which position it was said, and what.
-    #: With the position in the region's log, and the time there.
-    observed: dict[tuple[int, str], tuple[tuple[int, int], Seen]] = field(default_factory=dict)
+    #: By workload and region: in which session it was said, from which position in the region's log, at which time
+    #: there; and what.
+    observed: dict[tuple[int, str], tuple[tuple[int, int, int], Seen]] = field(default_factory=dict)
     #: By workload and template: how many were done by assignments that are gone.
     done: dict[tuple[int, str], int] = field(default_factory=dict)
-    #: By region: from which position it was said, when it was heard, and what.
-    summaries: dict[str, tuple[int, int, Summary]] = field(default_factory=dict)
+    #: By region: in which session and from which position it was said, when it was heard, and what.
+    summaries: dict[str, tuple[tuple[int, int], int, Summary]] = field(default_factory=dict)
     #: By workload and region.
     overflows: dict[tuple[int, str], Overflow] = field(default_factory=dict)
     #: By region: when its window began, and how many it offered back since.

@@ -28,7 +28,7 @@ def present(world: World, command: Any) -> int | None:
             return _of(world.live(tenant, name))
         case c.AttestRight(uid):
             return _of(world.workloads.get(uid))
-        case c.DeclareLost(region) | c.RetireRegion(region):
+        case c.BelieveRegion(region) | c.DeclareLost(region) | c.RetireRegion(region):
             return _of(world.things.get(("Region", region)))
         case c.PublishPolicy(name):
             return newest(world, name)

@@ -375,14 +375,17 @@ def acknowledge_grant(world: World, command: c.AcknowledgeGrant, case: Case) -> 
         lent = world.grants[case.name, command.account] = Lent(world.next, {0: NOTHING}, latest)
     if version <= lent.acknowledged:
         higher = exceeded(settled, lent.settled)
-        later = version == lent.acknowledged and command.position > lent.position
+        is_later = case.session != lent.session or command.position > lent.position
+        later = version == lent.acknowledged and is_later
         need(later if higher else version == lent.version and settled != lent.settled, Code.ALREADY)
     if version == lent.version or version > lent.acknowledged:
         need(not exceeded(lent.targets.get(version, NOTHING), settled), Code.CONTRADICTORY)
     if version > lent.version:
         # Never offered here: the region is told the target again, under a version that it has not.
         lent.targets = {version: settled, version + 1: lent.target}
-    lent.acknowledged, lent.settled, lent.position = version, settled, max(lent.position, command.position)
+    before = lent.position if lent.session == case.session else 0
+    lent.acknowledged, lent.settled, lent.position = version, settled, max(before, command.position)
+    lent.session = case.session
     over = command.account.startswith("emergency/") and not has_limit(world, command.account, case.name, case.at)
     if over and lent.charged == NOTHING and not lent.waiting:
         del world.grants[case.name, command.account]

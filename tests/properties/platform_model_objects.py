@@ -13,6 +13,7 @@ from holdfast.core.model.allotment import Stage
 from holdfast.core.model.contradictions import contradictions
 from holdfast.core.model.meta import Condition, Deletion, Finalizer, Meta, Reason, Truth, with_condition
 from holdfast.core.model.resources import NOTHING, Resources, exceeded, ill_formed
+from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.model.workload import Workload, WorkloadSpec, WorkloadStatus
 from holdfast.core.platform import commands as c
@@ -102,7 +103,9 @@ def check_class(world: World, new: Any, old: Any, case: Case) -> None:
 def need_rights(rights: Any, case: Case) -> None:
     """Nobody hands out or takes away what they do not have."""
     assert case.principal is not None
-    need(set(rights) <= set(case.principal.spec.rights), Code.NO_RIGHT)
+    own = {*case.principal.spec.rights}
+    own |= {Right.AUDIT} if Right.OPERATE in own else set()  # who operates may let others read the audit
+    need(set(rights) <= own, Code.NO_RIGHT)
 
 
 def check_principal(world: World, new: Any, old: Any, case: Case) -> None:

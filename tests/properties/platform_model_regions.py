@@ -114,7 +114,7 @@ def need_log(world: World, log_id: str) -> None:
     need(log_id not in world.tombstones, Code.TOMBSTONED)
 
 
-def join_region(world: World, command: c.JoinRegion, case: Case) -> None:
+def join_region(world: World, command: c.JoinRegion, case: Case) -> bytes:
     need(case.name == command.region, Code.NOT_OWNER)
     need_log(world, command.log_id)
     need_region(world, command.region, case)
@@ -124,6 +124,7 @@ def join_region(world: World, command: c.JoinRegion, case: Case) -> None:
     standing = world.standing[command.region]
     others = [other.log for name, other in world.standing.items() if name != command.region]
     need(not standing.unreleased, Code.IN_USE)
+    before = f"{standing.session >> 20}.{standing.session & 0xFFFFF}".encode() if standing.log else b""
     if standing.log:
         need(standing.log == command.log_id, Code.DIVERGED)
         told = (standing.session, standing.address, standing.times)
@@ -136,6 +137,7 @@ def join_region(world: World, command: c.JoinRegion, case: Case) -> None:
             standing.since = case.at
     standing.session, standing.heard, standing.address = case.session, case.at, command.address
     standing.times = times
+    return before
 
 
 def acknowledge(world: World, command: c.Acknowledge, case: Case) -> None:
@@ -172,10 +174,18 @@ def is_declared_lost(world: World, region: str, at: int) -> bool:
     return any(o.region in ("", region) and o.target in ("", region) for o in declared)
 
 
-def need_word(world: World, command: c.DeclareLost | c.RetireRegion, case: Case) -> None:
+def need_word(world: World, command: c.BelieveRegion | c.DeclareLost | c.RetireRegion, case: Case) -> None:
     need(command.region in world.standing, Code.NOT_FOUND)
     case.need_whole_region(command.region)
     need(command.reason.strip() and len(command.reason) <= 1_000, Code.MALFORMED)
+
+
+def believe_region(world: World, command: c.BelieveRegion, case: Case) -> None:
+    need_word(world, command, case)
+    standing = world.standing[command.region]
+    need(standing.health is not H.RETIRED, Code.WRONG_PHASE)
+    need(standing.position, Code.ALREADY)
+    standing.position, standing.cursor, standing.digest = 0, 0, ""
 
 
 def declare_lost(world: World, command: c.DeclareLost, case: Case) -> None:

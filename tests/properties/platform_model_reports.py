@@ -29,20 +29,24 @@ def report(world: World, command: c.Report, case: Case) -> None:
     if command.summary is not None:
         need(len(command.summary.nodes) <= 256 and len(command.summary.troubles) <= 64, Code.MALFORMED)
         need(all(len(trouble.message) <= 512 for trouble in command.summary.troubles), Code.MALFORMED)
+    session = case.session
+
+    def is_news(workload: int) -> bool:
+        (said_in, *place), _ = world.observed.get((workload, command.region), ((0, -1, 0), None))
+        return said_in != session or place < [command.position, command.at]
+
     news = [
         one
         for one in command.seen
-        if any(a.region == command.region for a in world.assigned(one.workload))
-        and world.observed.get((one.workload, command.region), ((-1, 0), None))[0] < (command.position, command.at)
+        if any(a.region == command.region for a in world.assigned(one.workload)) and is_news(one.workload)
     ]
-    newer = command.summary is not None and (
-        command.region not in world.summaries or world.summaries[command.region][0] < command.position
-    )
+    told_in, position = world.summaries[command.region][0] if command.region in world.summaries else (0, -1)
+    newer = command.summary is not None and (told_in != session or position < command.position)
     need(news or newer, Code.ALREADY)
     for one in news:
-        world.observed[one.workload, command.region] = ((command.position, command.at), one)
+        world.observed[one.workload, command.region] = ((session, command.position, command.at), one)
     if newer and command.summary is not None:
-        world.summaries[command.region] = (command.position, case.at, command.summary)
+        world.summaries[command.region] = ((session, command.position), case.at, command.summary)
 
 
 def offer_back(world: World, command: c.OfferBack, case: Case) -> None:

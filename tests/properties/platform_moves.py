@@ -243,7 +243,7 @@ def tell(p: Program) -> None:
     """Of workloads and of itself, from a position that is new, old, or the same."""
     where = region(p)
     standing = p.world.standing.get(where)
-    known = [place for (_, there), (place, _) in p.world.observed.items() if there == where]
+    known = [place[1:] for (_, there), (place, _) in p.world.observed.items() if there == where]
     before, at = max(known, default=(0, 0))
     position, at = before + p.chance.choice((1, 1, 1, 0, -1)), at + p.chance.choice((1, 0, -1))
     uids = sorted(
@@ -318,6 +318,19 @@ def judge_region(p: Program) -> None:
 
 def declare(p: Program) -> None:
     p.send(pick(p, (ROOT, ROOT, US), ""), c.DeclareLost(region(p, H.HEALTHY, H.SUSPECT), "" if one_in(p, 6) else "cut"))
+
+
+def believe(p: Program) -> None:
+    """Mostly of one that is wedged by what somebody said in its name; its own next word counts."""
+    where = region(p, H.HEALTHY, H.SUSPECT, H.LOST)
+    standing = p.world.standing.get(where)
+    far = 10**9 + p.world.seq
+    if standing and one_in(p, 2):
+        speak(p, where, c.Acknowledge(where, standing.log, far, standing.cursor, DIGEST))
+        speak(p, where, c.Report(where, far, (), Summary(), far))
+    p.send(pick(p, (ROOT, ROOT, US), ""), c.BelieveRegion(where, "" if one_in(p, 6) else "its token was stolen"))
+    if one_in(p, 2):
+        be_heard(p, where)
 
 
 def retire(p: Program) -> None:
@@ -412,6 +425,6 @@ INTENTS: tuple[tuple[int, Callable[[Program], None]], ...] = (
     (3, report), (12, assign), (5, stand_by), (8, hold), (6, move_right), (10, move_on), (3, fail_over), (1, shorten),
     (10, offer), (3, about_servers),
     (3, call_back), (12, acknowledge_grant), (4, acknowledge), (4, judge_region), (1, declare), (2, retire),
-    (1, go_on_retiring),
+    (1, go_on_retiring), (1, believe),
     (2, come_back), (5, override), (5, policy), (6, tell), (5, overflow),
 )  # fmt: skip

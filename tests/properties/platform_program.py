@@ -86,7 +86,7 @@ def agree(answer: Landed | Refused | Repeated, verdict: Verdict) -> bool:
     if isinstance(answer, Refused):
         return answer.code in verdict.codes
     same = (answer.revision, isinstance(answer, Repeated)) == (verdict.revision, verdict.repeat)
-    return same and answer.answer == b"" and not verdict.codes
+    return same and answer.answer == verdict.answer and not verdict.codes
 
 
 def same_rows(one: PlatformState, other: PlatformState, what: str) -> None:

@@ -296,6 +296,7 @@ STEPS: dict[str, tuple[dict[str, list[Any]], Any]] = {
         lambda bench, region, health: (REGION_HEALTH, c.JudgeRegion(region, health, "")),
     ),
     "declare": ({"region": REGIONS}, lambda bench, region: (ROOT, c.DeclareLost(region, "why"))),
+    "believe": ({"region": REGIONS}, lambda bench, region: (ROOT, c.BelieveRegion(region, "why"))),
     "retire": ({"region": REGIONS}, lambda bench, region: (ROOT, c.RetireRegion(region, "why"))),
     "rejoin": ({"region": REGIONS, "life": [0, 1, 2]}, rejoin),
     "move-house": ({"region": REGIONS, "address": ["", "https://new.example", "\t"]}, move_house),

@@ -173,7 +173,10 @@ def _end(bench: PlatformBench, web: int) -> None:
 
 
 def _leave_behind(bench: PlatformBench) -> None:
-    """What level 2 added: templates, policies and grants that nobody needs go, and a long retirement goes in parts."""
+    """What level 2 added: templates, policies and grants that nobody needs go, a long retirement goes in parts, and a
+    region is believed."""
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 10**9, revision(bench.state.facts.seq), DIGEST))
+    bench.accept(ROOT, c.BelieveRegion("eu", "its token was stolen"))
     for number in range(TEMPLATES_MAX + 1):
         bench.put(a_workload(replicas=1, template=replace(a_template(), restarted=bench.at + 1 + number)))
     for weight in range(1, POLICIES_MAX + 2):

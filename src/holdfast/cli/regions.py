@@ -2,7 +2,8 @@
 
 Lost means: it may still run, and failover need not wait. Forgotten means: nothing runs there any more, so everything it
 held is free. The first is taken back by the region itself, when it is heard again; the second by nobody. Between them a
-person attests of single identities that they do not run there: they may be started elsewhere.
+person attests of single identities that they do not run there: they may be started elsewhere. And where somebody else
+spoke for a region, its log is believed on a person's word.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from holdfast.cli.options import Options, note
 from holdfast.cli.troubles import misused
 
 app = an_app(
-    "Say where a region is, declare it lost, attest what does not run there, or forget it.", no_args_is_help=True
+    "Say where a region is, believe its log, declare it lost, attest what does not run there, or forget it.",
+    no_args_is_help=True,
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Which region.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why: it is kept in the log.")]
 Address = Annotated[str, typer.Argument(metavar="URL", help="Its servers: `https://HOST:PORT`.")]
 Destroyed = Annotated[bool, typer.Option("--destroyed", help="Attest that nothing runs there, and never will again.")]
+Whole = Annotated[bool, typer.Option("--whole", help="Attest that its log lacks nothing that was ever in it.")]
 Workload = Annotated[str, typer.Argument(metavar="WORKLOAD", help="Whose identities: `TENANT/NAME`.")]
 Ordinals = Annotated[list[int], typer.Argument(metavar="ORDINAL...", min=0, help="Which of them.")]
 Stopped = Annotated[bool, typer.Option("--stopped", help="Attest that these do not run there.")]
@@ -46,6 +49,26 @@ def set_address(options: Options, name: Name, address: Address) -> None:
     except Exception as error:
         raise as_trouble(error, options.verbose, what=f"region/{name}") from None
     shown.say(f"region/{name} {'unchanged' if before[-1] == address else f'is reached at {address}'}")
+
+
+@command(app, without=("tenant", "region"))
+def believe(options: Options, name: Name, whole: Whole = False, reason: Reason = "") -> None:
+    """Let a region begin again at what its log shows, whatever was acknowledged in its name.
+
+    For a region whose token was stolen: somebody said that its log is further than it is, and so it takes and tells
+    nothing. Revoke that token first.
+    """
+    if not whole:
+        said = f"region {name} is not believed without --whole: with it you attest that its store lacks nothing"
+        lines = (
+            "were its store restored from a backup, what it gives out from now on was given out before",
+            "that of a region with such a store is to be forgotten, and begins a new log",
+        )
+        raise misused(said, f"if its store lost its end: `holdfast region forget {name}`", lines)
+    _must_say_why(reason)
+    _send(options, "believe-region", name, reason)
+    shown.say(f"region/{name} believed")
+    note("it joins again within seconds; `holdfast status` shows how far it is")
 
 
 @command(app, without=("tenant", "region"))

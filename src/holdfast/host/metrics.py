@@ -79,6 +79,7 @@ METRICS: dict[str, Metric] = {
     "link_reports": Metric(_COUNT, "reports of a region that the platform logged"),
     "link_sessions": Metric(_COUNT, "sessions in which a region joined at the platform"),
     "link_settled": Metric(_COUNT, "settled grants that the platform logged"),
+    "link_spoken_for": Metric(_COUNT, "times that a region found that somebody else had spoken for it at the platform"),
     "link_steps": Metric(_COUNT, "steps, and parts of lists, that a region applied or had applied", ("kind",)),
     "link_stood_down": Metric(_COUNT, "times that a region ended everything because it is retired"),
     "link_summaries": Metric(_COUNT, "summaries of a region that the platform logged"),

@@ -40,6 +40,7 @@ ENDS = {"ends": LATER}
 COMMANDS: dict[str, Any] = {
     "activate-policy": {"revision": "0.0", "region": "eu"},
     "attest-right": {"workload": "1.0", "ordinal": 0, "region": "eu", "reason": "off"},
+    "believe-region": {"region": "eu", "reason": "whole"},
     "configure": {"settings": {}},
     "declare-lost": {"region": "eu", "reason": "silent"},
     "end-override": {"uid": "1.0", "reason": "over"},

@@ -27,7 +27,17 @@ from holdfast.core.platform.book import PLATFORM
 from holdfast.core.platform.book import RULES as PLATFORM_RULES
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import RULES as REGION_RULES
-from tests.support.platform import HOUR, ROOT, PlatformBench, a_principal, a_tenant, a_workload, a_world, an_exclusive
+from tests.support.platform import (
+    DIGEST,
+    HOUR,
+    ROOT,
+    PlatformBench,
+    a_principal,
+    a_tenant,
+    a_workload,
+    a_world,
+    an_exclusive,
+)
 from tests.support.region import RegionBench
 
 Bench = PlatformBench | RegionBench
@@ -60,6 +70,13 @@ def a_region(command: Any) -> Story:
     region = bench.state.regions["eu"]
     labelled = replace(region, meta=replace(region.meta, labels=(("seen", "yes"),)))
     return Story(bench, region.meta.revision, p.Put(labelled), command)
+
+
+def a_region_of_which_something_is_known() -> Story:
+    story = a_region(p.BelieveRegion("eu", "its log is whole"))
+    assert isinstance(story.bench, PlatformBench)
+    story.bench.accept("region/eu", p.Acknowledge("eu", "log-eu", 10**9, 0, DIGEST))
+    return story
 
 
 def a_right() -> Story:
@@ -125,6 +142,7 @@ STORIES: dict[tuple[str, type], Callable[[], Story]] = {
     ("platform", p.PutWorkload): lambda: a_web(p.PutWorkload(a_workload(replicas=4))),
     ("platform", p.DeleteWorkload): lambda: a_web(p.DeleteWorkload("acme", "web")),
     ("platform", p.AttestRight): a_right,
+    ("platform", p.BelieveRegion): a_region_of_which_something_is_known,
     ("platform", p.DeclareLost): lambda: a_region(p.DeclareLost("eu", "no answer")),
     ("platform", p.RetireRegion): lambda: a_region(p.RetireRegion("eu", "it burnt down")),
     ("platform", p.PublishPolicy): lambda: a_policy(lambda _: p.PublishPolicy("packed", policy(3))),

@@ -35,6 +35,7 @@ WITHIN: dict[tuple[str, type], set[str]] = {
     ("platform", p.PutWorkload): {"acme"},
     ("platform", p.DeleteWorkload): {"acme"},
     ("platform", p.AttestRight): {"acme", "eu"},
+    ("platform", p.BelieveRegion): {"eu"},
     ("platform", p.DeclareLost): {"eu"},
     ("platform", p.RetireRegion): {"eu"},
     # A draft is valid nowhere: who may activate it for a tenant or in a region may write it.

@@ -36,7 +36,8 @@ def tell(bench: PlatformBench, position: int, *many: Seen, summary: Summary | No
 def test_what_a_region_says_of_a_workload_is_kept_with_its_position() -> None:
     bench, web = serving_in_eu()
     tell(bench, 7, seen(web))
-    assert bench.state.observed[web] == (Observation("eu", 7, seen(web)),)
+    session = bench.sessions["region/eu"]
+    assert bench.state.observed[web] == (Observation("eu", 7, seen(web), session=session),)
 
 
 def test_what_regions_say_was_done_adds_up_to_a_state_that_can_be_written() -> None:
@@ -95,9 +96,34 @@ def test_what_is_said_later_from_the_same_place_is_news_in_whatever_order_it_com
     bench.accept("region/eu", early)
     bench.accept("region/eu", late)
     bench.refuse(Code.ALREADY, "region/eu", early)
-    assert bench.state.observed[web] == (Observation("eu", 7, slow, T0 + 5_000),)
+    session = bench.sessions["region/eu"]
+    assert bench.state.observed[web] == (Observation("eu", 7, slow, T0 + 5_000, session),)
     bench.accept("region/eu", c.Report("eu", 8, (seen(web),), at=T0))
-    assert bench.state.observed[web] == (Observation("eu", 8, seen(web), T0),)
+    assert bench.state.observed[web] == (Observation("eu", 8, seen(web), T0, session),)
+
+
+def test_what_was_said_in_a_former_session_is_not_held_against_the_region() -> None:
+    """Whoever had its token may have said it, from a place that the region's log never comes to."""
+    bench, web = serving_in_eu()
+    bench.accept("region/eu", c.Report("eu", 2**60, (seen(web, 0),), Summary(), 2**60))
+    bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 8, (seen(web),), Summary(), T0))
+    bench.join("eu")
+    uses = Summary(uses=(("quota/acme", bench.charged()),))
+    bench.accept("region/eu", c.Report("eu", 8, (seen(web),), uses, T0))
+    assert [one.position for one in bench.state.observed[web]] == [8]
+    assert (bench.state.summaries["eu"].position, bench.state.summaries["eu"].summary) == (8, uses)
+    bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 7, (seen(web, 0),), Summary(), T0))
+
+
+def test_below_level_2_the_furthest_position_of_all_sessions_stands() -> None:
+    """Nothing is kept of sessions there, and what `evolve` does with such a log is as it was."""
+    bench = a_world(level=1)
+    web = bench.put(a_workload(replicas=8))
+    bench.assign(web, "eu", 4)
+    bench.accept("region/eu", c.Report("eu", 9, (seen(web),), Summary()))
+    assert (bench.state.observed[web][0].session, bench.state.summaries["eu"].session) == (0, 0)
+    bench.join("eu")
+    bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 8, (seen(web, 0),), Summary()))
 
 
 def test_of_what_it_has_no_assignment_of_a_region_has_nothing_to_say() -> None:

@@ -34,7 +34,15 @@ def test_another_log_than_the_regions_has_diverged() -> None:
     bench = a_world()
     bench.open_session("eu")
     refused = bench.refuse(Code.DIVERGED, "region/eu", c.JoinRegion("eu", "log-other"))
-    assert refused.facts["log_id"] == "log-eu"
+    assert refused.facts == {"region": "eu"}
+
+
+def test_who_does_not_know_the_log_of_a_region_is_not_told_it() -> None:
+    """Whoever has stolen a region's token would join with it."""
+    bench = a_world()
+    for said in (c.Acknowledge("eu", "log-other", 1, 0, DIGEST), c.JoinRegion("eu", "log-other")):
+        refused = bench.refuse(Code.DIVERGED, "region/eu", said)
+        assert "log-eu" not in f"{refused.message} {refused.facts}"
 
 
 def test_a_region_joins_as_itself_with_a_log_that_has_a_name() -> None:
@@ -127,6 +135,48 @@ def test_an_acknowledgement_is_of_the_log_that_joined() -> None:
     bench.refuse(Code.NOT_OWNER, "region/us", acknowledgement(bench, 1, 0))
     bench.open_session("eu")
     bench.refuse(Code.NO_SESSION, "region/eu", acknowledgement(bench, 1, 0))
+
+
+# BelieveRegion
+
+
+def test_what_somebody_said_of_a_regions_log_counts_no_more_once_a_person_attests_that_it_is_whole() -> None:
+    bench = a_world()
+    bench.accept("region/eu", acknowledgement(bench, 20, revision(5)))
+    heard = bench.state.regions["eu"].status.heard_at
+    bench.accept("region/eu", acknowledgement(bench, 10**9, revision(5), "00000000000000aa"))
+    bench.join("eu")
+    bench.refuse(Code.ALREADY, "region/eu", acknowledgement(bench, 21, revision(5)))
+    bench.later(500)
+    bench.accept(ROOT, c.BelieveRegion("eu", "its token was stolen"))
+    status = bench.state.regions["eu"].status
+    assert (status.position, status.digest, status.cursor) == (0, "", 0)
+    assert (status.log_id, status.session) == ("log-eu", bench.sessions["region/eu"]), "its session goes on"
+    assert heard <= status.heard_at < bench.at, "a person's word is no sign of life"
+    bench.accept("region/eu", acknowledgement(bench, 21, revision(4)))
+    assert bench.state.regions["eu"].status.position == 21
+
+
+def test_of_whose_log_nothing_is_known_there_is_nothing_to_take_back() -> None:
+    bench = a_world()
+    bench.refuse(Code.ALREADY, ROOT, c.BelieveRegion("eu", "why"))
+    bench.accept("region/eu", acknowledgement(bench, 20, 0))
+    bench.refuse(Code.MALFORMED, ROOT, c.BelieveRegion("eu", ""))
+    bench.refuse(Code.NOT_FOUND, ROOT, c.BelieveRegion("ap", "why"))
+    bench.retire("eu")
+    bench.refuse(Code.WRONG_PHASE, ROOT, c.BelieveRegion("eu", "why"))
+
+
+def test_believing_a_region_takes_the_right_to_break_glass_in_that_region() -> None:
+    bench = a_world()
+    bench.accept("region/eu", acknowledgement(bench, 20, 0))
+    bench.put(a_principal("person/operator", Right.OPERATE, Right.OVERRIDE))
+    bench.put(a_principal("person/abroad", Right.BREAK_GLASS, region="us"))
+    bench.put(a_principal("person/guest", Right.BREAK_GLASS, tenant="acme"))
+    bench.refuse(Code.NO_RIGHT, "person/operator", c.BelieveRegion("eu", "why"))
+    bench.refuse(Code.WRONG_SCOPE, "person/abroad", c.BelieveRegion("eu", "why"))
+    bench.refuse(Code.WRONG_SCOPE, "person/guest", c.BelieveRegion("eu", "why"))
+    bench.refuse(Code.NO_RIGHT, "region/eu", c.BelieveRegion("eu", "why"))
 
 
 ALLOWED = {(H.HEALTHY, H.SUSPECT), (H.SUSPECT, H.HEALTHY), (H.SUSPECT, H.LOST), (H.LOST, H.HEALTHY)}

@@ -247,6 +247,31 @@ def test_what_one_region_says_of_versions_keeps_no_other_from_settling(account: 
     assert bench.grant("us").settled == cpu(100)
 
 
+def test_the_highest_version_that_can_be_claimed_keeps_its_own_region_from_nothing_either() -> None:
+    """Otherwise who had its token for a moment has made the next version one that is never acknowledged."""
+    bench = a_world()
+    bench.offer("eu", cpu(100))
+    bench.refuse(Code.MALFORMED, "region/eu", c.AcknowledgeGrant("quota/acme", VERSION_MAX, cpu(100), 7))
+    bench.accept("region/eu", c.AcknowledgeGrant("quota/acme", VERSION_MAX - 1, cpu(100), 7))
+    bench.settle("eu", bench.grant("eu").version, cpu(100))
+    bench.settle("eu", bench.offer("eu", cpu(200)), cpu(200))
+    assert (bench.grant("eu").settled, bench.grant("eu").offers) == (cpu(200), ())
+
+
+def test_what_somebody_gave_back_in_a_regions_name_is_charged_again_by_its_word_in_its_next_session() -> None:
+    """Otherwise what the region holds is lent to another as well, whatever it says: it was read from further on."""
+    bench = a_world()
+    bench.settle("eu", bench.offer("eu", cpu(1_000)), cpu(1_000))
+    version = bench.offer("eu", cpu(0))
+    bench.accept("region/eu", c.AcknowledgeGrant("quota/acme", version, cpu(0), 2**60))
+    bench.refuse(Code.ALREADY, "region/eu", c.AcknowledgeGrant("quota/acme", version, cpu(800), 20))
+    bench.join("eu")
+    bench.accept("region/eu", c.AcknowledgeGrant("quota/acme", version, cpu(800), 20))
+    assert (bench.grant("eu").settled, bench.grant("eu").position) == (cpu(800), 20)
+    bench.accept("region/eu", c.AcknowledgeGrant("quota/acme", version, cpu(500), 22))
+    bench.refuse(Code.ALREADY, "region/eu", c.AcknowledgeGrant("quota/acme", version, cpu(800), 21))
+
+
 def test_a_platform_restored_to_an_older_state_lends_nothing_again_once_regions_have_spoken() -> None:
     """Otherwise what eu was lent after the backup is lent to us as well: the sum of both is more than the quota."""
     bench = a_world()

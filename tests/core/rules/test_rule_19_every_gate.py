@@ -234,7 +234,7 @@ FREE_ON_THE_PLATFORM = {
     "the log, sessions and settings": FREE_IN_A_REGION["the log, sessions and settings"],
     "what people want": (
         "Put", "Delete", "PutWorkload", "DeleteWorkload", "PublishPolicy", "ActivatePolicy", "RollBackPolicy",
-        "DeclareLost", "RetireRegion", "AttestRight",
+        "BelieveRegion", "DeclareLost", "RetireRegion", "AttestRight",
     ),
     "what regions report": (
         "RemoveAssignment", "OfferBack", "AcknowledgeGrant", "ReleaseRights", "JoinRegion", "Acknowledge", "Report",

@@ -16,6 +16,7 @@ from holdfast.core.ledger.house import OpenSession
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.ledger.revision import INDEX_MAX, revision, seq_of, show
 from holdfast.core.model.control import Action
+from holdfast.core.model.summary import Summary, Trouble
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
 from holdfast.host import durable
@@ -92,6 +93,7 @@ def test_a_region_that_lost_its_last_batches_is_recognised(batches: int) -> None
             f"it acknowledged batch {last} ({digest}), and ends at batch {last - batches + 1}" in region.link.trouble()
         )
         assert "holdfast region forget eu" in region.link.trouble()
+        assert "holdfast region believe eu" in region.link.trouble()
         await is_left_alone(world, platform, region)
 
     linked(story)
@@ -144,6 +146,45 @@ def test_a_region_that_is_forgotten_while_its_log_is_wrong_stands_down() -> None
         await until(lambda: region.ledger.meters.counted("link_went_back") == 1, world.clock)
         await platform.accept("person/root", p.RetireRegion("eu", "its store is lost"))
         await until(lambda: "told to stop" in region.link.trouble(), world.clock, 2 * REFUSED_MS)
+
+    linked(story)
+
+
+async def steal(platform: PlatformServer) -> None:
+    """Somebody has the token of region eu and knows its log: it speaks for the region, from far beyond."""
+    await platform.accept("region/eu", OpenSession())
+    session, far = platform.state.session_of["region/eu"], revision(10**9, INDEX_MAX)
+    cursor = platform.state.regions["eu"].status.cursor
+    said = (
+        p.JoinRegion("eu", "log-eu"),
+        p.Report("eu", far, (), Summary(troubles=(Trouble("forged", 1, 0),))),
+        p.Acknowledge("eu", "log-eu", far, cursor, "00" * 8),
+    )
+    for number, command in enumerate(said, 1):
+        await platform.ledger.submit(Envelope("region/eu", command, platform.clock.wall(), session, number))
+    assert platform.state.regions["eu"].status.position == far
+
+
+def test_a_region_in_whose_name_somebody_else_spoke_goes_on_once_a_person_believes_its_log() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region, _ = await acknowledged(world)
+        cursor = platform.state.regions["eu"].status.cursor
+        await steal(platform)
+        await until(lambda: region.ledger.meters.counted("link_went_back") == 1, world.clock)
+        assert "it acknowledged batch 1000000000 (" in region.link.trouble()
+        await platform.put(a_principal("person/late"))
+        await platform.accept("person/root", p.BelieveRegion("eu", "its token was stolen, and is revoked"))
+        await world.same(platform, region)
+
+        def is_known() -> bool:
+            return platform.state.regions["eu"].status.cursor > cursor
+
+        await until(is_known, world.clock)
+        status = platform.state.regions["eu"].status
+        assert seq_of(status.position) <= region.state.facts.seq
+        assert seq_of(platform.state.summaries["eu"].position) <= region.state.facts.seq, "its own word is heard again"
+        assert region.ledger.meters.counted("link_spoken_for") == 1
+        assert region.link.trouble() == ""
 
     linked(story)
 

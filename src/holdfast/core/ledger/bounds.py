@@ -44,6 +44,7 @@ MOST: dict[str, int] = {
     "AdministerNode.tenancy": MARKS_MAX,
     "Assign.ordinals": IDENTITIES_MAX,
     "AttestRight.reason": REASON_MAX,
+    "BelieveRegion.reason": REASON_MAX,
     "CloseBreach.key": MESSAGE_MAX,
     "Condition.message": MESSAGE_MAX,
     "DeclareLost.reason": REASON_MAX,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -97,8 +97,10 @@ class Grant(Row, frozen=True):
 
     `offered` is the largest target since the last acknowledged version: that is what the platform charges (RULES 7). It
     is the greatest of `settled` and of every target in `offers`, the versions not acknowledged, oldest first.
-    `position` is where its region's log was when it said so.
+    `position` is where its region's log was when it said so, and `session` the one in which it did.
     """
+
+    ADDED: ClassVar[Mapping[str, int]] = {"session": 2}
 
     uid: Revision
     revision: Revision
@@ -113,6 +115,7 @@ class Grant(Row, frozen=True):
     settled: Resources = NOTHING
     offers: tuple[Offer, ...] = ()
     position: Revision = 0
+    session: Revision = 0
 
 
 class Demand(Row, frozen=True):

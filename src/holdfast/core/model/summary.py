@@ -73,12 +73,16 @@ def over_in(seen: Seen | None, template: str) -> int:
 
 
 class Observation(Row, frozen=True):
-    """What a region said last of a workload, as of a position in its own log, and then of a time there."""
+    """What a region said last of a workload, as of a position in its own log, and then of a time there; both are held
+    against what else it says in the same `session`, and in no later one."""
 
     region: str
     position: Revision
     seen: Seen
     at: Instant = 0
+    session: Revision = 0
+
+    ADDED: ClassVar[Mapping[str, int]] = {"session": 2}
 
 
 def still_asked(observed: Iterable[Observation], assignment: Assignment) -> dict[str, int]:
@@ -131,12 +135,15 @@ class Summary(Row, frozen=True):
 
 
 class Summarised(Row, frozen=True):
-    """A region's last summary, as of a position in its own log, and when the platform was told."""
+    """A region's last summary, as of a position in its own log, when the platform was told, and in which session."""
 
     region: str
     position: Revision
     at: Instant
     summary: Summary
+    session: Revision = 0
+
+    ADDED: ClassVar[Mapping[str, int]] = {"session": 2}
 
 
 class Overflow(Row, frozen=True):

@@ -22,7 +22,7 @@ complete on evidence only.
 - `accounts`           who pays, and how much an account may be lent out
 - `escrow`, `settling` OfferGrant; AcknowledgeGrant: lending to regions, and what they say that they hold
 - `rights`             GrantRight, ReleaseRights, AttestRight: identities move by evidence
-- `regions`            JoinRegion, Acknowledge, JudgeRegion, DeclareLost
+- `regions`            JoinRegion, Acknowledge, BelieveRegion, JudgeRegion, DeclareLost
 - `retirement`         RetireRegion, ReleaseRetired: a tombstone, and everything released after it
 - `policies`           PublishPolicy, ActivatePolicy, RollBackPolicy
 - `reports`            ReportStatus

@@ -25,7 +25,14 @@ from holdfast.core.platform.keys import KEYS, KINDS
 from holdfast.core.platform.objects import delete, put
 from holdfast.core.platform.observing import offer_back, report
 from holdfast.core.platform.policies import activate_policy, publish_policy, roll_back_policy
-from holdfast.core.platform.regions import acknowledge, configure, declare_lost, join_region, judge_region
+from holdfast.core.platform.regions import (
+    acknowledge,
+    believe_region,
+    configure,
+    declare_lost,
+    join_region,
+    judge_region,
+)
 from holdfast.core.platform.reports import report_status
 from holdfast.core.platform.retirement import release_retired, retire_region
 from holdfast.core.platform.rights import attest_right, grant_right, release_rights
@@ -101,7 +108,10 @@ _OWN: tuple[Rule[Any], ...] = (
          "RetireRegion"),
     Rule(c.Acknowledge, acknowledge, ("region",), Lane.REPORTS,
          "what the region has applied counts as acknowledged; it is heard",
-         "nothing to undo: positions only grow"),
+         "BelieveRegion: a person lets the region begin again at what it shows"),
+    Rule(c.BelieveRegion, believe_region, ("person",), Lane.OPERATORS,
+         "what was acknowledged of the region's log counts no more; what it acknowledges next does",
+         "Acknowledge: the region says how far it is", Right.BREAK_GLASS, subject=subjects.of_region),
     Rule(c.Report, report, ("region",), Lane.REPORTS,
          "controllers and people see how the region and its workloads fare",
          "the next report"),

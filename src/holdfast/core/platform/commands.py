@@ -216,6 +216,16 @@ class Acknowledge(Row, frozen=True, tag="acknowledge"):
     digest: str
 
 
+class BelieveRegion(Row, frozen=True, tag="believe-region"):
+    """A person attests that a region's log is whole: what was acknowledged of it counts no more, its next word does.
+
+    The way out where somebody else has spoken for the region: nothing that its log lacks was ever in it.
+    """
+
+    region: str
+    reason: str
+
+
 class Report(Row, frozen=True, tag="report"):
     """What a region says of workloads and of itself, as of a position in its own log. The latest position counts.
 
@@ -291,7 +301,7 @@ PlatformCommand = (
     | Assign | Activate | EndAssignment | RemoveAssignment | ReleaseFinalizer | OfferBack | Adopt
     | OfferGrant | AcknowledgeGrant
     | GrantRight | ReleaseRights | AttestRight
-    | JoinRegion | Acknowledge | Report | JudgeRegion | DeclareLost | RetireRegion
+    | JoinRegion | Acknowledge | BelieveRegion | Report | JudgeRegion | DeclareLost | RetireRegion
     | ReleaseRetired
     | PublishPolicy | ActivatePolicy | RollBackPolicy
 )  # fmt: skip

@@ -235,6 +235,16 @@ class RegionAcknowledged(Row, frozen=True, tag="region-acknowledged"):
     digest: str
 
 
+class RegionBelieved(Row, frozen=True, tag="region-believed"):
+    """What was acknowledged of the region's log counts no more: this position, and how the digest there began."""
+
+    SINCE: ClassVar[int] = 2
+
+    region: str
+    position: Revision
+    digest: str
+
+
 class RegionReported(Row, frozen=True, tag="region-reported"):
     """What the region says of workloads that it has assignments of, and of itself if that has changed."""
 
@@ -324,8 +334,8 @@ PlatformEvent = (
     | TemplateStored | TemplatesForgotten | TemplatesDropped | StatusReported
     | AssignmentStored | AssignmentsEnded | AssignmentsRemoved | OfferedBack | GrantStored | GrantsRemoved
     | GrantsForgotten | RightGranted | RightsReleased | RightsGranted | RightsFreed
-    | RegionJoined | RegionRejoined | RegionAcknowledged | RegionReported | RegionJudged | RegionRetired
-    | RetirementContinued
+    | RegionJoined | RegionRejoined | RegionAcknowledged | RegionBelieved | RegionReported | RegionJudged
+    | RegionRetired | RetirementContinued
     | PolicyPublished | PoliciesDropped | PolicyStaged | ValidityStored | ValiditiesDropped
     | BreachStored | BreachClosed
 )  # fmt: skip

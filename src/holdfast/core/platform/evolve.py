@@ -275,6 +275,11 @@ def region_acknowledged(state: PlatformState, event: e.RegionAcknowledged, stamp
     _set_region(state, event.region, **said, heard_at=stamp.at)
 
 
+def region_believed(state: PlatformState, event: e.RegionBelieved, stamp: Stamp) -> None:
+    """A person's word is no sign of life: when it was heard stays."""
+    _set_region(state, event.region, position=0, digest="", cursor=0)
+
+
 def region_judged(state: PlatformState, event: e.RegionJudged, stamp: Stamp) -> None:
     _set_region(state, event.region, health=event.health, since=stamp.at)
 
@@ -362,6 +367,7 @@ APPLY: dict[type, Any] = {
     e.RegionJoined: region_joined,
     e.RegionRejoined: region_rejoined,
     e.RegionAcknowledged: region_acknowledged,
+    e.RegionBelieved: region_believed,
     e.RegionJudged: region_judged,
     e.RegionRetired: region_retired,
     e.RetirementContinued: retirement_continued,

@@ -158,6 +158,7 @@ KEYS: Mapping[type, KeysOf] = {
     e.RegionJoined: lambda event, _: _standing(event.region),
     e.RegionRejoined: lambda event, _: ((REGION, event.region),),
     e.RegionAcknowledged: lambda event, _: ((REGION, event.region),),
+    e.RegionBelieved: lambda event, _: ((REGION, event.region),),
     e.RegionReported: lambda event, _: _reported(event),
     e.RegionJudged: lambda event, _: _standing(event.region),
     e.RegionRetired: lambda event, _: (*_standing(event.region), (SUMMARY, event.region)),

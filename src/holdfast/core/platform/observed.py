@@ -9,21 +9,24 @@ from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.summary import Observation, Rebalance, Summarised
 from holdfast.core.platform import events as e
+from holdfast.core.platform.senders import speaking_in
 from holdfast.core.platform.state import PlatformState, assignments_of, index_demand
 
 
 def region_reported(state: PlatformState, event: e.RegionReported, stamp: Stamp) -> None:
+    session = speaking_in(state, event.region)
     for seen in event.seen:
         mine = _assigned(state, seen.workload, event.region)
         for assignment in mine:
             index_demand(state, assignment, -1)
         others = [one for one in state.observed.get(seen.workload) or () if one.region != event.region]
-        said = Observation(event.region, event.position, seen, event.at)
+        said = Observation(event.region, event.position, seen, event.at, session)
         state.observed.put(seen.workload, tuple(sorted((*others, said), key=lambda one: one.region)))
         for assignment in mine:
             index_demand(state, assignment, 1)
     if event.summary is not None:
-        state.summaries.put(event.region, Summarised(event.region, event.position, stamp.at, event.summary))
+        said_of_all = Summarised(event.region, event.position, stamp.at, event.summary, session)
+        state.summaries.put(event.region, said_of_all)
 
 
 def _assigned(state: PlatformState, workload: Revision, region: str) -> list[Assignment]:

@@ -2,8 +2,9 @@
 
 The one idea: whoever knows more wins. A report is as of a position in the region's own log, which only grows; of each
 workload, and of the region as a whole, what was said from the furthest position stands, in whatever order and however
-often reports arrive. Of a workload more may be said from one position, at a later time there: that it takes too long.
-It is a hint for controllers and people: nothing is authorised by it.
+often the reports of a session arrive; what is said in a later session stands above all that was said in former ones. Of
+a workload more may be said from one position, at a later time there: that it takes too long. It is a hint for
+controllers and people: nothing is authorised by it.
 
     Report ──▶ observed[workload] · summaries[region]         OfferBack ──▶ overflows[workload, region], until it ends
 """
@@ -20,7 +21,7 @@ from holdfast.core.platform.checks import malformed
 from holdfast.core.platform.commands import OfferBack, Report
 from holdfast.core.platform.events import OfferedBack, RegionReported
 from holdfast.core.platform.objects import already
-from holdfast.core.platform.senders import refuse_unjoined
+from holdfast.core.platform.senders import refuse_unjoined, speaking_in
 from holdfast.core.platform.state import PlatformState, assignments_of, overflow_of
 
 #: How much one report may say.
@@ -38,7 +39,8 @@ def report(state: PlatformState, command: Report, case: Case) -> Accepted | Refu
         return refused
     news = tuple(one for one in command.seen if _is_news(state, command, one))
     known = state.summaries.get(command.region)
-    is_old = known is not None and known.position >= command.position
+    session = speaking_in(state, command.region)
+    is_old = known is not None and known.session == session and known.position >= command.position
     summary = None if is_old else command.summary
     if not news and summary is None:
         return already(f"Region/{command.region}", known.position if known is not None else 0)
@@ -55,7 +57,9 @@ def _is_news(state: PlatformState, command: Report, seen: Seen) -> bool:
     if not any(assignment.region == command.region for assignment in assignments_of(state, seen.workload)):
         return False
     known = observation(state, seen.workload, command.region)
-    return known is None or (known.position, known.at) < (command.position, command.at)
+    if known is None or known.session != speaking_in(state, command.region):
+        return True
+    return (known.position, known.at) < (command.position, command.at)
 
 
 def _refuse_seen(command: Report) -> Refused | None:

@@ -1,4 +1,4 @@
-"""JoinRegion, Acknowledge, JudgeRegion, DeclareLost: what the platform knows of a region (RULES 8).
+"""JoinRegion, Acknowledge, BelieveRegion, JudgeRegion, DeclareLost: what the platform knows of a region (RULES 8).
 
     healthy <--> suspect --> lost --> healthy, once it is heard again       by region health
         \\___________\\________/ lost                                         by a person
@@ -6,6 +6,9 @@
 
 Three different words. *Suspect*: nothing new goes there. *Lost*: failover may begin, and nothing it holds comes back.
 *Retired*: a person attests that nothing runs there.
+
+How far a region's log is, is the word of whoever has the region's token. It holds the region to what it once was, for
+good, so a person may take it back: the region then begins again at what it shows (ADR 0010).
 """
 
 from __future__ import annotations
@@ -14,15 +17,28 @@ from holdfast.core.ledger import house
 from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.overrides import in_force, paused
 from holdfast.core.ledger.registry import Case
-from holdfast.core.ledger.revision import is_digest_shown, seq_of
+from holdfast.core.ledger.revision import is_digest_shown, seq_of, show
 from holdfast.core.model.shapes import Duration
 from holdfast.core.model.topology import RegionHealth, RegionStatus
 from holdfast.core.platform.checks import contradictory, malformed, refuse_unknown
-from holdfast.core.platform.commands import Acknowledge, DeclareLost, JoinRegion, JudgeRegion
-from holdfast.core.platform.events import RegionAcknowledged, RegionJoined, RegionJudged, RegionRejoined
+from holdfast.core.platform.commands import Acknowledge, BelieveRegion, DeclareLost, JoinRegion, JudgeRegion
+from holdfast.core.platform.events import (
+    RegionAcknowledged,
+    RegionBelieved,
+    RegionJoined,
+    RegionJudged,
+    RegionRejoined,
+)
 from holdfast.core.platform.names import refuse_reason
 from holdfast.core.platform.objects import already
-from holdfast.core.platform.senders import outside_whole_region, refuse_impostor, refuse_other_region, refuse_unjoined
+from holdfast.core.platform.senders import (
+    SESSIONS_SINCE,
+    outside_whole_region,
+    refuse_impostor,
+    refuse_other_region,
+    refuse_unjoined,
+    speaking_in,
+)
 from holdfast.core.platform.state import PlatformState
 
 _H = RegionHealth
@@ -33,7 +49,10 @@ ADDRESS_MAX = 512
 
 
 def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accepted | Refused:
-    """One log speaks for a region, from the first time until the region is retired."""
+    """One log speaks for a region, from the first time until the region is retired.
+
+    It is answered in which session the region spoke before. Where that was none of its own, somebody else spoke for it.
+    """
     refused = (
         refuse_impostor(command.region, case)
         or _refuse_log_id(state, command.log_id)
@@ -56,10 +75,11 @@ def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accept
         joined = RegionJoined(command.region, command.log_id, session, health, command.address, *_times(command))
         return Accepted((joined,))
     if status.log_id != command.log_id:
-        return _diverged(command.region, status)
+        return _diverged(command.region)
     if (status.session, status.address, *_times(status)) == (session, command.address, *_times(command)):
         return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
-    return Accepted((RegionRejoined(command.region, session, command.address, *_times(command)),))
+    before = show(speaking_in(state, command.region)).encode() if state.facts.level >= SESSIONS_SINCE else b""
+    return Accepted((RegionRejoined(command.region, session, command.address, *_times(command)),), before)
 
 
 def _times(told: JoinRegion | RegionStatus) -> tuple[Duration, Duration, Duration]:
@@ -105,7 +125,7 @@ def acknowledge(state: PlatformState, command: Acknowledge, case: Case) -> Accep
         return refused
     status = state.regions[command.region].status
     if status.log_id and status.log_id != command.log_id:
-        return _diverged(command.region, status)
+        return _diverged(command.region)
     refused = refuse_unjoined(state, command.region, case)
     if refused is not None:
         return refused
@@ -135,9 +155,27 @@ def _refuse_address(address: str) -> Refused | None:
     return malformed(f"an address has at most {ADDRESS_MAX} printable characters", characters=len(address))
 
 
-def _diverged(region: str, status: RegionStatus) -> Refused:
-    facts = {"region": region, "log_id": status.log_id}
-    return Refused(Code.DIVERGED, f"region {region} has the log {status.log_id}; retire it to begin another", facts)
+def _diverged(region: str) -> Refused:
+    """Without the name of the true log: who does not know it may have stolen the region's token."""
+    return Refused(Code.DIVERGED, f"region {region} has another log; retire it to begin this one", {"region": region})
+
+
+def believe_region(state: PlatformState, command: BelieveRegion, case: Case) -> Accepted | Refused:
+    """A person attests that the region's log is whole, whatever was acknowledged in its name."""
+    refused = (
+        refuse_unknown("Region", (command.region,), state.regions)
+        or outside_whole_region(case, command.region)
+        or refuse_reason(command.reason)
+    )
+    if refused is not None:
+        return refused
+    status = state.regions[command.region].status
+    if status.health is _H.RETIRED:
+        facts = {"region": command.region, "health": status.health.value}
+        return Refused(Code.WRONG_PHASE, f"region {command.region} is retired: it begins with a new log", facts)
+    if not status.position:
+        return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
+    return Accepted((RegionBelieved(command.region, status.position, status.digest),))
 
 
 def judge_region(state: PlatformState, command: JudgeRegion, case: Case) -> Accepted | Refused:

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code, Refused, not_found
 from holdfast.core.ledger.registry import Case
+from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import WorkloadSpec
 from holdfast.core.platform.state import PlatformState
+
+#: The level from which on a region's words are kept with their session.
+SESSIONS_SINCE = 2
 
 
 def region_of(case: Case) -> str:
@@ -46,6 +50,15 @@ def refuse_unjoined(state: PlatformState, region: str, case: Case) -> Refused | 
     if status.health is RegionHealth.RETIRED:
         return Refused(Code.TOMBSTONED, f"region {region} is retired: stop everything, join as a new log", facts)
     return Refused(Code.NO_SESSION, f"this session has not joined with the log of region {region}", facts)
+
+
+def speaking_in(state: PlatformState, region: str) -> Revision:
+    """The session in which a region speaks, as its words are kept: positions are compared within one (ADR 0010).
+
+    In a session that has joined they are the region's own, in the order of its log. Those of an earlier one are not
+    held against it: they may be somebody else's, who had its token. Below level 2 nothing is kept of sessions.
+    """
+    return state.regions[region].status.session if state.facts.level >= SESSIONS_SINCE else 0
 
 
 def outside_region(case: Case, region: str) -> Refused | None:

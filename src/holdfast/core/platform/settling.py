@@ -19,6 +19,7 @@ from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Grant, Offer
 from holdfast.core.model.resources import NOTHING, Resources, add, exceeded, greatest, subtract
+from holdfast.core.model.shapes import Revision
 from holdfast.core.platform.accounts import forgotten_grants, limit_of, promised
 from holdfast.core.platform.breaches import BreachEvent, recount_account
 from holdfast.core.platform.checks import contradictory, malformed, refuse_amount
@@ -27,7 +28,7 @@ from holdfast.core.platform.escrow import charged_to
 from holdfast.core.platform.events import GrantsRemoved, GrantStored
 from holdfast.core.platform.names import refuse_name
 from holdfast.core.platform.objects import already
-from holdfast.core.platform.senders import refuse_unjoined, region_of
+from holdfast.core.platform.senders import refuse_unjoined, region_of, speaking_in
 from holdfast.core.platform.state import PlatformState, charge_key, grant_key
 
 #: More versions than any log has room for.
@@ -40,20 +41,23 @@ def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, case: Cas
     refused = refuse_unjoined(state, region, case) or refuse_amount("settled", command.settled)
     if refused is not None:
         return refused
-    if not 0 < command.version < VERSION_MAX:
-        return malformed(f"versions go from 1 to below {VERSION_MAX}", version=command.version)
     key, settled = grant_key(region, command.account), add(NOTHING, command.settled)
-    grant = state.grants.get(key) or _unknown(state, command.account, region, case)
+    known = state.grants.get(key)
+    # What was offered here can always be acknowledged, however far somebody's claim has made the versions leap.
+    if not 0 < command.version < max(VERSION_MAX, known.version + 1 if known is not None else 0):
+        return malformed(f"versions go from 1 to below {VERSION_MAX}", version=command.version)
+    grant = known or _unknown(state, command.account, region, case)
     if isinstance(grant, Refused):
         return grant
-    is_old = command.version <= grant.acknowledged and not _is_news(grant, command, settled)
+    session = speaking_in(state, region)
+    is_old = command.version <= grant.acknowledged and not _is_news(grant, command, settled, session)
     if is_old or (not grant.uid and settled == NOTHING):
         return already(f"grant/{key}", grant.revision)
     target = _target_at(grant, command.version)
     under = exceeded(target, settled)
     if under:
         return contradictory(f"settled below the target of {under}", resource=under, target=target)
-    new = _settled(grant, command, settled)
+    new = _settled(grant, command, settled, session)
     stored = _stored(state, new, case, claimed=_is_claimed(grant, command.version, settled))
     return Accepted((*stored, *_recount(state, grant, new, case)))
 
@@ -69,11 +73,12 @@ def _unknown(state: PlatformState, account: str, region: str, case: Case) -> Gra
     return Grant(0, 0, account, region, 0, NOTHING, NOTHING, case.at + state.facts.settings.grant_life)
 
 
-def _is_news(grant: Grant, command: AcknowledgeGrant, settled: Resources) -> bool:
+def _is_news(grant: Grant, command: AcknowledgeGrant, settled: Resources, session: Revision) -> bool:
     """Whether a version that was acknowledged is settled anew: lower, when charges above the target have fallen; or
     higher, read later from the region's log than what was known, which an older state of this one had not heard of."""
     if exceeded(settled, grant.settled):
-        return command.version == grant.acknowledged and command.position > grant.position
+        is_later = grant.session != session or command.position > grant.position
+        return command.version == grant.acknowledged and is_later
     return command.version == grant.version and settled != grant.settled
 
 
@@ -92,7 +97,7 @@ def _is_claimed(grant: Grant, version: int, settled: Resources) -> bool:
     return version > grant.version or bool(exceeded(settled, ceiling))
 
 
-def _settled(grant: Grant, command: AcknowledgeGrant, settled: Resources) -> Grant:
+def _settled(grant: Grant, command: AcknowledgeGrant, settled: Resources, session: Revision) -> Grant:
     """The grant as its region has it, and what it was offered since."""
     version, left = grant.version, tuple(offer for offer in grant.offers if offer.version > command.version)
     if command.version > version:
@@ -107,7 +112,8 @@ def _settled(grant: Grant, command: AcknowledgeGrant, settled: Resources) -> Gra
         settled=settled,
         offers=left,
         offered=offered,
-        position=max(grant.position, command.position),
+        position=max(grant.position, command.position) if grant.session == session else command.position,
+        session=session,
     )
 
 

@@ -41,7 +41,7 @@ def of_right(state: PlatformState, command: c.AttestRight) -> Subject:
     return _at(f"Workload/{command.workload}", state.workloads.get(command.workload))
 
 
-def of_region(state: PlatformState, command: c.DeclareLost | c.RetireRegion) -> Subject:
+def of_region(state: PlatformState, command: c.BelieveRegion | c.DeclareLost | c.RetireRegion) -> Subject:
     """The region that a person speaks of."""
     return _object(state, "Region", command.region)
 

@@ -9,10 +9,12 @@ lead, shown now ──▶ open a session ──▶ join ──▶ heartbeats | t
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.revision import show
+from holdfast.core.ledger.revision import parse, show
 from holdfast.core.model.settings import times_of
+from holdfast.core.model.shapes import Revision
 from holdfast.core.region.fence import longest
 from holdfast.core.region.state import RegionState
 from holdfast.host.clock import Clock
@@ -29,12 +31,14 @@ from holdfast.host.link.stopping import stand_down
 from holdfast.host.reads import Level
 from holdfast.host.transport import Transport
 from holdfast.host.waiting import together
-from holdfast.host.wire import Said
+from holdfast.host.wire import Answered, Said
 
 #: A region that the platform does not take asks again after so long: a person has to do something first.
 REFUSED_MS = 5_000
 #: A server that cannot show that it leads its region looks again after so long.
 NOT_LEADING_MS = 500
+#: So many sessions of its own a server remembers: those that were opened and could not join, mostly.
+OWN_SESSIONS = 64
 
 
 class Link:
@@ -47,6 +51,8 @@ class Link:
         self._platform = platform
         self._outlook = Outlook()
         self._speaker: Speaker | None = None
+        #: The last sessions in which this leader spoke for the region, or meant to.
+        self._own: deque[Revision] = deque(maxlen=OWN_SESSIONS)
         self._journal = Journal("link", server=ledger.identity.server, region=platform.region)
 
     @property
@@ -67,9 +73,11 @@ class Link:
         """Keep the region up to date for as long as this server leads it."""
         self._speaker = speaker = Speaker(self._transport, self._clock, self._platform, leader.term.now)
         told = Told()
+        self._own.clear()
         while True:
             try:
-                await self._join(leader, speaker)
+                if await self._join(leader, speaker):
+                    told = Told()
                 following = Following(leader, speaker, self._transport, self._outlook, self._journal)
                 saying = Saying(leader, speaker, self._journal)
                 reporting = Reporting(leader, self._ledger.hub, self._outlook, told, saying, self._platform.region)
@@ -93,14 +101,17 @@ class Link:
         why = f"this region's log is not what the platform knows: {error}"
         self._outlook.trouble = (
             f"{why}; nothing is taken from the platform, and nothing told. hint: restore its store, or "
-            f"`holdfast region forget {self._platform.region}` and begin a new log"
+            f"`holdfast region forget {self._platform.region}` and begin a new log; if its log is whole, somebody else "
+            f"spoke with its token: revoke that, then `holdfast region believe {self._platform.region}`"
         )
         self._ledger.meters.count("link_went_back")
         self._journal.error("went-back", why=why)
         await self._clock.sleep(REFUSED_MS)
 
-    async def _join(self, leader: Leader[RegionState], speaker: Speaker) -> None:
-        """Return when this region speaks at the platform, in a session that has joined with its log."""
+    async def _join(self, leader: Leader[RegionState], speaker: Speaker) -> bool:
+        """Return when this region speaks at the platform, in a session that has joined with its log; and whether
+        somebody else spoke for it before: then what the platform knows of it is not what it was told here."""
+        is_other = False
         while True:
             await self._must_lead(leader)
             answered = await speaker.open()
@@ -108,12 +119,24 @@ class Link:
                 state, now = leader.term.durable.state, leader.term.now()
                 answered = await speaker.join(state.facts.log_id, state.facts.settings, longest(state, now))
                 if answered.said is Said.LANDED or answered.code == Code.ALREADY:
+                    is_other = self._is_others(answered)
+                    self._own.append(speaker.session)
                     break
+                self._own.append(speaker.session)
             self._outlook.trouble = f"the platform does not take this region: {answered.message} ({answered.code})"
             self._journal.warning("not-joined", code=answered.code, why=answered.message)
             await self._clock.sleep(REFUSED_MS)
         self._ledger.meters.count("link_sessions")
         self._journal.info("joined", session=show(speaker.session), platform=speaker.server)
+        if is_other:
+            self._ledger.meters.count("link_spoken_for")
+            self._journal.warning("spoken-for", why="somebody else spoke for this region; it tells everything again")
+        return is_other
+
+    def _is_others(self, joined: Answered) -> bool:
+        """Whether the session that spoke for this region before is none of this leader's, which had some."""
+        before = parse(joined.answer.decode(errors="replace"))
+        return before is not None and bool(self._own) and before not in self._own
 
     async def _must_lead(self, leader: Leader[RegionState]) -> None:
         """Return when this server is shown to lead, by a proof that begins now: a deposed leader that opened a session
