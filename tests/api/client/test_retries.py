@@ -61,13 +61,28 @@ def test_the_server_that_last_worked_is_preferred_by_the_next_call() -> None:
     assert script.asked == ["a", "b", "b"]
 
 
-def test_a_503_that_names_the_leader_sends_us_there_even_if_it_was_not_listed() -> None:
+def test_a_503_that_names_the_leader_sends_us_there() -> None:
     script = Script(says(503, "not-leading", holdfast_leader="c", retry_after="7"), DONE, DONE)
-    caller = script.caller("a", "b")
+    caller = script.caller("a", "b", "c")
     script.play(objects.put(caller, TENANT))
     script.play(objects.put(caller, TENANT))
     assert script.asked == ["a", "c", "c"]
     assert script.pauses == []
+
+
+@pytest.mark.parametrize("leader", ["https://evil.example", "https://b.example", "https://b:1", "https://b@evil", "b"])
+def test_a_leader_that_was_not_listed_is_not_followed(leader: str) -> None:
+    """Our token goes to servers that whoever gave it to us has written down, and to nobody whom one of them names."""
+    script = Script(says(503, "not-leading", holdfast_leader=leader), DONE)
+    script.play(objects.put(script.caller("https://a", "https://b"), TENANT))
+    assert script.asked == ["https://a", "https://b"]
+
+
+def test_where_one_server_is_listed_it_is_asked_again_whoever_leads() -> None:
+    """A server that follows hands on what it is asked; one that cannot yet may soon."""
+    script = Script(says(503, "not-leading", holdfast_leader="https://b"), DONE)
+    script.play(objects.put(script.caller("https://a"), TENANT))
+    assert script.asked == ["https://a", "https://a"]
 
 
 def test_two_servers_that_name_each_other_are_asked_with_pauses() -> None:
@@ -84,9 +99,9 @@ def test_servers_that_name_ever_new_leaders_do_not_keep_us_running() -> None:
     assert len(script.pauses) >= 3
 
 
-def test_a_leader_that_is_unreachable_sends_us_back_to_the_list() -> None:
+def test_a_leader_that_is_unreachable_sends_us_on_in_the_list() -> None:
     script = Script(says(503, "not-leading", holdfast_leader="z"), UNREACHABLE, DONE)
-    script.play(objects.put(script.caller("a", "b"), TENANT))
+    script.play(objects.put(script.caller("a", "b", "z"), TENANT))
     assert script.asked == ["a", "z", "a"]
 
 
@@ -98,14 +113,14 @@ def test_a_leader_that_is_unreachable_sends_us_back_to_the_list() -> None:
         ("https://a", "https://b/", "https://b"),
         ("http://a", "https://b", "https://b"),
         ("http://127.0.0.1:1", "http://b:1", "https://c"),
-        ("http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:2"),
+        ("http://127.0.0.1:1", "http://127.0.0.1:2", "https://c"),
     ],
 )
 def test_a_leader_is_not_followed_from_a_protected_connection_to_an_open_one(
     server: str, leader: str, asked: str
 ) -> None:
     script = Script(says(503, "not-leading", holdfast_leader=leader), DONE)
-    script.play(objects.put(script.caller(f"{server}/", "https://c"), TENANT))
+    script.play(objects.put(script.caller(f"{server}/", "https://c", "https://b"), TENANT))
     assert script.asked == [server, asked]
 
 

@@ -127,7 +127,7 @@ def test_a_watch_that_is_declined_for_now_tries_again_and_follows_the_leader() -
         Declined(says(429, "overloaded", retry_after="3")),
         Stream(line("ADDED", thing("a"), "t2")),
     )
-    script.events(Watching(script.caller("x"), "tenants").run(), 1)
+    script.events(Watching(script.caller("x", "y", "z"), "tenants").run(), 1)
     assert script.asked == ["x", "x", "z", "z"]
     assert script.pauses == [3_000]
 

@@ -32,7 +32,7 @@ class Caller:
         self.access = access
         self.means = means
         self.region = ""
-        self.servers = Servers(access.servers, insecure=access.insecure)
+        self.servers = Servers(access.servers)
         self.tokens = Tokens()
 
     def through(self, region: str) -> Caller:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from holdfast.core.model.addresses import is_exposed
 from holdfast.host.transport import Reply, named
 
 
 class Servers:
-    """The servers of one ledger. The one that worked last is asked first; a leader may be one that was not listed."""
+    """The servers of one ledger, as whoever uses them has listed them. The one that worked last is asked first."""
 
-    def __init__(self, names: tuple[str, ...], *, insecure: bool = False) -> None:
-        self._insecure = insecure
+    def __init__(self, names: tuple[str, ...]) -> None:
         self.names = tuple(dict.fromkeys(_plain(name) for name in names))
         self.preferred = self.names[0]
 
@@ -19,24 +17,19 @@ class Servers:
         self.preferred = server
 
     def after(self, server: str) -> str:
-        """The next in the list; after one that is not listed, the first."""
-        if server not in self.names:
-            return self.names[0]
+        """The next in the list."""
         return self.names[(self.names.index(server) + 1) % len(self.names)]
 
     def leader_named_in(self, reply: Reply, asked: str, region: str) -> str:
-        """The other server that this reply says leads; empty when it names none that can be asked in its place."""
+        """The other server that this reply says leads; empty when it names none that is listed.
+
+        Our token goes where we go, and nobody whom we reach says where that is (RULES 27): a server that follows hands
+        on what it is asked, so nobody needs a leader who was not listed.
+        """
         if region:
-            return ""  # Whatever that region's servers wrote: they do not say where else our token is sent.
+            return ""  # Whatever that region's servers wrote: it is not one of these that they speak of.
         leader = _plain(named(reply.headers, "holdfast-leader"))
-        if not leader or leader == asked:
-            return ""
-        # Our token goes where we go: never from a protected connection to an open one, nor from this machine to
-        # another in the clear. And where servers are URLs, a bare name leads nowhere.
-        scheme = asked.partition("://")[0] if "://" in asked else ""
-        if scheme and leader.partition("://")[0] not in (scheme, "https"):
-            return ""
-        return "" if is_exposed(leader) and not self._insecure else leader
+        return leader if leader != asked and leader in self.names else ""
 
 
 class Tokens:
