@@ -35,7 +35,7 @@ SESSIONS = ("controller/node-health", "controller/sessions", "ledger")
 PEOPLE = ("person", "tenant")
 
 #: What each command does in the model, who may send it, and the right that a person needs.
-COMMANDS: dict[type, tuple[Callable[[World, Any, Case], None], tuple[str, ...], Right]] = {
+COMMANDS: dict[type, tuple[Callable[[World, Any, Case], bytes | None], tuple[str, ...], Right]] = {
     house.StartLog: (model.start_log, ("ledger",), Right.OPERATE),
     house.StartTerm: (model.start_term, ("ledger",), Right.OPERATE),
     house.RaiseLevel: (model.raise_level, ("ledger", "person"), Right.OPERATE),

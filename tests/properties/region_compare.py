@@ -54,6 +54,7 @@ def adopt_epochs(model: Model, state: RegionState) -> None:
 
 def differences(model: Model, state: RegionState) -> list[str]:
     """Where what the ledger holds is not what the model holds."""
+    place = state.place
     pairs: dict[str, tuple[Any, Any]] = {
         "seq": (model.seq, state.facts.seq),
         "slots": (
@@ -100,8 +101,8 @@ def differences(model: Model, state: RegionState) -> list[str]:
             {uid: (s.principal, s.high) for uid, s in state.sessions.items()},
         ),
         "cursor": (
-            (model.platform_log, model.platform_term, model.cursor, model.jurisdiction),
-            (state.place.platform_log, state.place.platform_term, state.place.cursor, state.place.jurisdiction),
+            (model.platform_log, model.platform_term, model.cursor, model.proof, model.jurisdiction),
+            (place.platform_log, place.platform_term, place.cursor, place.proof, place.jurisdiction),
         ),
         "list": ((model.listing, model.swept, model.listed), _ledger_list(state)),
         "servers": (model.servers, dict(state.servers.items())),

@@ -63,6 +63,7 @@ class Model:
     platform_log: str = ""
     platform_term: int = 0
     cursor: int = 0
+    proof: str = ""
     #: The full list under way, by its log, term and position; what each part named; what was last told to be gone.
     listing: tuple[str, int, int] | None = None
     listed: tuple[frozenset[tuple[str, str]], ...] = ()

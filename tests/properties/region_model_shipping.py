@@ -92,6 +92,7 @@ def ship(model: Model, command: c.Ship, sender: Sender) -> Code | None:
         if uid in told or model.jurisdiction != moved:
             open_breaches(model, before, overshoots_of_assignment(model, assignment), sender.at)
     if ended:
+        model.proof = command.proof or (model.proof if command.log_id == model.platform_log else "")
         model.platform_log, model.platform_term, model.cursor = command.log_id, command.term, command.to
         model.listing, model.listed, model.swept = None, (), None
     return None

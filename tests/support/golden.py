@@ -230,7 +230,7 @@ def _servers(bench: RegionBench) -> None:
     """This region's own servers, and the platform's."""
     first, second = (ServerToken(f"p-{n}", f"platform/s{n}", "0f" * 32, bench.at + 60_000) for n in (1, 2))
     bench.ship(c.ServerShipped(first), c.ServerShipped(second))
-    bench.ship(gone=(c.Gone("server", "p-2"),))
+    bench.ship(gone=(c.Gone("server", "p-2"),), proof="1 0.9 p-1 c2lnbmVk")
     servers_of(bench, "region/eu", ROOT)
 
 

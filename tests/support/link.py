@@ -15,16 +15,20 @@ from holdfast.core.ledger.draft import Book, Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import StartLog
 from holdfast.core.ledger.revision import INDEX_MAX, parse, revision
+from holdfast.core.ledger.servers import SERVERS, AdmitServer
 from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.servers import SERVER_TOKEN_LIFE, ServerToken
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
+from holdfast.host.acting import OwnToken, verifier
 from holdfast.host.errors import Unavailable
 from holdfast.host.ledger import Identity, Ledger, Role
 from holdfast.host.link.content import everything
+from holdfast.host.link.evidence import Evidence
 from holdfast.host.link.link import Link
 from holdfast.host.link.shipping import serve_shipments
 from holdfast.host.link.speaker import Platform
@@ -161,6 +165,15 @@ class PlatformServer(Server[PlatformState]):
         super().__init__(PLATFORM, store, world, name, StartLog(log_id, "platform", ROOT), **fields)
         self.transport = world.network.join(name)
         self.transport.serve(self._serve)
+        #: With what it signs where it brings regions, once it is `announced`.
+        self.own = OwnToken(f"server-{name}", f"the secret of {name}")
+        self.evidence = Evidence(lambda: self.own)
+
+    async def announced(self) -> None:
+        """Have the key of this server in the log."""
+        ends = self.clock.wall() + SERVER_TOKEN_LIFE
+        token = ServerToken(self.own.name, f"platform/{self.name}", verifier(self.own.secret), ends)
+        await self.accept(SERVERS, AdmitServer(token))
 
     async def put(self, thing: Any) -> int:
         return await self.accept(ROOT, p.Put(thing))
@@ -176,7 +189,7 @@ class PlatformServer(Server[PlatformState]):
         if request.path == RENEWALS:
             return self._renew(actor, request.body)
         assert request.path == SHIPMENTS, request
-        return await serve_shipments(self.ledger, request, actor.removeprefix("region/"))
+        return await serve_shipments(self.ledger, request, actor.removeprefix("region/"), self.evidence)
 
     async def _submit(self, body: bytes) -> Answered:
         envelope = PLATFORM.envelopes.read(body)

@@ -131,10 +131,10 @@ class RegionBench:
         assert isinstance(answer, Refused), answer
         return answer
 
-    def ship(self, *puts: Any, gone: tuple[c.Gone, ...] = (), full: bool = False) -> Landed:
+    def ship(self, *puts: Any, gone: tuple[c.Gone, ...] = (), full: bool = False, proof: str = "") -> Landed:
         after = self._cursor
         self._cursor += 1
-        return self.accept(LINK, c.Ship("log-platform", 1, after, self._cursor, puts, gone, full))
+        return self.accept(LINK, c.Ship("log-platform", 1, after, self._cursor, puts, gone, full, proof=proof))
 
     def ship_list(self, *parts: tuple[Any, ...]) -> None:
         """A full list in these parts, to its end."""

@@ -77,7 +77,7 @@ def onward(request: Request, to: Goal, actor: str, own: OwnToken, at: Instant) -
     """The request as this server sends it on behalf of its caller."""
     carried = tuple((name, value) for name, value in request.headers if name in CARRIED)
     bare = Request(request.verb, request.path, request.query, (*carried, (ACTING_FOR, actor)), request.body)
-    signature = _key(own.secret).sign(_signed(bare, to, own.name, at))
+    signature = sign(own, _signed(bare, to, own.name, at))
     proof = f"{own.name} {at} {base64.urlsafe_b64encode(signature).decode()}"
     return msgspec.structs.replace(bare, headers=(*bare.headers, (PROOF, proof)))
 
@@ -97,17 +97,21 @@ def proof_in(request: Request) -> Proof | None:
 
 def is_signed(request: Request, proof: Proof, verified_by: str, goals: Iterable[Goal]) -> bool:
     """Whether this very request was signed, for one of these goals, with the secret of which the log holds that."""
+    return any(is_of(verified_by, proof.signature, _signed(request, goal, proof.token, proof.at)) for goal in goals)
+
+
+def sign(own: OwnToken, said: bytes) -> bytes:
+    """This server's signature. What is signed begins by saying what it is: it must mean nothing else to anybody."""
+    return _key(own.secret).sign(said)
+
+
+def is_of(verified_by: str, signature: bytes, said: bytes) -> bool:
+    """Whether exactly that was signed with the secret of which the log holds this."""
     try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(verified_by))
-    except ValueError:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(verified_by)).verify(signature, said)
+    except (ValueError, InvalidSignature):
         return False
-    for goal in goals:
-        try:
-            key.verify(proof.signature, _signed(request, goal, proof.token, proof.at))
-        except InvalidSignature:
-            continue
-        return True
-    return False
+    return True
 
 
 def is_fresh(proof: Proof, now: Instant) -> bool:

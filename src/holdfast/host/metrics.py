@@ -120,6 +120,9 @@ METRICS: dict[str, Metric] = {
     "shipping_objects": Metric(_COUNT, "objects, and ends of objects, sent to regions"),
     "shipping_steps": Metric(_COUNT, "steps and parts of full lists sent to regions"),
     "shipping_streams": Metric(_GAUGE, "regions that this server ships to"),
+    "shipping_unproven": Metric(
+        _COUNT, "streams that were refused: they were to go on from a place that nobody has signed"
+    ),
     "snapshot_bytes": Metric(_GAUGE, "the size of the last snapshot"),
     "snapshot_ms": Metric(_TIME, "writing and verifying a snapshot"),
     "snapshots": Metric(_COUNT, "snapshots that were verified and count"),

@@ -6,12 +6,14 @@ from contextlib import aclosing
 from typing import Any
 
 from holdfast.core.ledger.house import OpenSession, StartLog
+from holdfast.core.ledger.revision import show
 from holdfast.core.model.allotment import Purpose, Share, Stage
 from holdfast.core.model.isolation import Capability
 from holdfast.core.model.resources import Resources
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region import commands as c
+from holdfast.host.ledger import Role
 from holdfast.host.transport import Reply, Request
 from holdfast.stores.memory import MemoryStore
 from tests.support.served import OPERATOR, Part, World, a_class, a_shop, a_tenant, a_workload, in_world
@@ -105,6 +107,24 @@ async def reports(platform: Part, world: World, address: str) -> None:
     await platform.submit("region/eu", OpenSession())
     session = platform.state.session_of["region/eu"]
     await platform.submit("region/eu", p.JoinRegion("eu", "log-eu", address), session=session, sequence=1)
+
+
+def test_status_warns_of_a_region_that_claims_a_place_which_nobody_has_signed_and_the_platform_goes_on() -> None:
+    async def story(world: World) -> None:
+        platform = await a_shop(world)
+        await world.ask("PUT", "/v1/regions/eu", a_region_at(""))
+        await reports(platform, world, "")
+        session = show(platform.state.session_of["region/eu"])
+        log_id = platform.state.facts.log_id
+        where = f"/v1/shipments?log={log_id}&term=1&cursor=999999.0&session={session}&proof=1"
+        refused = await world.ask("GET", where, token="region-eu")
+        assert (refused.status, refused.json["code"]) == (409, "diverged")
+        (warning,) = (await world.ask("GET", "/v1/status")).json["warnings"]
+        assert f"region eu asks for what follows {log_id}:1:999999" in warning
+        await world.principal(platform, "person/late")
+        assert platform.ledger.role is Role.LEADING
+
+    in_world(story)
 
 
 def test_nothing_is_sent_to_an_address_that_only_the_region_has_told() -> None:

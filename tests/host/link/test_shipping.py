@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 import pytest
+from msgspec.structs import astuple
 
+from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession
 from holdfast.core.ledger.revision import INDEX_MAX, parse, revision, seq_of, show
 from holdfast.core.model.tenancy import Right
 from holdfast.core.platform import commands as p
 from holdfast.core.region.shipping import name_of
+from holdfast.host.acting import OwnToken, sign
 from holdfast.host.errors import StoreWentBackwards, Unavailable
 from holdfast.host.ledger import Role
 from holdfast.host.link import shipping
+from holdfast.host.link.evidence import Place, proven
 from holdfast.host.link.shipping import serve_shipments
 from holdfast.host.link.wire import SHIPMENTS, Beat, Known, Message, Shipment, read_message
 from holdfast.host.subscription import Window
@@ -43,7 +48,7 @@ async def asked(platform: PlatformServer, session: int, cursor: int = 0, query: 
     facts = platform.state.facts
     fields = {"region": "eu", "log": facts.log_id, "term": facts.term, "cursor": show(cursor), "session": show(session)}
     pairs = tuple((name, str(value)) for name, value in {**fields, **(query or {})}.items())
-    return await serve_shipments(platform.ledger, Request("GET", SHIPMENTS, pairs), "eu")
+    return await serve_shipments(platform.ledger, Request("GET", SHIPMENTS, pairs), "eu", platform.evidence)
 
 
 async def stream(
@@ -238,13 +243,14 @@ def test_in_another_log_and_where_one_is_wanted_a_full_list_comes(query: Query) 
 
 
 @pytest.mark.parametrize("query", [{"term": "7"}, {"cursor": "999.0"}, {"cursor": "999.0", "list": "yes"}])
-def test_a_place_that_should_be_in_this_log_and_is_not_stops_the_server(query: Query) -> None:
+def test_a_place_that_was_signed_and_is_not_in_this_log_stops_the_server(query: Query) -> None:
     """What was shipped was in this log: it went backwards, and would give out uids a second time (RULES 9, 13)."""
 
     async def story(world: LinkWorld) -> None:
         platform = await world.a_platform()
+        await platform.announced()
         session, cursor, seq = await joined(platform), head(platform), platform.state.facts.seq
-        reply = await asked(platform, session, cursor, query)
+        reply = await asked(platform, session, cursor, {**query, "proof": signed(platform, query, cursor)})
         assert isinstance(reply, Reply)
         assert (reply.status, read_problem(reply).code) == (503, "stopped")
         with pytest.raises(Unavailable):
@@ -257,6 +263,77 @@ def test_a_place_that_should_be_in_this_log_and_is_not_stops_the_server(query: Q
         assert str(error) in read_problem(reply).detail
         assert platform.ledger.role is Role.STOPPED
         assert platform.state.facts.seq == seq
+
+    linked(story)
+
+
+def signed(platform: PlatformServer, query: Query, cursor: int) -> str:
+    """The proof that this server would have given, had it been there."""
+    place = Place("log-platform", int(query.get("term", 1)), parse(query.get("cursor", show(cursor))) or 0)
+    return platform.evidence.sign(platform.state, place)
+
+
+def by(name: str, secret: str, place: Place) -> str:
+    """A proof of somebody who says to be the server of that name."""
+    raw = sign(OwnToken(name, secret), encode(("holdfast shipped 1", *astuple(place), name)))
+    return f"{place.term} {show(place.cursor)} {name} {urlsafe_b64encode(raw).decode()}"
+
+
+FAR = {"cursor": "999.0"}
+THERE = Place("log-platform", 1, revision(999))
+#: What somebody who has a region's token, and no key of a server, can show.
+FORGED: dict[str, Callable[[PlatformServer], str]] = {
+    "nothing": lambda _: "",
+    "garbage": lambda _: "1 999.0 server-p1 ====",
+    "too few words": lambda _: "1 999.0",
+    "too long": lambda platform: signed(platform, FAR, 0) + "=" * 400,
+    "a true proof of an earlier place": lambda platform: signed(platform, {}, head(platform)),
+    "one whose place was changed": lambda platform: signed(platform, {}, head(platform)).replace(
+        show(head(platform)), "999.0"
+    ),
+    "one whose term was changed": lambda platform: "7" + signed(platform, FAR, 0)[1:],
+    "a term that is no number": lambda platform: "\u0661" + signed(platform, FAR, 0)[1:],
+    "one of another log": lambda platform: platform.evidence.sign(platform.state, Place("log-other", 1, revision(999))),
+    "one of a key that the log does not know": lambda _: by("server-p9", "mine", THERE),
+    "one of another key than the server's": lambda _: by("server-p1", "mine", THERE),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_place_that_nobody_has_signed_is_refused_to_that_region_and_stops_nobody(forged: str) -> None:
+    """Whoever has the token of one region would stop the platform for all of them."""
+
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        await platform.announced()
+        session = await joined(platform)
+        reply = await asked(platform, session, 0, {**FAR, "term": "7", "proof": FORGED[forged](platform)})
+        assert isinstance(reply, Reply)
+        assert (reply.status, read_problem(reply).code) == (409, "diverged")
+        assert platform.ledger.meters.counted("shipping_unproven") == 1
+        [warning] = platform.evidence.warnings(platform.state)
+        assert "region eu asks for what follows log-platform:7:999" in warning
+        await platform.put(a_principal("person/late"))
+        assert platform.ledger.role is Role.LEADING
+        [message] = await first_of(stream(platform, session), 1)
+        assert isinstance(message, Shipment), "and is believed again when it asks for what there is"
+        assert platform.evidence.warnings(platform.state) == []
+
+    linked(story)
+
+
+def test_each_place_that_a_region_is_brought_to_is_signed_once_the_log_knows_the_servers_key() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        session = await joined(platform)
+        [unsigned] = await first_of(stream(platform, session), 1)
+        assert isinstance(unsigned, Shipment)
+        assert unsigned.ship.proof == ""
+        await platform.announced()
+        [message] = await first_of(stream(platform, session, unsigned.ship.to), 1)
+        assert isinstance(message, Shipment)
+        ship = message.ship
+        assert proven(platform.state, "log-platform", ship.proof) == Place("log-platform", ship.term, ship.to)
 
     linked(story)
 

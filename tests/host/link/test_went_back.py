@@ -36,8 +36,9 @@ HOUR = 3_600_000
 
 
 async def acknowledged(world: LinkWorld) -> tuple[PlatformServer, RegionServer, int]:
-    """Both, and the last batch of the region, which the platform knows of."""
+    """Both, and the last batch of the region, which the platform knows of; the platform signs what it ships."""
     platform, region = await world.both()
+    await platform.announced()
     for number in range(6):
         await platform.put(a_principal(f"person/p{number}"))
         await world.same(platform, region)
@@ -283,6 +284,40 @@ def test_a_platform_that_lost_its_last_batches_stops_and_the_region_goes_on(batc
     linked(story)
 
 
+def test_a_region_that_was_started_anew_still_shows_that_its_platform_lost_its_end() -> None:
+    """Both were off together: what proves it lies in the region's log."""
+
+    async def story(world: LinkWorld) -> None:
+        platform, region, _ = await acknowledged(world)
+        await region.stop()
+        await platform.stop()
+        short = world.platform(store=await as_it_was(world.platform_store, seq_of(region.state.place.cursor) - 2))
+        await short.leads()
+        world.region("r2")
+        assert isinstance(await short.failure(), StoreWentBackwards)
+
+    linked(story)
+
+
+def test_a_platform_goes_on_without_a_region_that_cannot_prove_what_it_says() -> None:
+    """Its cursor is beyond the log, and no server of that log has signed it."""
+
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        cursor = region.state.place.cursor
+        await platform.stop()
+        short = world.platform(store=await as_it_was(world.platform_store, seq_of(cursor) - 1))
+        await until(lambda: short.ledger.meters.counted("shipping_unproven") >= 3, world.clock, 60_000)
+        await short.put(a_principal("person/late"))
+        assert short.ledger.role is Role.LEADING
+        assert "region eu asks for what follows log-platform:1:" in short.evidence.warnings(short.state)[0]
+        assert "no server of it has signed" in region.link.trouble()
+        assert region.ledger.role is Role.LEADING
+        assert region.state.place.cursor == cursor
+
+    linked(story)
+
+
 @pytest.mark.parametrize("is_reached", [True, False])
 def test_a_deposed_leader_of_the_platform_with_a_shorter_log_does_not_stop_for_that(is_reached: bool) -> None:
     async def story(world: LinkWorld) -> None:
@@ -308,7 +343,7 @@ def test_a_deposed_leader_of_the_platform_with_a_shorter_log_does_not_stop_for_t
             "session": show(session),
         }
         query = tuple((name, str(value)) for name, value in fields.items())
-        reply = await serve_shipments(one.ledger, Request("GET", SHIPMENTS, query), "eu")
+        reply = await serve_shipments(one.ledger, Request("GET", SHIPMENTS, query), "eu", one.evidence)
         assert isinstance(reply, Reply)
         assert (reply.status, read_problem(reply).code) in ((503, "not-leading"), (503, "not-proven"))
         way.heal()

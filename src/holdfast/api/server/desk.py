@@ -22,6 +22,7 @@ from holdfast.host.decisions import Decisions
 from holdfast.host.errors import show_token
 from holdfast.host.journal import Journal
 from holdfast.host.ledger import Ledger
+from holdfast.host.link.evidence import Evidence
 from holdfast.host.reads import View
 from holdfast.host.rounds import Rounds
 from holdfast.host.transport import Pairs, Transport
@@ -68,6 +69,8 @@ class Desk:
         self.warnings = warnings
         #: With what this server signs what it sends for others; None while it has nothing that would be honoured.
         self.own = own
+        #: What of the platform's log it has signed for regions, and whom of them it does not believe.
+        self.evidence = Evidence(own)
         #: Where a server keeps what people did; None: it keeps nothing of it.
         self.audit = audit
         self.clock = ledger.clock

@@ -141,7 +141,7 @@ def _session_of(call: Call) -> Revision:
 async def shipped(desk: Desk, call: Call) -> Reply | Flow:
     """A region's stream: what of the platform's log concerns it."""
     name = call.caller.actor.partition("/")[2]
-    serving = serve_shipments(desk.ledger, call.request, name, desk.limits.shipped_objects)
+    serving = serve_shipments(desk.ledger, call.request, name, desk.evidence, desk.limits.shipped_objects)
     return await of_machine(desk.streams, call, desk.no_longer, serving)
 
 

@@ -71,7 +71,8 @@ async def status(desk: Desk, call: Call) -> Reply:
         # How the platform is run is not a tenant's to look at.
         is_whole = not redaction.tenant
         of_tokens = token_warnings(state, now) if operates_all(call.caller) else ()
-        every_one = [*desk.warnings(), *of_tokens, *warnings(state), *of_nodes]
+        of_regions = desk.evidence.warnings(state) if ledger.leader is not None else ()
+        every_one = [*desk.warnings(), *of_tokens, *warnings(state), *of_regions, *of_nodes]
         found["warnings"] = every_one if is_whole else []
         found["overrides"] = [redaction.tree(kind, key, row) for key, row in every]
     if hasattr(state, "regions"):

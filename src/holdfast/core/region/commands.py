@@ -322,7 +322,8 @@ class Ship(Row, frozen=True, tag="ship"):
     """A step of the platform's log, filtered for this region: what changed between two cursors.
 
     A full list starts from nothing: what it does not name is gone. It comes in parts, counted from 0, all with the
-    position of the whole; what a later object needs is in the same part or an earlier one.
+    position of the whole; what a later object needs is in the same part or an earlier one. `proof` is the platform's
+    signature under where this brings the region, kept with the cursor and shown again (ADR 0028).
     """
 
     log_id: str
@@ -334,6 +335,7 @@ class Ship(Row, frozen=True, tag="ship"):
     full: bool = False
     part: int = 0
     last: bool = True
+    proof: str = ""
 
 
 class StandDown(Row, frozen=True, tag="stand-down"):

@@ -5,7 +5,7 @@ Size: one list of everything that can become true, in one place.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from msgspec.structs import force_setattr
@@ -191,11 +191,17 @@ class BreachClosed(Row, frozen=True, tag="breach-closed"):
 
 
 class CursorMoved(Row, frozen=True, tag="cursor-moved"):
-    """Everything up to this point of the platform's log is applied: the region's acknowledgement. It ends a list."""
+    """Everything up to this point of the platform's log is applied: the region's acknowledgement. It ends a list.
+
+    `proof`: a server of the platform has signed that its log was there; empty: none has.
+    """
 
     log_id: str
     term: int
     cursor: Revision
+    proof: str = ""
+
+    ADDED: ClassVar[Mapping[str, int]] = {"proof": 2}
 
 
 class ListTaken(Row, frozen=True, tag="list-taken"):

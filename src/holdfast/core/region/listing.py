@@ -73,7 +73,7 @@ def taken(state: RegionState, command: c.Ship, names: tuple[Name, ...]) -> tuple
     gone = _missing(state, named, after=state.place.listing if again else None)
     now = _first(state, gone, None if again else command)
     if len(now) == len(gone):
-        return gone, [e.CursorMoved(command.log_id, command.term, command.to)]
+        return gone, [e.CursorMoved(command.log_id, command.term, command.to, command.proof)]
     swept = e.ListSwept(command.log_id, now[-1] if now else c.Gone("", ""))
     return now, [swept] if again else [part, swept]
 

@@ -18,7 +18,10 @@ from holdfast.core.region.state import Listing, RegionState, index_assignment
 def cursor_moved(state: RegionState, event: e.CursorMoved, stamp: Stamp) -> None:
     _forget_list(state)
     place = state.place
-    state.place = replace(place, platform_log=event.log_id, platform_term=event.term, cursor=event.cursor)
+    # The newest proof of that log, be it of an earlier cursor: not every server can sign at any time.
+    proof = event.proof or (place.proof if event.log_id == place.platform_log else "")
+    moved = {"platform_log": event.log_id, "platform_term": event.term, "cursor": event.cursor, "proof": proof}
+    state.place = replace(place, **moved)
 
 
 def list_taken(state: RegionState, event: e.ListTaken, stamp: Stamp) -> None:

@@ -37,7 +37,7 @@ def ship(state: RegionState, command: c.Ship, case: Case) -> Accepted | Refused:
     anew = command.log_id != state.place.platform_log
     for put in () if is_swept_on(state.place, command) else command.puts:
         events.extend(_put(state, put, anew=anew))
-    gone, ending = list(command.gone), [e.CursorMoved(command.log_id, command.term, command.to)]
+    gone, ending = list(command.gone), [e.CursorMoved(command.log_id, command.term, command.to, command.proof)]
     if command.full:
         gone, ending = taken(state, command, tuple(map(name_of, command.puts)))
     for one in sorted(gone, key=lambda one: one.kind == "template"):  # a template goes after those who used it

@@ -40,7 +40,8 @@ class Place(Row, frozen=True):
     """Which region this is, where it lies, and how far it has applied the platform's log.
 
     While a full list is under way that is not the place of any one moment: the cursor is where it was before. `grace`
-    is the platform's, with which exclusive work is admitted.
+    is the platform's, with which exclusive work is admitted. `proof` is the newest signature of a server of that log
+    under a place which this region was brought to.
     """
 
     name: str = ""
@@ -50,8 +51,9 @@ class Place(Row, frozen=True):
     cursor: Revision = 0
     listing: Listing | None = None
     grace: Duration = 0
+    proof: str = ""
 
-    ADDED: ClassVar[Mapping[str, int]] = {"grace": 2}
+    ADDED: ClassVar[Mapping[str, int]] = {"grace": 2, "proof": 2}
 
 
 class RegionState(LedgerState):

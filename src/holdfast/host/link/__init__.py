@@ -10,6 +10,7 @@
 - `content`    which objects of the platform a region has a copy of, and what a change means for it
 - `gathered`   what a stream has heard of and not told yet
 - `parts`      a full list, cut
+- `evidence`   what the platform signs of its log, and a region shows again
 - `asking`     who asks the platform for a stream, and from where it goes on
 - `shipping`   the platform's side: one stream for each region
 - `speaker`    the region's voice at the platform: a session, numbered commands, heartbeats, whoever leads

@@ -132,6 +132,7 @@ class Following:
             ("term", str(place.platform_term)),
             ("cursor", show(place.cursor)),
             ("session", show(self._speaker.session)),
+            *([("proof", place.proof)] if place.proof else ()),
             *([("list", "yes")] if wants_list else ()),
         )
         return Request("GET", SHIPMENTS, query, self._speaker.headers())

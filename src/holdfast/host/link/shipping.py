@@ -9,13 +9,16 @@ that has caught up, makes each step when it has heard of everything there is: th
 step's end. One that is far behind cuts its steps at an event, and sends what the objects are by now (see `content`).
 
 Only a leader that can show that it leads ships: a region takes what it hears for the platform's present word. A stream
-begins with what is known here of the region's own log, which the region compares before it takes anything.
+begins with what is known here of the region's own log, which the region compares before it takes anything. It signs
+each place that it brings a region to: what it could not show later would be nothing but the region's word.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+
+from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.revision import INDEX_MAX, Token, revision, seq_of, show
@@ -26,6 +29,7 @@ from holdfast.host.journal import Journal
 from holdfast.host.ledger import Ledger
 from holdfast.host.link.asking import Asked, find_since, read_asked, refuse
 from holdfast.host.link.content import changed, everything, interest_of
+from holdfast.host.link.evidence import Evidence, Place
 from holdfast.host.link.gathered import Gathered
 from holdfast.host.link.parts import in_parts
 from holdfast.host.link.wire import Beat, Known, Message, Shipment, encode_message
@@ -49,7 +53,7 @@ MARK_BATCHES = 1_024
 
 
 async def serve_shipments(
-    ledger: Ledger[PlatformState], request: Request, region: str, part_objects: int = 0
+    ledger: Ledger[PlatformState], request: Request, region: str, evidence: Evidence, part_objects: int = 0
 ) -> Reply | Flow:
     """Answer `GET /v1/shipments` for the region that the sender has proven to be, with lists in parts of this size."""
     asked = read_asked(request, region)
@@ -59,17 +63,23 @@ async def serve_shipments(
         refused = refuse(ledger, region, asked.session)
         if refused is not None:
             return refused
-        since = await find_since(ledger, asked)
+        since = await find_since(ledger, asked, evidence)
     except Unavailable as error:
         return problem(503, error.code, str(error))
-    return Flow(_Stream(ledger, asked, since, part_objects or PART_OBJECTS).frames(), Framing.FRAMES)
+    if isinstance(since, Reply):
+        return since
+    evidence.doubted.pop(region, None)
+    return Flow(_Stream(ledger, asked, since, evidence, part_objects or PART_OBJECTS).frames(), Framing.FRAMES)
 
 
 class _Stream:
     """One region's stream: how far it has told, and what it has heard since."""
 
-    def __init__(self, ledger: Ledger[PlatformState], asked: Asked, since: Token | None, part_objects: int) -> None:
+    def __init__(
+        self, ledger: Ledger[PlatformState], asked: Asked, since: Token | None, evidence: Evidence, part_objects: int
+    ) -> None:
         self._ledger = ledger
+        self._evidence = evidence
         self._part_objects = part_objects
         self._region = asked.region
         self._session = asked.session
@@ -181,6 +191,9 @@ class _Stream:
 
     def _shipment(self, ship: Ship, *, whole: bool = True) -> Shipment:
         self._cursor = ship.to
+        if ship.last:
+            place = Place(ship.log_id, ship.term, ship.to)
+            ship = replace(ship, proof=self._evidence.sign(self._ledger.durable.state, place))
         self._ledger.meters.count("shipping_steps")
         self._ledger.meters.count("shipping_objects", len(ship.puts) + len(ship.gone))
         return Shipment(ship, proven(self._ledger).term.now(), self._ledger.durable.token(), whole)

@@ -3,7 +3,7 @@ while there are none. Frames of msgpack.
 
 `GET /v1/shipments?region=NAME&log=LOG_ID&term=TERM&cursor=41.1048575&session=7.0`, with the cursor that the region has
 logged: the stream goes on from there. With `list=yes`, without a log, or with a cursor of `0.0`, it begins with a full
-list, which comes in parts.
+list, which comes in parts. `proof=TEXT` is the newest proof that the region was shipped (see `evidence`).
 """
 
 from __future__ import annotations
