@@ -29,6 +29,7 @@ from holdfast.core.model.workload import Apart, Spread, Template
 from holdfast.core.region import commands as c
 from holdfast.core.region.assigned import valid_policy
 from holdfast.core.region.book import REGION
+from holdfast.core.region.kinds import ordinals_of
 from tests.support.region import LINK, REPLICA, ROOT, RegionBench, a_template, an_assignment
 
 TENANTS = ("acme", "beta")
@@ -216,7 +217,7 @@ class World:
     def withdraw(self) -> None:
         assignment = self._assignment()
         if assignment is not None:
-            ordinals = expanded(self.bench.state.ordinals.get(assignment.uid) or ())
+            ordinals = expanded(ordinals_of(self.bench.state, assignment.uid))
             if ordinals:
                 self.bench.send(REPLICA, c.WithdrawSlots(assignment.uid, (self.chance.choice(ordinals),)))
 
@@ -251,7 +252,7 @@ class World:
         assignment = self._assignment()
         if assignment is not None:
             ended = replace(assignment, revision=assignment.revision + 1, stage=Stage.ENDED, shares=())
-            ordinals = expanded(self.bench.state.ordinals.get(assignment.uid) or ())
+            ordinals = expanded(ordinals_of(self.bench.state, assignment.uid))
             if ordinals:
                 self.bench.send(REPLICA, c.WithdrawSlots(assignment.uid, ordinals))
             self.bench.ship(c.AssignmentShipped(ended))

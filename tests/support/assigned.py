@@ -17,6 +17,7 @@ from holdfast.core.model.runs import numbers
 from holdfast.core.reconcilers.replicas import Replicas
 from holdfast.core.reconcilers.rollout import Rollout
 from holdfast.core.region import commands as c
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.state import RegionState
 from tests.support.region import SCHEDULER, RegionBench, a_template, an_assignment
 
@@ -62,7 +63,7 @@ class Assigned:
         self.bench.ship(c.AssignmentShipped(an_assignment(uid, WORKLOAD, shares=shares, **fields)))
 
     def slots(self, uid: int = UID) -> list[Slot]:
-        return [self.state.slots[WORKLOAD, ordinal] for ordinal in numbers(self.state.ordinals.get(uid) or ())]
+        return [self.state.slots[WORKLOAD, ordinal] for ordinal in numbers(ordinals_of(self.state, uid))]
 
     def slot(self, ordinal: int) -> Slot:
         return self.bench.slot(ordinal, WORKLOAD)

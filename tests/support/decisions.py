@@ -14,6 +14,7 @@ from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.runs import numbers
 from holdfast.core.region import commands as c
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.state import RegionState
 from tests.support.region import CLASSES, LINK, REPLICA, a_principal, a_template, an_assignment
 
@@ -129,7 +130,7 @@ class Deciding:
             one.uid, one.workload, DIGEST, 0, tenant=one.tenant, workload_name=one.workload_name, stage=Stage.ENDED
         )
         await self.ship(c.AssignmentShipped(ended))
-        slots = [self.state.slots[one.workload, ordinal] for ordinal in numbers(self.state.ordinals.get(one.uid) or ())]
+        slots = [self.state.slots[one.workload, ordinal] for ordinal in numbers(ordinals_of(self.state, one.uid))]
         waiting = tuple(slot.ordinal for slot in slots)
         if waiting:
             await self.server.submit(REPLICA, c.WithdrawSlots(one.uid, waiting))
@@ -139,7 +140,7 @@ class Deciding:
     async def _stop(self, one: Assignment) -> None:
         from holdfast.core.model.lifecycle import Phase
 
-        left = [(one.workload, ordinal) for ordinal in numbers(self.state.ordinals.get(one.uid) or ())]
+        left = [(one.workload, ordinal) for ordinal in numbers(ordinals_of(self.state, one.uid))]
         if not left:
             return
         await self.server.submit(REPLICA, c.Stop(tuple(left), "scaled-down"))

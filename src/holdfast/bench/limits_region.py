@@ -54,6 +54,8 @@ CROWDED = NAMED_MAX // CROWD
 NODES = [f"n{number}" for number in range(1, CROWDED + 1)]
 FIRST_PORT = PORT_MAX - NODE_PORTS_MAX + 1
 UID, WORKLOAD = 100, 1
+#: A prime about the golden section of the largest number of replicas: steps of it leave no two neighbours at once.
+STRIDE = 61_819
 PLENTY_NODE = Resources(2**39, 2**39, 2**39)
 #: What the platform ships first.
 _FIRST: tuple[c.Shipped, ...] = (
@@ -94,18 +96,24 @@ def opened(state: RegionState, template: Template, count: int) -> Story:
         yield [(REPLICA, c.OpenSlots(UID, digest, tuple(range(first, min(count, first + NAMED_MAX)))))]
 
 
-def ended(state: RegionState) -> Story:
+def ended(state: RegionState, stride: int = 1) -> Story:
     """The platform ends the assignment: what stands is stopped, what waits is withdrawn, and it is forgotten."""
     yield [shipped(state, c.AssignmentShipped(an_assignment(SERVE, 0, Stage.ENDED)))]
     count = len(state.slots)
+    order = [number * stride % count for number in range(count)]
     for first in range(0, count, NAMED_MAX):
-        keys = [(WORKLOAD, ordinal) for ordinal in range(first, min(count, first + NAMED_MAX))]
+        keys = [(WORKLOAD, ordinal) for ordinal in order[first : first + NAMED_MAX]]
         bound = [key for key in keys if state.slots[key].phase is Phase.BOUND]
         yield [(REPLICA, c.WithdrawSlots(UID, tuple(ordinal for _, ordinal in keys)))]
         if bound:
             yield [(REPLICA, c.Stop(tuple(bound), "scaled-down"))]
             yield list(_moved(state, bound))
     yield [(LINK, c.ForgetAssignment(UID))]
+
+
+def scattered(state: RegionState) -> Story:
+    """The same, in an order in which each one that leaves has neighbours that stay."""
+    yield from ended(state, stride=STRIDE)
 
 
 def _moved(state: RegionState, keys: list[SlotKey]) -> Iterator[tuple[str, Any]]:
@@ -221,6 +229,7 @@ CASES = (
     Case("replicas", "region", (
         "commands.NAMED_MAX", "limits.IDENTITIES_MAX", "admission.COUNT_MAX",
         "limits.NODE_SLOTS_MAX"), replicas, ended),
+    Case("scattered", "region", ("limits.IDENTITIES_MAX",), replicas, scattered),
     Case("ports", "region", ("limits.PORTS_MAX", "nodes.PORT_MAX", "limits.NODE_PORTS_MAX"), ports, ended),
     Case("node", "region", (
         "limits.DEVICES_MAX", "limits.MARKS_MAX", "nodes.NAME_MAX", "nodes.ADDRESS_MAX", "topology.PRESENT_MAX",

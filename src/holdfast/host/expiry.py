@@ -20,6 +20,7 @@ from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.region.commands import NAMED_MAX, Expire
 from holdfast.core.region.index import in_phase
 from holdfast.core.region.keys import HOLD, WORKLOAD
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.state import RegionState
 from holdfast.host.clock import Clock
 from holdfast.host.errors import Unavailable
@@ -159,7 +160,7 @@ class Line:
         assignment = self._state.assignments.get(uid)
         if assignment is None or not in_phase(self._state, uid, Phase.RESERVED):
             return []
-        for number, ordinal in enumerate(numbers(self._state.ordinals.get(uid) or ()), 1):
+        for number, ordinal in enumerate(numbers(ordinals_of(self._state, uid)), 1):
             key = assignment.workload, ordinal
             slot = self._state.slots.get(key)
             if slot is not None and slot.phase is Phase.RESERVED and slot.ends:

@@ -14,6 +14,7 @@ from holdfast.core.platform.state import PlatformState
 from holdfast.core.reconcilers.wanted import plan
 from holdfast.core.region.charging import affordable
 from holdfast.core.region.feasible import feasible
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.occupancy import tenants_on
 from holdfast.core.region.state import RegionState
 from holdfast.host.ledger import Role
@@ -113,7 +114,7 @@ def _sessions(state: LedgerState, speaking: set[str]) -> Iterator[str]:
 
 def _slots(state: RegionState, assignment: int, wanted: dict[int, str]) -> Iterator[str]:
     workload, waiting = state.assignments[assignment].workload, _waiting(state, assignment)
-    for ordinal in sorted({*wanted, *numbers(state.ordinals.get(assignment) or ())}):
+    for ordinal in sorted({*wanted, *numbers(ordinals_of(state, assignment))}):
         slot = state.slots.get((workload, ordinal))
         if slot is None or ordinal not in wanted:
             yield f"slot {workload}/{ordinal} is {'missing' if slot is None else 'not wanted any more'}"
@@ -140,7 +141,7 @@ def _could_be_placed(state: RegionState, assignment: int, digest: str) -> bool:
         for node, room in ((node, state.rooms.get(uid) or EMPTY_ROOM) for uid, node in state.nodes.items())
     )
     # What waits again keeps its charge: it needs room alone.
-    slots = [state.slots[(wanted.workload, ordinal)] for ordinal in numbers(state.ordinals.get(assignment) or ())]
+    slots = [state.slots[(wanted.workload, ordinal)] for ordinal in numbers(ordinals_of(state, assignment))]
     charged = any(slot.phase is Phase.PENDING and slot.template == digest and slot.account for slot in slots)
     return fits and (charged or any(affordable(state, one, at, template.need) > 0 for one in wanted.accounts))
 

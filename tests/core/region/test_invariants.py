@@ -266,9 +266,10 @@ def owe_protected_tenants_nothing(state: RegionState) -> None:
     change(state, "allowances", "quota/acme", protected=Resources(10**6))
 
 
-def list_ordinals_out_of_order(state: RegionState) -> None:
-    (first, after), *rest = state.ordinals[100]
-    state.ordinals.put(100, ((first + 1, after), (first, first + 1), *rest))
+def list_kinds_out_of_order(state: RegionState) -> None:
+    one, *others = state.kinds[100, 0]
+    assert others, "one kind is always in order"
+    state.kinds.put((100, 0), (*others, one))
 
 
 def open_one_request_too_many(state: RegionState) -> None:
@@ -312,7 +313,7 @@ PLANTS: list[tuple[str, Wrong]] = [
     *(("region.counts", miscount(table)) for table in COUNTS),
     ("region.counts", forget_a_sum),
     ("region.counts", owe_protected_tenants_nothing),
-    ("region.counts", list_ordinals_out_of_order),
+    ("region.counts", list_kinds_out_of_order),
     ("region.counts", open_one_request_too_many),
     ("region.capacity", shrink_without_a_breach),
     ("region.capacity", close_a_breach_too_early),

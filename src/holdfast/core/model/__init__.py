@@ -3,6 +3,7 @@
 - `shapes`      the two kinds of struct: documents people write, rows the log holds by the million
 - `defaults`    one spelling for what is as it is by default
 - `ordered`     a sorted list that is shared by reference
+- `runs`        sets of numbers as runs; `blocks` as bits, for those that are full of holes
 - `quantity`    amounts as people write them: `500m`, `4Gi`, `30s`
 - `resources`   resource vectors and their arithmetic
 - `settings`    the numbers of the promises, and the function that refuses an unsafe set

@@ -12,6 +12,7 @@ from holdfast.core.model.runs import numbers
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region.assigned import runs_until
 from holdfast.core.region.commands import NAMED_MAX
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.state import RegionState
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ class OfAssignments:
 
 def slots_of(state: RegionState, assignment: Assignment) -> list[Slot]:
     """The slots of an assignment, by ordinal."""
-    ordinals = numbers(state.ordinals.get(assignment.uid) or ())
+    ordinals = numbers(ordinals_of(state, assignment.uid))
     return state.slots.find((assignment.workload, ordinal) for ordinal in ordinals)
 
 

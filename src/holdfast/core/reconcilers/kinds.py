@@ -12,6 +12,7 @@ from typing import NamedTuple
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import PENDING, STOPPABLE, Phase
 from holdfast.core.model.runs import Runs, numbers, size
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.state import RegionState
 
 #: Phases in which a slot does not run its template: not yet, or not for much longer.
@@ -42,7 +43,7 @@ class Kind(NamedTuple):
 
 def kinds_of(state: RegionState, assignment: Assignment) -> dict[Kind, Runs]:
     """The slots of an assignment by kind. Those that wait are known from their request, if all of them do."""
-    ordinals, requests = state.ordinals.get(assignment.uid) or (), state.requests.get(assignment.uid) or ()
+    ordinals, requests = ordinals_of(state, assignment.uid), state.requests.get(assignment.uid) or ()
     if len(requests) == 1 and requests[0].open == size(ordinals):
         template = requests[0].template
         return {Kind(PENDING, template, template): ordinals}

@@ -31,6 +31,7 @@ from holdfast.core.model.runs import Run, Runs, common, first_of, joined, number
 from holdfast.core.model.shapes import Instant
 from holdfast.core.reconcilers.assigned import has_lapsed
 from holdfast.core.reconcilers.kinds import Kind, kinds_of
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.slots import ORDINAL_MAX
 from holdfast.core.region.state import RegionState
 
@@ -212,7 +213,7 @@ def _free_ordinals(state: RegionState, assignment: Assignment, kinds: dict[Kind,
     """
     taken: Runs = ()
     for uid in state.assignments_of.get(assignment.workload) or (assignment.uid,):
-        taken = joined(taken, state.ordinals.get(uid) or ())
+        taken = joined(taken, ordinals_of(state, uid))
     if assignment.exclusive:
         yield without(assignment.ordinals, taken)
         ending = runs_of(run for kind, ordinals in kinds.items() if not kind.may_stay for run in ordinals)

@@ -35,6 +35,7 @@
 - `evolve`      what each event does: the only code that changes a region's state
 - `standing`    its hot part: slots come to stand on nodes
 - `index`       the derived tables, kept in step by evolve
+- `kinds`       slots by kind: which ordinals are in which phase, of which template
 - `members`     who stands where, for spread and apart
 - `rebuild`     the derived tables built anew
 - `keys`        what each event touches, for watches

@@ -23,6 +23,7 @@ from holdfast.core.model.workload import tolerates
 from holdfast.core.region.commands import CloseBreach
 from holdfast.core.region.events import BreachClosed, BreachOpened
 from holdfast.core.region.index import in_phase
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.occupancy import is_kept_from, keeper, tenant_of
 from holdfast.core.region.state import RegionState
 
@@ -113,7 +114,7 @@ def assignment_overshoots(state: RegionState, assignment: Assignment, jurisdicti
     if assignment.jurisdictions and jurisdiction not in assignment.jurisdictions and here:
         found[RESIDENCY, f"assignment/{assignment.uid}"] = here
     if assignment.exclusive and here:
-        bare = numbers(without(state.ordinals.get(assignment.uid) or (), assignment.ordinals))
+        bare = numbers(without(ordinals_of(state, assignment.uid), assignment.ordinals))
         count = sum(state.slots[assignment.workload, ordinal].phase in ON_NODE for ordinal in bare)
         if count:
             found[RIGHT, f"assignment/{assignment.uid}"] = count

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger import house, overrides
 from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.blocks import blocks_of
 from holdfast.core.model.lifecycle import BOUND, PENDING, Phase
 from holdfast.core.model.placement import Failure, Finished, Slot
 from holdfast.core.model.runs import joined, numbers, size
@@ -23,6 +24,7 @@ from holdfast.core.region.index import (
     put_node,
     replace_slot,
 )
+from holdfast.core.region.kinds import count_kind, count_kinds
 from holdfast.core.region.shipped import APPLY_SHIPPED
 from holdfast.core.region.standing import drop_hold, put_hold, slots_placed
 from holdfast.core.region.state import RegionState, index_silent, unindex_assignment
@@ -61,14 +63,16 @@ def slots_opened(state: RegionState, event: e.SlotsOpened, stamp: Stamp) -> None
     count = size(event.ordinals)
     count_phases(state, assignment, {PENDING: count})
     count_open(state, assignment, template, count, stamp.revision, stamp.at)
-    state.ordinals.put(assignment, joined(state.ordinals.get(assignment) or (), event.ordinals))
+    count_kinds(state, assignment, None, (PENDING.value, template, template, ""), blocks_of(event.ordinals))
     count_template(state, template, 2 * count)
 
 
 def slots_retargeted(state: RegionState, event: e.SlotsRetargeted, stamp: Stamp) -> None:
     for one in event.slots:
         old = state.slots[one.slot]
-        state.slots.put(one.slot, replace(old, next_template=event.template, revision=stamp.revision))
+        new = replace(old, next_template=event.template, revision=stamp.revision)
+        state.slots.put(one.slot, new)
+        count_kind(state, old, new)
         count_template(state, event.template, 1)
         count_template(state, old.next_template, -1)
 

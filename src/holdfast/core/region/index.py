@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from holdfast.core.model.lifecycle import ON_NODE, PENDING, PHASES, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Room, SchedulingRequest, Slot, Sums, Use
 from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, exceeded, subtract
-from holdfast.core.model.runs import joined, without
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import Node, usable
 from holdfast.core.model.workload import is_counted
+from holdfast.core.region.kinds import count_kind
 from holdfast.core.region.members import count_member
 from holdfast.core.region.rooms import recount, victims_left, with_slot, without_slot
 from holdfast.core.region.state import RegionState
@@ -157,8 +157,7 @@ def replace_slot(state: RegionState, old: Slot | None, new: Slot | None, revisio
     if new is not None and stands and not stood:
         _arrive(state, new, revision)
     _count_slots(state, old, new, revision, at)
-    if old is None or new is None:
-        _count_ordinal(state, one.assignment, one.ordinal, present=new is not None)
+    count_kind(state, old, new)
     if old is None or new is None or (old.template, old.next_template) != (new.template, new.next_template):
         count_templates(state, old, new)
 
@@ -208,15 +207,6 @@ def count_templates(state: RegionState, old: Slot | None, new: Slot | None) -> N
         if slot is not None:
             count_template(state, slot.template, sign)
             count_template(state, slot.next_template, sign)
-
-
-def _count_ordinal(state: RegionState, assignment: Revision, ordinal: int, *, present: bool) -> None:
-    ordinals, one = state.ordinals.get(assignment) or (), ((ordinal, ordinal + 1),)
-    ordinals = joined(ordinals, one) if present else without(ordinals, one)
-    if ordinals:
-        state.ordinals.put(assignment, ordinals)
-    else:
-        state.ordinals.drop(assignment)
 
 
 def count_hold(state: RegionState, assignment: Revision, change: int) -> None:

@@ -11,16 +11,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.core.ledger.invariants import Nearby, miscounts, present
+from holdfast.core.model.blocks import each
 from holdfast.core.model.lifecycle import ON_NODE, PHASES, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot, Sums, Use
 from holdfast.core.model.resources import Resources, above_zero, add, subtract
-from holdfast.core.model.runs import Runs, is_well_formed, numbers, without
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import Node, domain, usable
 from holdfast.core.model.workload import is_counted
+from holdfast.core.region.kinds import kind_of
 from holdfast.core.region.members import scopes
 from holdfast.core.region.rebuild import rebuild
-from holdfast.core.region.state import RegionState
+from holdfast.core.region.state import RegionState, SlotKind
 
 #: What is counted (its table, its key, the part of its row), and how much of it there is.
 Counts = Counter[tuple[object, ...]]
@@ -28,10 +29,10 @@ Counts = Counter[tuple[object, ...]]
 _EMPTY = {"uses": Use()}
 #: Tables that are counts or indexes; requests are stored, and count their open slots.
 _COUNTS = (
-    "node_names", "assignments_of", "ordinals", "holds_of", "tallies", "uses", "template_uses", "domains", "members", "requests",
+    "node_names", "assignments_of", "blocks", "kinds", "holds_of", "tallies", "uses", "template_uses", "domains", "members", "requests",
 )  # fmt: skip
 #: Of these, which list numbers in order.
-_LISTS = ("assignments_of",)
+_LISTS = ("assignments_of", "blocks")
 
 
 def miscounted_anywhere(state: RegionState) -> Iterator[str]:
@@ -59,8 +60,10 @@ def miscounted_near(near: Nearby[RegionState], changed: Counts) -> Iterator[str]
     kept: Counts = Counter()
     for table in _COUNTS:
         for key, old, new in near.change.rows(table):
-            if table == "ordinals":
-                _keep_runs(kept, key, old or (), new or ())
+            if table == "kinds":
+                _keep_bits(kept, key, dict(old or ()), dict(new or ()))
+                if list(new or ()) != sorted(new or ()):
+                    kept[table, key, "out of order"] += 1
             elif table in _LISTS:
                 _keep_listed(kept, table, key, old or (), new or ())
             else:
@@ -90,6 +93,8 @@ def changed_counts(near: Nearby[RegionState]) -> Counts:
         for account, allowance in present(state, "allowances", near.keys("uses")):
             placed = (state.uses.get(account) or Use()).placed
             _count_amounts(found, ("shield",), above_zero(subtract(allowance.protected, placed)), sign)
+    for (assignment, block), was, now in near.change.rows("kinds"):
+        found["blocks", assignment, block] += (now is not None) - (was is not None)
     return found
 
 
@@ -97,7 +102,7 @@ def _count_slot(found: Counts, state: RegionState, slot: Slot, sign: int) -> Non
     template = state.templates[slot.template]
     stands = slot.phase in ON_NODE
     found["tallies", slot.assignment, slot.phase] += sign
-    found["ordinals", slot.assignment, slot.ordinal] += sign
+    found["kinds", slot.assignment, kind_of(slot), slot.ordinal] += sign
     for digest in (slot.template, slot.next_template):
         if digest:
             found["template_uses", digest] += sign
@@ -160,11 +165,13 @@ def _keep_listed(kept: Counts, table: str, key: Any, old: tuple[Any, ...], new: 
         kept[table, key, "out of order"] += 1
 
 
-def _keep_runs(kept: Counts, key: Any, old: Runs, new: Runs) -> None:
-    kept.update({("ordinals", key, number): -1 for number in numbers(without(old, new))})
-    kept.update({("ordinals", key, number): 1 for number in numbers(without(new, old))})
-    if not is_well_formed(new):
-        kept["ordinals", key, "out of order"] += 1
+def _keep_bits(kept: Counts, key: tuple[Revision, int], old: dict[SlotKind, int], new: dict[SlotKind, int]) -> None:
+    """Only those that came to a kind, or left it."""
+    assignment, block = key
+    for kind in sorted({*old, *new}):
+        was, now = old.get(kind, 0), new.get(kind, 0)
+        for bits, sign in ((was & ~now, -1), (now & ~was, 1)):
+            kept.update({("kinds", assignment, kind, number): sign for number in each({block: bits})})
 
 
 def _keep_each(kept: Counts, parts: Iterable[tuple[str, Any, Any, int]], sign: int) -> None:

@@ -26,6 +26,7 @@ from holdfast.core.model.topology import Node, NodeReport
 from holdfast.core.region.breaches import RIGHT
 from holdfast.core.region.index import in_phase
 from holdfast.core.region.invariants_counts import Counts, changed_counts, miscounted_anywhere, miscounted_near
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.releasing import is_finished
 from holdfast.core.region.state import RegionState
 
@@ -144,7 +145,7 @@ class Nearby(Near[RegionState]):
     def _slots_of(self, assignment: Revision) -> list[SlotKey]:
         """The slots that an assignment had before, or has been given since."""
         known = self.before.assignments.get(assignment)
-        ordinals = self.before.ordinals.get(assignment) or ()
+        ordinals = ordinals_of(self.before, assignment)
         written = [
             key for key, _, slot in self.change.rows("slots") if slot is not None and slot.assignment == assignment
         ]

@@ -7,12 +7,12 @@ from itertools import chain
 from operator import attrgetter
 
 from holdfast.core.ledger.table import Table
+from holdfast.core.model.blocks import masks
 from holdfast.core.model.lifecycle import ON_NODE, Phase
 from holdfast.core.model.ordered import Ordered
-from holdfast.core.model.placement import Sums
+from holdfast.core.model.placement import Slot, Sums
 from holdfast.core.model.resources import NOTHING, times
-from holdfast.core.model.runs import runs_of
-from holdfast.core.model.shapes import Revision
+from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.model.topology import domain
 from holdfast.core.model.workload import is_counted
 from holdfast.core.region.index import (
@@ -23,8 +23,9 @@ from holdfast.core.region.index import (
     put_node,
     shift_shield,
 )
+from holdfast.core.region.kinds import count_kinds, kind_of
 from holdfast.core.region.members import scopes
-from holdfast.core.region.state import RegionState, index_assignment
+from holdfast.core.region.state import RegionState, SlotKind, index_assignment
 
 
 def rebuild(state: RegionState) -> None:
@@ -61,15 +62,20 @@ def _rebuild_counts(state: RegionState) -> None:
         templates[template] = templates.get(template, 0) + count
         templates[next_template] = templates.get(next_template, 0) + count
     _settle(state, charges, templates)
-    ordinals: dict[Revision, list[int]] = {kind[0]: [] for kind in kinds}
-    for shard in shards:
-        for slot in shard.values():
-            ordinals[slot.assignment].append(slot.ordinal)
-    for assignment, found in ordinals.items():
-        state.ordinals.put(assignment, runs_of(sorted(found)))
+    _rebuild_kinds(state, shards)
     scattered = {digest for digest, template in state.templates.unordered() if is_counted(template)}
     if not scattered.isdisjoint(templates):
         _rebuild_members(state, scattered)
+
+
+def _rebuild_kinds(state: RegionState, shards: list[dict[SlotKey, Slot]]) -> None:
+    """By assignment and kind: which ordinals are of it. They are gathered first, and each block is written once."""
+    ordinals: dict[tuple[Revision, SlotKind], list[int]] = {}
+    for shard in shards:
+        for slot in shard.values():
+            ordinals.setdefault((slot.assignment, kind_of(slot)), []).append(slot.ordinal)
+    for (assignment, kind), found in ordinals.items():
+        count_kinds(state, assignment, None, kind, masks(found))
 
 
 def _rebuild_members(state: RegionState, scattered: set[str]) -> None:

@@ -15,6 +15,7 @@ from holdfast.core.model.runs import numbers, size
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region.fence import falls_at
 from holdfast.core.region.index import in_phase
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.state import RegionState
 
 _STUCK = (Phase.UNKNOWN, Phase.TERMINATING)
@@ -44,7 +45,7 @@ def _about(state: RegionState, breach: Breach) -> tuple[str, str]:
 def _assignments(state: RegionState) -> Iterator[Repair]:
     for one in state.assignments.values():
         if one.stage is Stage.ENDED:
-            left = size(state.ordinals.get(one.uid) or ())
+            left = size(ordinals_of(state, one.uid))
             yield Repair(
                 what="assignment",
                 key=f"assignment/{one.tenant}/{one.workload_name}/{one.region}/{one.purpose}",
@@ -59,7 +60,7 @@ def _replicas(state: RegionState, now: Instant) -> Iterator[Repair]:
     for uid, one in state.assignments.items():
         if not any(in_phase(state, uid, phase) for phase in _STUCK):
             continue
-        for ordinal in numbers(state.ordinals.get(uid) or ()):
+        for ordinal in numbers(ordinals_of(state, uid)):
             slot = state.slots[one.workload, ordinal]
             if slot.phase in _STUCK:
                 yield _replica(state, one, slot, now)

@@ -17,7 +17,7 @@ from holdfast.core.region.commands import Group, Propose
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.feasible import Misfit
 from holdfast.core.region.placing import place, placed_event, refuse_proposal
-from holdfast.core.region.standing import count_placed, place_slots
+from holdfast.core.region.standing import Placed, count_placed, place_slots
 from holdfast.core.region.state import RegionState
 from holdfast.core.region.terms import Terms, terms_of
 from holdfast.core.region.trial import Trial
@@ -99,22 +99,20 @@ class ProposalsInARow:
             if count is None:
                 count = alike[key] = _Count()
             count.event, count.stamp = event, stamp
-            count.number += len(event.placements)
-            for account, number in place_slots(self._state, event, stamp).items():
-                count.kept[account] = count.kept.get(account, 0) + number
+            for waited, ordinals in place_slots(self._state, event, stamp).items():
+                count.placed.setdefault(waited, []).extend(ordinals)
         for count in alike.values():
-            count_placed(self._state, count.event, count.number, count.kept, count.stamp)
+            count_placed(self._state, count.event, count.placed, count.stamp)
         self._held = []
 
 
 class _Count:
-    """Placements of one kind: how many, who of them was charged before, and the last event of that kind."""
+    """Placements of one kind, and the last event of that kind."""
 
-    __slots__ = ("event", "kept", "number", "stamp")
+    __slots__ = ("event", "placed", "stamp")
 
     event: SlotsPlaced
     stamp: Stamp
 
     def __init__(self) -> None:
-        self.number = 0
-        self.kept: dict[str, int] = {}
+        self.placed: Placed = {}

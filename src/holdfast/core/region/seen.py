@@ -12,6 +12,7 @@ from holdfast.core.model.runs import numbers, size
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.summary import Counted, Seen, Waiting
 from holdfast.core.region.failing import Failures
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.state import RegionState
 
 #: So many slots are counted in one bit: about a millisecond.
@@ -71,7 +72,7 @@ def counting(state: RegionState, workload: Revision, now: Instant) -> Generator[
             count[3] += size(row.done)
             count[4] += size(row.failed)
             whys[row.template] = row.why or whys.get(row.template, "")
-        for ordinal in numbers(state.ordinals.get(assignment.uid) or ()):
+        for ordinal in numbers(ordinals_of(state, assignment.uid)):
             number += 1
             if number % BIT == 0:
                 yield

@@ -21,6 +21,7 @@ from holdfast.core.region import commands as c
 from holdfast.core.region import events as e
 from holdfast.core.region.breaches import assignment_overshoots, opened
 from holdfast.core.region.charging import charged
+from holdfast.core.region.kinds import has_slots
 from holdfast.core.region.listing import ending, is_own, is_swept_on, refuse_part, taken
 from holdfast.core.region.shipped import GONE_FROM
 from holdfast.core.region.state import Place, RegionState
@@ -179,7 +180,7 @@ def _gone(state: RegionState, one: c.Gone, case: Case) -> list[Any]:
         return [e.AllowanceStored(Allowance(key, known.version, NOTHING, left, min(known.ends, case.at)))]
     if one.kind == "assignment":
         assignment = state.assignments[key]
-        if state.holds_of.get(key) or state.ordinals.get(key):
+        if state.holds_of.get(key) or has_slots(state, key):
             return [e.AssignmentStored(ending(assignment))]
         return [e.AssignmentForgotten(assignment.uid, assignment.workload)]
     return [e.ShippedGone(one)]

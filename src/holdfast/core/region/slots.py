@@ -21,6 +21,7 @@ from holdfast.core.region.events import (
     SlotsRetargeted,
     Standing,
 )
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.releasing import is_finished
 from holdfast.core.region.state import RegionState
 from holdfast.core.region.unmet import wrong_count
@@ -105,7 +106,7 @@ def forget_assignment(state: RegionState, command: ForgetAssignment, case: Case)
         return not_found("assignment", command.assignment)
     if assignment.stage is not Stage.ENDED:
         return Refused(Code.WRONG_PHASE, f"it is {assignment.stage}", {"stage": assignment.stage.value})
-    left = size(state.ordinals.get(assignment.uid) or ())
+    left = size(ordinals_of(state, assignment.uid))
     if left or state.holds_of.get(assignment.uid):
         return Refused(Code.IN_USE, f"it has {left} slots, or holds, left", {"slots": left})
     return Accepted((AssignmentForgotten(assignment.uid, assignment.workload),))

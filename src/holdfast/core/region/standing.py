@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.blocks import masks
 from holdfast.core.model.lifecycle import BOUND, PENDING, RESERVED
 from holdfast.core.model.placement import EMPTY_ROOM, Reservation, Slot, Sums, with_key
 from holdfast.core.model.resources import NOTHING, Resources, add, subtract, times
@@ -17,18 +18,21 @@ from holdfast.core.model.workload import Template, is_counted
 from holdfast.core.region.commands import Placement
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.index import change_use, count_hold, count_open, put_room, shift_phase
+from holdfast.core.region.kinds import count_kinds
 from holdfast.core.region.members import count_member
 from holdfast.core.region.rooms import recount, with_hold, with_plain_slot, with_slot, without_hold
 from holdfast.core.region.state import RegionState
 
+#: Ordinals that were placed, by what they become next and by who was charged for them before.
+Placed = dict[tuple[str, str], list[int]]
+
 
 def slots_placed(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> None:
-    kept = place_slots(state, event, stamp)
-    count_placed(state, event, len(event.placements), kept, stamp)
+    count_placed(state, event, place_slots(state, event, stamp), stamp)
 
 
-def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> dict[str, int]:
-    """Put the slots of an event on their nodes; counts are left to `count_placed`. Returns who was charged before."""
+def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
+    """Put the slots of an event on their nodes; counts are left to `count_placed`."""
     template = state.templates[event.template]
     phase = BOUND if event.bound else RESERVED
     cause, epoch = ("bound", stamp.revision) if event.bound else ("placed", 0)
@@ -38,16 +42,17 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> dict[st
     need = template.need
     plain = not (template.gpus or template.ports or need.extended or is_counted(template))
     at, actor, revision = stamp.at, stamp.actor, stamp.revision
-    kept: dict[str, int] = {}
+    placed: Placed = {}
     for placement in event.placements:
         key = (workload, placement.ordinal)
         old = slot_of(key)
         assert old is not None, key
-        account = old.account
-        if account:
-            kept[account] = kept.get(account, 0) + 1
+        account = old.account or event.account
+        waited = old.next_template, old.account
+        if waited in placed:
+            placed[waited].append(placement.ordinal)
         else:
-            account = event.account
+            placed[waited] = [placement.ordinal]
         slot = Slot(
             workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, revision, at,
             actor, cause, event.evidence, epoch, placement.node, placement.devices, placement.ports, account,
@@ -59,7 +64,7 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> dict[st
             put_room_row(placement.node, with_plain_slot(room, key, need, revision, firm=firm))
         else:
             _stand(state, slot, placement, template, revision)
-    return kept
+    return placed
 
 
 def _stand(state: RegionState, slot: Slot, placement: Placement, template: Template, revision: Revision) -> None:
@@ -88,11 +93,18 @@ def _untake(state: RegionState, slot: Slot, need: Resources) -> None:
         state.sums = Sums(sums.capacity, add(sums.taken, times(need, -1)), sums.shield)
 
 
-def count_placed(state: RegionState, event: SlotsPlaced, count: int, kept: dict[str, int], stamp: Stamp) -> None:
-    """Count placed slots of one kind; `kept` are those that were charged before, by account."""
-    need = state.templates[event.template].need
-    shift_phase(state, event.assignment, PENDING, BOUND if event.bound else RESERVED, count)
-    count_open(state, event.assignment, event.template, -count, stamp.revision, stamp.at)
+def count_placed(state: RegionState, event: SlotsPlaced, placed: Placed, stamp: Stamp) -> None:
+    """Count placed slots of one assignment and template: one account pays, where no other was charged before."""
+    need, template, count = state.templates[event.template].need, event.template, sum(map(len, placed.values()))
+    phase, kept = BOUND if event.bound else RESERVED, dict[str, int]()
+    for (following, account), ordinals in placed.items():
+        if account:
+            kept[account] = kept.get(account, 0) + len(ordinals)
+        waited = PENDING.value, template, following, account
+        stands = phase.value, template, following, account or event.account
+        count_kinds(state, event.assignment, waited, stands, masks(ordinals))
+    shift_phase(state, event.assignment, PENDING, phase, count)
+    count_open(state, event.assignment, template, -count, stamp.revision, stamp.at)
     taken = need if count == 1 else times(need, count)
     new = count - sum(kept.values()) if kept else count
     charged = taken if new == count else times(need, new)

@@ -12,7 +12,6 @@ from holdfast.core.model.allotment import Allowance, Assignment
 from holdfast.core.model.control import Override, SchedulerPolicy
 from holdfast.core.model.ordered import Ordered
 from holdfast.core.model.placement import Breach, Finished, Reservation, Room, SchedulingRequest, Slot, Sums, Use
-from holdfast.core.model.runs import Runs
 from holdfast.core.model.servers import ServerToken
 from holdfast.core.model.shapes import Duration, Instant, Revision, Row, SlotKey
 from holdfast.core.model.tenancy import PriorityClass, Token
@@ -21,6 +20,11 @@ from holdfast.core.model.workload import Template
 
 #: What a shipped object is told apart by: the tag of its kind, and its key as text.
 Name = tuple[str, str]
+
+#: What slots have in common: the text of their phase, their template, what they become, and who pays for them.
+SlotKind = tuple[str, str, str, str]
+#: The kinds of a block of ordinals, sorted, each with its bits.
+BlockKinds = tuple[tuple[SlotKind, int], ...]
 
 
 class Listing(Row, frozen=True):
@@ -83,7 +87,8 @@ class RegionState(LedgerState):
         TableSpec("listed", int, tuple[Name, ...]),
         TableSpec("node_names", str, int, derived=True),
         TableSpec("assignments_of", int, tuple[int, ...], SOME, derived=True),
-        TableSpec("ordinals", int, Runs, SOME, derived=True),
+        TableSpec("blocks", int, tuple[int, ...], SOME, derived=True),
+        TableSpec("kinds", tuple[int, int], BlockKinds, SOME, derived=True),
         TableSpec("holds_of", int, int, derived=True),
         TableSpec("tallies", int, tuple[int, ...], SOME, derived=True),
         TableSpec("uses", str, Use, derived=True),
@@ -132,8 +137,10 @@ class RegionState(LedgerState):
     assignments_of: Table[Revision, tuple[Revision, ...]]
     #: What stands on each node. Stored, though it is a sum, for its revision: by it a stale proposal is told apart.
     rooms: Table[Revision, Room]
-    #: By assignment: the ordinals that have a slot.
-    ordinals: Table[Revision, Runs]
+    #: By assignment: the blocks of ordinals in which it has slots, in order.
+    blocks: Table[Revision, tuple[int, ...]]
+    #: By assignment and block of ordinals: the kinds of the slots in it, and which of them are of each.
+    kinds: Table[tuple[Revision, int], BlockKinds]
     #: By assignment: how many reservations stand alone for it.
     holds_of: Table[Revision, int]
     #: By assignment: how many slots are in each phase, in the order of `PHASES`.

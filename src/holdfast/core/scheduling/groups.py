@@ -9,6 +9,7 @@ from holdfast.core.model.lifecycle import PENDING
 from holdfast.core.model.placement import SchedulingRequest
 from holdfast.core.model.runs import numbers, without
 from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask, Kind
 
@@ -61,7 +62,7 @@ class Entry:
         if assignment is None:
             return []  # it has left a state that is newer than what was heard
         uid, template = self.key
-        workload, slots, ordinals = assignment.workload, state.slots, state.ordinals.get(uid) or ()
+        workload, slots, ordinals = assignment.workload, state.slots, ordinals_of(state, uid)
         barred = {*numbers(without(ordinals, assignment.ordinals))} if assignment.exclusive else set()
         found: list[int] = []
         for ordinal in numbers(ordinals):

@@ -26,6 +26,7 @@ from holdfast.core.model.summary import Seen
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.observing import COUNTS_MAX
 from holdfast.core.region.charging import charged
+from holdfast.core.region.kinds import has_slots, ordinals_of
 from holdfast.core.region.seen import assignments_here, why
 from holdfast.core.region.state import RegionState
 
@@ -111,7 +112,7 @@ def _to_give_back(state: RegionState, assignment: Assignment) -> Runs:
     if assignment.stage is Stage.ENDED and size(held) > RIGHTS_MAX:
         wanted = held
     for one in assignments_here(state, assignment.workload) if wanted else ():
-        wanted = without(wanted, state.ordinals.get(one.uid) or ())
+        wanted = without(wanted, ordinals_of(state, one.uid))
     return wanted
 
 
@@ -129,7 +130,7 @@ def is_released(state: RegionState, assignment: Assignment) -> bool:
 def is_over(state: RegionState, assignment: Assignment) -> bool:
     """Whether an assignment has ended, and neither slots nor holds of it are left."""
     uid, is_ended = assignment.uid, assignment.stage is Stage.ENDED
-    return is_ended and not state.ordinals.get(uid) and not state.holds_of.get(uid)
+    return is_ended and not has_slots(state, uid) and not state.holds_of.get(uid)
 
 
 def waiting_for_room(state: RegionState, assignment: Assignment) -> list[SchedulingRequest]:
