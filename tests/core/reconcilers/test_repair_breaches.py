@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,14 +10,17 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.ledger.reconciler import NOTHING, Outcome
+from holdfast.core.ledger.table import Table
+from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import HoldPurpose, Reservation
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import Effect, Taint, Toleration
 from holdfast.core.reconcilers.repair import Repair
 from holdfast.core.region import commands as c
 from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY
-from tests.support.region import REPLICA, ROOT, RegionBench, a_template
+from tests.support.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template
 
 REPAIR = Repair()
 EVICTS = Taint("gpu", "", Effect.EVICT)
@@ -65,6 +69,44 @@ class Broken:
 
     def phases(self) -> list[str]:
         return [self.bench.slot(ordinal).phase.value for ordinal in range(4)]
+
+
+def test_where_room_is_held_for_an_assignment_that_ended_is_looked_up_and_not_sought() -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    bench.a_grant()
+    nodes = [bench.a_node(name, cpu=8000) for name in ("n1", "n2", "n3")]
+    for uid, workload, held in ((100, 1, nodes[:2]), (200, 2, nodes)):
+        work = bench.a_workload(a_template(cpu=10), 4, uid=uid, workload=workload)
+        for node in held:
+            ends, template = bench.at + 60_000, work.shares[0].template
+            hold = c.Hold(HoldPurpose.PLACEHOLDER, node, "quota/acme", ends, assignment=uid, template=template)
+            bench.accept(SCHEDULER, hold)
+    bench.ship(c.AssignmentShipped(replace(bench.state.assignments[100], stage=Stage.ENDED, shares=())))
+    state, read = bench.state.fork(), list[int]()
+    state.holds = Counting(state.holds, read)
+    assert [*REPAIR.wake(state, ("assignment", 100))] == nodes[:2]
+    assert len(read) == 2
+    assert [*REPAIR.wake(state, ("assignment", 200))] == []
+    assert len(read) == 2
+
+
+class Counting(Table[int, Reservation]):
+    """Rows that tell which of them were read; to read them all is not possible."""
+
+    def __init__(self, rows: Table[int, Reservation], read: list[int]) -> None:
+        super().__init__()
+        self._rows, self._read = rows, read
+
+    def get(self, key: int) -> Reservation | None:
+        self._read.append(key)
+        return self._rows.get(key)
+
+    def unordered(self) -> Iterator[tuple[int, Reservation]]:
+        raise AssertionError("all holds are read")
+
+    def is_empty(self) -> bool:
+        return self._rows.is_empty()
 
 
 def test_a_cured_breach_is_closed() -> None:

@@ -48,14 +48,14 @@ def _scene() -> RegionBench:
     bench.ship(c.AssignmentShipped(owner))
     bench.accept(REPLICA, c.OpenSlots(400, owner.shares[0].template, (0,)))
     bench.place(owner, c.Placement(0, first))
-    bench.accept(
-        SCHEDULER, c.Hold(HoldPurpose.ROOM, first, "quota/acme", bench.at + 60_000, Resources(500), tenant="acme")
-    )
     bench.a_node("n3", cpu=2000, zone="b")
     bench.place(bench.a_workload(a_template(cpu=1500), 1, uid=500, workload=5), c.Placement(0, node(bench.state, "n3")))
     bench.a_node("n3", cpu=1000, zone="b")
     batch = bench.a_workload(a_template(cpu=10), 2, uid=BATCH, workload=6, batch=True)
     bench.place(batch, c.Placement(0, first), c.Placement(1, first))
+    ends, template = bench.at + 60_000, batch.shares[0].template
+    held = c.Hold(HoldPurpose.PLACEHOLDER, first, "quota/acme", ends, assignment=BATCH, template=template)
+    bench.accept(SCHEDULER, held)
     bench.walk(Phase.RUNNING, 0, 6)
     bench.move("agent/n1", Phase.SUCCEEDED, "completed", 0, 6)
     bench.move("agent/n1", Phase.RELEASED, "collected", 0, 6)

@@ -109,12 +109,13 @@ def _too_small_until(state: RegionState, node: Node) -> Instant:
 
 def holding_nodes(state: RegionState, touched: WatchKey) -> list[Key]:
     """The nodes on which room is held for an assignment that has ended. What one asks for no more a resync finds."""
-    if touched[0] != "assignment" or state.holds.is_empty():
+    if touched[0] != "assignment":
         return []
     assignment = state.assignments.get(touched[1])  # type: ignore[arg-type]
     if assignment is not None and assignment.stage is not Stage.ENDED:
         return []
-    return [held.node for _, held in state.holds.items() if held.assignment == touched[1]]
+    held = state.holds_of.get(touched[1]) or ()  # type: ignore[arg-type]
+    return [*dict.fromkeys(state.holds[uid].node for uid in held)]
 
 
 def _excluded(state: RegionState, breach: Breach) -> Iterator[tuple[Slot, Instant]]:

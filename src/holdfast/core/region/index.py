@@ -209,12 +209,6 @@ def count_templates(state: RegionState, old: Slot | None, new: Slot | None) -> N
             count_template(state, slot.next_template, sign)
 
 
-def count_hold(state: RegionState, assignment: Revision, change: int) -> None:
-    """Count who holds room for an assignment; none leave no row."""
-    left = (state.holds_of.get(assignment) or 0) + change
-    state.holds_of.put(assignment, left) if left else state.holds_of.drop(assignment)
-
-
 def _arrive(state: RegionState, slot: Slot, revision: Revision) -> None:
     template = state.templates[slot.template]
     room = state.rooms.get(slot.node) or EMPTY_ROOM

@@ -32,7 +32,7 @@ _COUNTS = (
     "node_names", "assignments_of", "blocks", "kinds", "holds_of", "tallies", "uses", "template_uses", "domains", "members", "requests",
 )  # fmt: skip
 #: Of these, which list numbers in order.
-_LISTS = ("assignments_of", "blocks")
+_LISTS = ("assignments_of", "blocks", "holds_of")
 
 
 def miscounted_anywhere(state: RegionState) -> Iterator[str]:
@@ -65,7 +65,7 @@ def miscounted_near(near: Nearby[RegionState], changed: Counts) -> Iterator[str]
                 if list(new or ()) != sorted(new or ()):
                     kept[table, key, "out of order"] += 1
             elif table in _LISTS:
-                _keep_listed(kept, table, key, old or (), new or ())
+                _keep_listed(kept, table, key, tuple(old or ()), tuple(new or ()))
             else:
                 _keep(kept, table, key, old, -1)
                 _keep(kept, table, key, new, 1)
@@ -83,7 +83,8 @@ def changed_counts(near: Nearby[RegionState]) -> Counts:
             _count_slot(found, state, slot, sign)
         for _, hold in present(state, "holds", near.keys("holds")):
             _count_amounts(found, ("charged", hold.account), hold.need, sign)
-            found["holds_of", hold.assignment] += sign
+            if hold.assignment:
+                found["holds_of", hold.assignment, hold.uid] += sign
         for uid, assignment in present(state, "assignments", near.keys("assignments")):
             found["assignments_of", assignment.workload, uid] += sign
             for share in assignment.shares:
@@ -150,7 +151,7 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
             _keep_each(kept, ((table, request.assignment, request.template, request.open) for request in row), sign)
         case "node_names":
             kept[table, key, row] += sign
-        case "template_uses" | "holds_of":
+        case "template_uses":
             kept[table, key] += sign * row
         case _:
             kept[(table, *key)] += sign * row

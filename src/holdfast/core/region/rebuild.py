@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import chain
 from operator import attrgetter
 
+from holdfast.core.ledger.lists import list_one
 from holdfast.core.ledger.table import Table
 from holdfast.core.model.blocks import masks
 from holdfast.core.model.lifecycle import ON_NODE, Phase
@@ -17,7 +18,6 @@ from holdfast.core.model.topology import domain
 from holdfast.core.model.workload import is_counted
 from holdfast.core.region.index import (
     change_use,
-    count_hold,
     count_phases,
     count_template,
     put_node,
@@ -106,7 +106,8 @@ def _settle(state: RegionState, charges: dict[tuple[str, str, bool], int], templ
         charged = times(state.templates[template].need, count)
         change_use(state, account, charged, charged if stands else NOTHING)
     for _, hold in state.holds.unordered():
-        count_hold(state, hold.assignment, 1)
+        if hold.assignment:
+            list_one(state.holds_of, hold.assignment, hold.uid)
         change_use(state, hold.account, hold.need, NOTHING)
     for _, asked in state.assignments.unordered():
         for share in asked.shares:

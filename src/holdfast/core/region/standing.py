@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.lists import list_one, unlist_one
 from holdfast.core.model.blocks import masks
 from holdfast.core.model.lifecycle import BOUND, PENDING, RESERVED
 from holdfast.core.model.placement import EMPTY_ROOM, Reservation, Slot, Sums, with_key
@@ -17,7 +18,7 @@ from holdfast.core.model.shapes import Revision
 from holdfast.core.model.workload import Template, is_counted
 from holdfast.core.region.commands import Placement
 from holdfast.core.region.events import SlotsPlaced
-from holdfast.core.region.index import change_use, count_hold, count_open, put_room, shift_phase
+from holdfast.core.region.index import change_use, count_open, put_room, shift_phase
 from holdfast.core.region.kinds import count_kinds
 from holdfast.core.region.members import count_member
 from holdfast.core.region.rooms import recount, with_hold, with_plain_slot, with_slot, without_hold
@@ -122,7 +123,8 @@ def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
     known = state.holds.get(hold.uid)
     state.holds.put(hold.uid, hold)
     if known is None:
-        count_hold(state, hold.assignment, 1)
+        if hold.assignment:
+            list_one(state.holds_of, hold.assignment, hold.uid)
         room = state.rooms.get(hold.node) or EMPTY_ROOM
         put_room(state, hold.node, with_hold(room, hold, revision))
         change_use(state, hold.account, hold.need, NOTHING)
@@ -132,5 +134,6 @@ def drop_hold(state: RegionState, hold: Reservation, revision: Revision) -> None
     """End a reservation standing alone and return its charge."""
     put_room(state, hold.node, without_hold(state.rooms[hold.node], hold, revision))
     change_use(state, hold.account, subtract(NOTHING, hold.need), NOTHING)
-    count_hold(state, hold.assignment, -1)
+    if hold.assignment:
+        unlist_one(state.holds_of, hold.assignment, hold.uid)
     state.holds.drop(hold.uid)

@@ -89,7 +89,7 @@ class RegionState(LedgerState):
         TableSpec("assignments_of", int, tuple[int, ...], SOME, derived=True),
         TableSpec("blocks", int, tuple[int, ...], SOME, derived=True),
         TableSpec("kinds", tuple[int, int], BlockKinds, SOME, derived=True),
-        TableSpec("holds_of", int, int, derived=True),
+        TableSpec("holds_of", int, Ordered, SOME, derived=True),
         TableSpec("tallies", int, tuple[int, ...], SOME, derived=True),
         TableSpec("uses", str, Use, derived=True),
         TableSpec("template_uses", str, int, derived=True),
@@ -141,8 +141,8 @@ class RegionState(LedgerState):
     blocks: Table[Revision, tuple[int, ...]]
     #: By assignment and block of ordinals: the kinds of the slots in it, and which of them are of each.
     kinds: Table[tuple[Revision, int], BlockKinds]
-    #: By assignment: how many reservations stand alone for it.
-    holds_of: Table[Revision, int]
+    #: By assignment: the reservations that stand alone for it. Those for none are not listed.
+    holds_of: Table[Revision, Ordered[Revision]]
     #: By assignment: how many slots are in each phase, in the order of `PHASES`.
     tallies: Table[Revision, tuple[int, ...]]
     uses: Table[str, Use]
