@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.ledger.reconciler import Key, Outcome, Reconciler
+from holdfast.core.ledger.reconciler import Key, Outcome, Reconciler, woken
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
@@ -109,10 +109,8 @@ class Controller(Generic[S]):
         """Queue what a batch concerns. A reconciler that cannot tell has everything looked at, a little later."""
         self._heard = change.revision
         try:
-            for touched in change.keys:
-                if touched[0] in self.watches:
-                    for key in self._reconciler.wake(state, touched):
-                        self._queue.add(key)
+            for key in woken(self._reconciler, state, change.keys):
+                self._queue.add(key)
         except Exception as error:
             self._name_error("wake-raised", error)
             self._missed = True

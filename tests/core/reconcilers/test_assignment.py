@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.overrides import OpenOverride
-from holdfast.core.ledger.reconciler import NOTHING, Outcome
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.ledger.reconciler import NOTHING, Outcome, woken
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import Assignment, Purpose, Stage
 from holdfast.core.model.control import Action
@@ -497,35 +497,56 @@ def test_what_a_region_acknowledges_or_is_assigned_wakes_no_other_workload() -> 
     bench = a_world()
     story = Story(bench, replicas=3)
     other = bench.put(a_workload("other", "beta"))
-    woken: set[Any] = set()
+    found: set[Any] = set()
 
     def hear() -> None:
         raw, digest = bench.log[-1]
         batch = PLATFORM.batches.read(raw, bench.log[-2][1], digest)
         for record in batch.records:
             for event in record.events:
-                for key in PLATFORM.keys[type(event)](event, 0):
-                    if key[0] in Assignments.watches:
-                        woken.update(Assignments().wake(bench.state, key))
+                found.update(woken(Assignments(), bench.state, PLATFORM.keys[type(event)](event, 0)))
 
     bench.accept(ASSIGNMENT, story.asked()[0])
     hear()
     story.hears("eu")
     hear()
-    assert other not in woken
+    assert other not in found
     bench.judge("eu", SUSPECT)
     hear()
-    assert {story.uid, other} <= woken
+    assert {story.uid, other} <= found
 
 
-def test_a_quota_wakes_its_tenant_and_an_emergency_everybody() -> None:
+def test_a_quota_and_an_emergency_wake_their_tenant_and_a_class_everybody() -> None:
     bench = a_world()
     web, other = bench.put(a_workload()), bench.put(a_workload("other", "beta"))
     assert list(Assignments().wake(bench.state, ("quota", "beta"))) == [other]
     uid = bench.emergency(1_000)
-    assert list(Assignments().wake(bench.state, ("override", uid))) == [web, other]
-    assert list(Assignments().wake(bench.state, ("priority-class", "normal"))) == [web, other]
+    assert list(Assignments().wake(bench.state, ("override", uid))) == [web]
+    assert list(woken(Assignments(), bench.state, [("priority-class", "normal")])) == [web, other]
     assert list(Assignments().keys(bench.state)) == [web, other]
+
+
+def test_the_end_of_an_emergency_wakes_those_for_whom_it_paid_and_any_other_end_nobody() -> None:
+    bench = a_world()
+    paid = Story(bench, replicas=3)
+    bench.put(a_workload("new"))
+    bench.put(a_workload("other", "beta"))
+    emergency = bench.emergency(1_000)
+    paid.run()
+    pause = bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "a drill", bench.at + 1_000, ()))
+    for uid in (emergency, pause):
+        bench.accept(ROOT, EndOverride(uid, "over"))
+    assert list(Assignments().wake(bench.state, ("override", emergency))) == [paid.uid]
+    assert list(Assignments().wake(bench.state, ("override", pause))) == []
+    paid.run()
+    assert bench.state.paid_by.is_empty()
+
+
+def test_all_are_listed_once_however_many_changes_concern_them_all() -> None:
+    bench = a_world()
+    web, other = bench.put(a_workload()), bench.put(a_workload("other", "beta"))
+    touched = [("priority-class", f"class-{number}") for number in range(100)]
+    assert list(woken(Assignments(), bench.state, [*touched, ("workload", web)])) == [web, other, web]
 
 
 def test_a_pause_of_repair_concerns_no_assignment() -> None:

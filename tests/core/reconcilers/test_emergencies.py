@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.ledger.reconciler import NOTHING, Outcome
+from holdfast.core.ledger.reconciler import NOTHING, Outcome, woken
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import HoldPurpose
@@ -93,7 +93,7 @@ def test_an_emergency_that_is_prolonged_goes_on() -> None:
 
 def test_a_grant_that_changes_wakes_whoever_it_may_have_paid_for() -> None:
     web = paid()
-    assert [*GRANTS.wake(web.state, ("grant", EMERGENCY))] == [UID]
+    assert [*woken(GRANTS, web.state, [("grant", EMERGENCY)])] == [UID]
     assert [*GRANTS.wake(web.state, ("grant", QUOTA))] == []
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.overrides import OpenOverride
-from holdfast.core.ledger.reconciler import NOTHING, Outcome
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.ledger.reconciler import NOTHING, Outcome, woken
 from holdfast.core.model.control import Action
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import RegionHealth
@@ -47,8 +47,9 @@ def test_while_repair_is_paused_a_lost_region_is_waited_for() -> None:
     opened = bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "it comes back", ends))
     assert FINALIZERS.reconcile(bench.state, uid, bench.at) == Outcome((), ends)
     bench.refuse(Code.PAUSED, REPAIR, c.ReleaseFinalizer(uid, "eu"))
-    assert uid in FINALIZERS.wake(bench.state, ("override", opened))
-    bench.later(1_000)
+    assert [*woken(FINALIZERS, bench.state, [("override", opened)])] == []
+    bench.accept(ROOT, EndOverride(opened, "it does not"))
+    assert [*woken(FINALIZERS, bench.state, [("override", opened)])] == [uid]
     assert sent(bench, uid) == [c.ReleaseFinalizer(uid, "eu")]
 
 
@@ -100,7 +101,7 @@ def test_a_region_that_fares_otherwise_wakes_every_deletion() -> None:
     bench, uid = deleted("eu")
     other = bench.put(a_workload("other"))
     assert [*FINALIZERS.keys(bench.state)] == [uid]
-    assert [*FINALIZERS.wake(bench.state, ("standing", "eu"))] == [uid]
+    assert [*woken(FINALIZERS, bench.state, [("standing", "eu")])] == [uid]
     assert [*FINALIZERS.wake(bench.state, ("workload", other))] == [other]
     assert {*FINALIZERS.watches} == {"workload", "standing", "override"}, "it is woken by nothing else"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.ledger.reconciler import NOTHING, Outcome
+from holdfast.core.ledger.reconciler import NOTHING, Outcome, woken
 from holdfast.core.ledger.state import Session
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.settings import DEFAULTS
@@ -67,5 +67,5 @@ def test_a_retired_one_and_one_that_never_joined_are_not_judged(speaks: bool) ->
 def test_the_end_of_any_session_wakes_all_regions() -> None:
     state = PlatformState()
     state.regions.put("eu", Region(meta=Meta(name="eu"), spec=RegionSpec()))
-    assert list(Regions().wake(state, ("session", 5))) == ["eu"]
+    assert list(woken(Regions(), state, [("session", 5)])) == ["eu"]
     assert list(Regions().wake(state, ("region", "eu"))) == ["eu"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
-from holdfast.core.ledger.reconciler import NOTHING, Outcome
+from holdfast.core.ledger.reconciler import NOTHING, Outcome, woken
 from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.settings import DEFAULTS
@@ -103,8 +103,9 @@ def test_a_pause_of_repair_holds_until_it_ends_and_its_end_wakes_all() -> None:
     nodes.bench.at += 2 * FENCE
     assert nodes.look(REPAIR, 0) == Outcome((), end)
     (uid,) = (uid for uid, _ in nodes.state.overrides.items())
+    assert [*woken(REPAIR, nodes.state, [("override", uid)])] == []
     nodes.bench.accept(ROOT, EndOverride(uid, "over"))
-    assert [*REPAIR.wake(nodes.state, ("override", uid))] == nodes.uids
+    assert [*woken(REPAIR, nodes.state, [("override", uid)] * 2)] == nodes.uids
     nodes.settle()
     assert nodes.phases() == {"pending": 1, "serving": 1}
 

@@ -14,6 +14,7 @@
 - `house`       commands and events of every ledger: log, terms, sessions, settings
 - `overrides`   human decisions with an end, in both ledgers
 - `keys`        what an event touches, told from the event alone: what watches are filtered by
+- `lists`       rows of derived tables that list something
 - `levels`      what each level of the format adds, and how it is left out below it
 - `typed`       whether values are of their declared types, to the letter
 - `codec`       canonical bytes, the strict decoder, the hash chain

@@ -8,7 +8,7 @@ as in time. It holds nothing between two calls. Who calls it, how often, and wha
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -20,7 +20,11 @@ Key = Hashable
 #: What an event touched: the kind of the object and its id.
 WatchKey = tuple[str, Hashable]
 
+S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)
+
+#: What `wake` answers where a change concerns all keys, however many: whoever asks lists them once for all changes.
+EVERYTHING: tuple[Key, ...] = ("everything",)
 
 
 class Wanted(Struct, frozen=True):
@@ -52,10 +56,24 @@ class Reconciler(Protocol[S_contra]):
         """Everything it might have to do something about, in a chosen order: what a resync looks at."""
 
     def wake(self, state: S_contra, touched: WatchKey) -> Iterable[Key]:
-        """Its keys that a change of this object may concern. The object may be gone from the state by now."""
+        """Its keys that a change of this object may concern, or `EVERYTHING`. The object may be gone from the state by
+        now."""
 
     def reconcile(self, state: S_contra, key: Key, now: Instant) -> Outcome:
         """What to do about this key. Nothing, if the key is gone or all is as it should be."""
+
+
+def woken(reconciler: Reconciler[S], state: S, touched: Iterable[WatchKey]) -> Iterator[Key]:
+    """The keys that these changes concern. All are listed once, however many changes concern all of them."""
+    listed = False
+    for one in touched:
+        if one[0] in reconciler.watches:
+            keys = reconciler.wake(state, one)
+            if keys is not EVERYTHING:
+                yield from keys
+            elif not listed:
+                listed = True
+                yield from reconciler.keys(state)
 
 
 def principal(name: str) -> str:

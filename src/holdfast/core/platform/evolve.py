@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger import house, overrides
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.lists import unlist_one
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import PolicyStage, SchedulerPolicy, Validity
 from holdfast.core.model.meta import Deletion, Meta, with_condition
@@ -30,6 +31,7 @@ from holdfast.core.platform.state import (
     PlatformState,
     charge_key,
     count_use,
+    emergencies_of,
     grant_key,
     index_assignment,
     index_demand,
@@ -200,6 +202,8 @@ def _unindex_assignment(state: PlatformState, uid: Revision) -> None:
     old = state.assignments.get(uid)
     if old is None:
         return
+    for account in emergencies_of(old):
+        unlist_one(state.paid_by, account, uid)
     index_demand(state, old, -1)
     others = tuple(other for other in state.assignments_of[old.workload] if other != uid)
     if others:

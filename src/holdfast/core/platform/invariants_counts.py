@@ -21,7 +21,7 @@ from holdfast.core.platform.state import PlatformState, charge_key, name_key
 #: What is listed or summed up (its table, its key, the part of its row), and how much of it there is.
 Counts = Counter[tuple[object, ...]]
 
-_LISTS = ("assignments_of", "rights_of")
+_LISTS = ("assignments_of", "paid_by", "rights_of")
 _SUMS = ("workload_counts", "pending_of")
 _INDEXES = ("session_of", "workload_names", "template_uses", "offered_of", "demand_of", *_SUMS, *_LISTS)
 
@@ -62,6 +62,8 @@ def changed_counts(near: Nearby[PlatformState]) -> Counts:
                 found["template_uses", digest, meta.tenant] += sign
         for uid, assignment in present(state, "assignments", near.keys("assignments")):
             found["assignments_of", assignment.workload, uid] += sign
+            for account in sorted({one for one in assignment.accounts if one.split("/")[0] == "emergency"}):
+                found["paid_by", account, uid] += sign
             for what, amount in _asked(state, assignment):
                 found["demand_of", f"{assignment.region}|{assignment.accounts[0]}", what] += sign * amount
         for _, grant in present(state, "grants", near.keys("grants")):

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from holdfast.core.ledger.lists import list_one
 from holdfast.core.ledger.state import COMMON_TABLES, LedgerState
 from holdfast.core.ledger.table import MANY, Table, TableSpec
 from holdfast.core.model.allotment import Assignment, Demand, Grant, RecoveryBudget, RightHeld, Stage
 from holdfast.core.model.control import SchedulerPolicy, Validity
+from holdfast.core.model.ordered import Ordered
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.resources import NOTHING, Resources, add, times
 from holdfast.core.model.runs import Runs, joined, runs_of, without
@@ -79,6 +81,7 @@ class PlatformState(LedgerState):
         TableSpec("pending_of", str, int, derived=True),
         TableSpec("template_uses", str, Uses, derived=True),
         TableSpec("assignments_of", int, tuple[int, ...], MANY, derived=True),
+        TableSpec("paid_by", str, Ordered, derived=True),
         TableSpec("rights_of", int, tuple[HeldIn, ...], MANY, derived=True),
         TableSpec("offered_of", str, Resources, derived=True),
         TableSpec("demand_of", str, Demand, derived=True),
@@ -132,6 +135,8 @@ class PlatformState(LedgerState):
     template_uses: Table[str, Uses]
     #: By workload: its assignments, oldest first.
     assignments_of: Table[Revision, tuple[Revision, ...]]
+    #: By account of an emergency: the assignments that it pays for.
+    paid_by: Table[str, Ordered[Revision]]
     #: By workload: by region, the ordinals whose right it holds.
     rights_of: Table[Revision, tuple[HeldIn, ...]]
     #: By charge key: the sum of what is offered.
@@ -211,7 +216,14 @@ def index_assignment(state: PlatformState, uid: Revision, assignment: Assignment
     """Count an assignment that was not counted before."""
     others = state.assignments_of.get(assignment.workload) or ()
     state.assignments_of.put(assignment.workload, tuple(sorted((*others, uid))))
+    for account in emergencies_of(assignment):
+        list_one(state.paid_by, account, uid)
     index_demand(state, assignment, 1)
+
+
+def emergencies_of(assignment: Assignment) -> tuple[str, ...]:
+    """Of the accounts that pay for an assignment those of emergencies, each once."""
+    return tuple(dict.fromkeys(account for account in assignment.accounts if account.startswith("emergency/")))
 
 
 def index_demand(state: PlatformState, assignment: Assignment, sign: int) -> None:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.overrides import emergency
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey
 from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
 from holdfast.core.model.runs import Runs, size
 from holdfast.core.model.shapes import Instant
@@ -61,11 +61,13 @@ class Assignments:
         if kind in ("workload", "observed"):
             return [key]
         if kind == "quota":
-            return [uid for uid, one in state.workloads.items() if one.meta.tenant == key]
+            return _of_tenant(state, key)
         if kind == "override":
-            override = state.overrides.get(key)  # type: ignore[arg-type]
-            return self.keys(state) if override is None or emergency(override) is not None else ()
-        return self.keys(state)
+            opened = state.overrides.get(key)  # type: ignore[arg-type]
+            added = emergency(opened)
+            # One that has ended is known by those for whom it pays.
+            return _paid_by(state, key) if opened is None else _of_tenant(state, added.tenant) if added else ()
+        return EVERYTHING
 
     def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
         workload = state.workloads.get(key)  # type: ignore[arg-type]
@@ -92,6 +94,16 @@ class Assignments:
         sites.again += _renewals(state, sites.all)
         again = min((at for at in sites.again if at > now), default=None)
         return Outcome(tuple(Wanted(command, workload.meta.revision) for command in commands), again)
+
+
+def _of_tenant(state: PlatformState, tenant: Key) -> Sequence[Key]:
+    return sorted(uid for uid, one in state.workloads.unordered() if one.meta.tenant == tenant)
+
+
+def _paid_by(state: PlatformState, override: Key) -> Sequence[Key]:
+    """The workloads whose assignments name an emergency among those that pay for them."""
+    named = state.paid_by.get(f"emergency/{override}") or ()
+    return sorted({state.assignments[uid].workload for uid in named})
 
 
 def _ordinary(

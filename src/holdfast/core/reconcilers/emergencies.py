@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey
 from holdfast.core.model.lifecycle import STOPPABLE
 from holdfast.core.model.shapes import Instant
 from holdfast.core.reconcilers.assigned import OfAssignments, in_chunks, slots_of
@@ -29,7 +29,7 @@ class Emergencies(OfAssignments):
     def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
         if touched[0] != "grant":
             return super().wake(state, touched)
-        return self.keys(state) if is_emergency(str(touched[1])) else []
+        return EVERYTHING if is_emergency(str(touched[1])) else []
 
     def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
         assignment = state.assignments.get(key)  # type: ignore[arg-type]

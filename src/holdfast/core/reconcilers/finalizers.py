@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from holdfast.core.ledger.keys import OVERRIDE
 from holdfast.core.ledger.overrides import in_force
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey
 from holdfast.core.model.shapes import Instant
 from holdfast.core.platform.commands import ReleaseFinalizer
 from holdfast.core.platform.finalizers import is_left_to_its_region
@@ -19,7 +19,7 @@ from holdfast.core.platform.state import PlatformState
 
 class Finalizers:
     """Looks at one workload that is being deleted at a time, by uid; at all of them when a region fares otherwise or an
-    override comes or goes."""
+    override has ended."""
 
     name = "repair"
     watches: tuple[str, ...] = (WORKLOAD, STANDING, OVERRIDE)
@@ -28,7 +28,12 @@ class Finalizers:
         return sorted(uid for uid, workload in state.workloads.unordered() if workload.meta.finalizers)
 
     def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
-        return [touched[1]] if touched[0] == WORKLOAD else self.keys(state)
+        kind, key = touched
+        if kind == WORKLOAD:
+            return [key]
+        # What opens takes authority away; an end may give it back, and says no more than that.
+        opened = kind == OVERRIDE and state.overrides.get(key) is not None  # type: ignore[arg-type]
+        return () if opened else EVERYTHING
 
     def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
         workload = state.workloads.get(key)  # type: ignore[arg-type]

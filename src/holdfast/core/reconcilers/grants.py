@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.core.ledger.keys import OVERRIDE
 from holdfast.core.ledger.overrides import emergency
+from holdfast.core.ledger.reconciler import EVERYTHING, Key, Outcome, Wanted, WatchKey
 from holdfast.core.ledger.reconciler import NOTHING as NO_OUTCOME
-from holdfast.core.ledger.reconciler import Key, Outcome, Wanted, WatchKey
 from holdfast.core.model.resources import NOTHING, Resources, exceeded, total
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.platform.commands import OfferGrant
@@ -57,7 +57,7 @@ class Grants:
             # One that is gone had ended before, or went with its region.
             assignment = state.assignments.get(key)  # type: ignore[arg-type]
             return [f"quota/{assignment.tenant}"] if assignment is not None else []
-        return self.keys(state)
+        return EVERYTHING
 
     def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
         account = str(key)

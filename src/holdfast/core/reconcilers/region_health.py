@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Region, RegionHealth
 from holdfast.core.platform.commands import JudgeRegion
@@ -29,7 +29,7 @@ class Regions:
         return state.regions.keys()
 
     def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
-        return [touched[1]] if touched[0] == "region" else self.keys(state)
+        return [touched[1]] if touched[0] == "region" else EVERYTHING
 
     def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
         region = state.regions.get(key)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.core.ledger.overrides import in_force
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey
 from holdfast.core.ledger.state import Session
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
@@ -39,8 +39,7 @@ _OVER = (Phase.SUCCEEDED, Phase.TERMINATING)
 
 
 class Repair(OfNodes):
-    """Looks at one node at a time, by uid, and at one breach, by its key; at everything when an override comes or
-    goes."""
+    """Looks at one node at a time, by uid, and at one breach, by its key; at everything when an override has ended."""
 
     name = "repair"
     watches: tuple[str, ...] = ("node", "override", "platform-override", "assignment", "workload", "breach")
@@ -49,9 +48,12 @@ class Repair(OfNodes):
         return [*super().keys(state), *state.breaches.keys()]
 
     def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
-        if touched[0] in ("override", "platform-override"):
-            return self.keys(state)
-        nodes = [touched[1]] if touched[0] == "node" else holding_nodes(state, touched)
+        kind, key = touched
+        if kind in ("override", "platform-override"):
+            # What opens takes authority away; an end may give it back, and says no more than that.
+            overrides = state.overrides if kind == "override" else state.platform_overrides
+            return () if overrides.get(key) is not None else EVERYTHING  # type: ignore[arg-type]
+        nodes = [key] if kind == "node" else holding_nodes(state, touched)
         return [*nodes, *breaches_near(state, touched)]
 
     def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.draft import Draft, Landed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.reconciler import Reconciler, WatchKey, principal
+from holdfast.core.ledger.reconciler import Reconciler, WatchKey, principal, woken
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.shapes import Instant, Revision, SlotKey
@@ -98,8 +98,7 @@ def whatif(
         touched = fork.heard()
         scheduler.hear(fork.state, touched, revision(fork.state.facts.seq, INDEX_MAX), fork.now)
         for controller in controllers:
-            woken = [key for one in touched if one[0] in controller.watches for key in controller.wake(fork.state, one)]
-            keys[controller.name] = list(dict.fromkeys(woken))
+            keys[controller.name] = list(dict.fromkeys(woken(controller, fork.state, touched)))
         if not busy:
             break
     still = {key: reasons for key, reasons in waiting.items() if scheduler.queue.entry(key) is not None}
