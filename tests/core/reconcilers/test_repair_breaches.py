@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.overrides import OpenOverride
-from holdfast.core.ledger.reconciler import NOTHING, Outcome
+from holdfast.core.ledger.reconciler import NOTHING, Outcome, woken
 from holdfast.core.ledger.table import Table
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import Action
@@ -130,7 +130,7 @@ def test_whatever_may_have_cured_a_breach_wakes_its_owner(kind: str) -> None:
     lawless = region.breach(RESIDENCY, "assignment/100")
     named = f"{key[0]}/{key[1]}"
     touched: dict[str, Any] = {"node": region.node, "workload": 1, "breach": named, "override": 1}
-    found = {*REPAIR.wake(region.bench.state, (kind, touched[kind]))}
+    found = {*woken(REPAIR, region.bench.state, [(kind, touched[kind])])}
     assert (lawless if kind == "workload" else key) in found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -9,10 +10,15 @@ import pytest
 from holdfast.core.ledger.reconciler import NOTHING
 from holdfast.core.ledger.table import Table
 from holdfast.core.model.allotment import Purpose, Stage
+from holdfast.core.model.blocks import masks
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.reconcilers.replicas import Replicas
+from holdfast.core.reconcilers.rollout import Rollout
 from holdfast.core.region import commands as c
+from holdfast.core.region.kinds import count_kinds
+from holdfast.core.region.state import RegionState
 from tests.support.assigned import UID, WORKLOAD, Assigned, opened, serving, stopped, withdrawn
+from tests.support.region import an_assignment
 
 REPLICAS = Replicas()
 
@@ -267,3 +273,50 @@ def test_of_an_assignment_whose_slots_all_wait_no_slot_is_looked_at(stage: Stage
     assert [one.command for one in expected.send] == [opened(8) if stage is Stage.ACTIVE else withdrawn(0, 1, 2, 5, 7)]
     store.state.slots = Unread()
     assert store.look(REPLICAS) == expected
+
+
+class Counted:
+    """Counts the steps, as calls, that something takes."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def _count(self, _frame: Any, event: str, _what: Any) -> None:
+        self.calls += event in ("call", "c_call")
+
+    def __enter__(self) -> Counted:
+        sys.setprofile(self._count)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+
+def test_a_look_takes_no_more_steps_where_thousands_run_and_wait_side_by_side() -> None:
+    state = RegionState()
+    state.assignments.put(UID, an_assignment(UID, WORKLOAD, "t", 20_000))
+    state.assignments_of.put(WORKLOAD, (UID,))
+    runs, waits = masks(range(0, 20_000, 2)), masks(range(1, 20_000, 2))
+    count_kinds(state, UID, None, ("serving", "t", "t", "quota/acme"), runs)
+    count_kinds(state, UID, None, ("pending", "t", "t", ""), waits)
+    for controller in (REPLICAS, Rollout()):
+        with Counted() as steps:
+            assert controller.reconcile(state, UID, 0) == NOTHING
+        assert steps.calls < 2_000
+    state.assignments.put(UID, an_assignment(UID, WORKLOAD, "t", 19_999))
+    with Counted() as steps:
+        (sent,) = REPLICAS.reconcile(state, UID, 0).send
+    assert sent.command == c.WithdrawSlots(UID, (19_999,))
+    assert steps.calls < 4_000
+
+
+def test_of_an_assignment_in_all_phases_no_slot_is_looked_at() -> None:
+    web = serving(4)
+    web.ask({"one": 8})
+    web.settle(REPLICAS)
+    web.work([5], Phase.BOUND)
+    web.ask({"one": 3})
+    expected = web.look(REPLICAS)
+    assert [one.command for one in expected.send] == [withdrawn(4, 6, 7), stopped(3, 5)]
+    web.state.slots = Unread()
+    assert web.look(REPLICAS) == expected

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.core.ledger.reconciler import NOTHING
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.reconcilers.replicas import Replicas
+from holdfast.core.reconcilers.wanted import levelled
 from tests.support.assigned import Assigned, opened, serving, stopped, withdrawn
 
 REPLICAS = Replicas()
@@ -112,3 +115,18 @@ def test_a_trial_that_becomes_the_rule_gives_up_nothing_that_serves() -> None:
     assert web.serving() == 10
     assert {names[1] for names in web.templates().values()} == {"two"}
     assert sorted(web.phases()) == list(range(12))
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.tuples(st.integers(0, 9), st.integers(0, 9))), st.integers(0, 30))
+def test_slots_are_shared_out_as_if_each_went_to_what_would_lack_most(
+    templates: dict[str, tuple[int, int]], slots: int
+) -> None:
+    lacks, own = ({name: one[place] for name, one in templates.items()} for place in (0, 1))
+    left, given = dict(lacks), dict.fromkeys(lacks, 0)
+    for _ in range(slots):
+        lacking = [name for name in left if left[name]]
+        if lacking:
+            name = max(lacking, key=lambda name: left[name] - own[name])
+            left[name] -= 1
+            given[name] += 1
+    assert levelled(lacks, own, slots) == {name: number for name, number in given.items() if number}

@@ -7,12 +7,9 @@ from typing import TypeVar
 
 from holdfast.core.ledger.reconciler import Key, WatchKey
 from holdfast.core.model.allotment import Assignment
-from holdfast.core.model.placement import Slot
-from holdfast.core.model.runs import numbers
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region.assigned import runs_until
 from holdfast.core.region.commands import NAMED_MAX
-from holdfast.core.region.kinds import ordinals_of
 from holdfast.core.region.state import RegionState
 
 T = TypeVar("T")
@@ -31,12 +28,6 @@ class OfAssignments:
         if kind == "assignment":
             return [key]
         return state.assignments_of.get(key) or ()  # type: ignore[arg-type]
-
-
-def slots_of(state: RegionState, assignment: Assignment) -> list[Slot]:
-    """The slots of an assignment, by ordinal."""
-    ordinals = numbers(ordinals_of(state, assignment.uid))
-    return state.slots.find((assignment.workload, ordinal) for ordinal in ordinals)
 
 
 def has_lapsed(state: RegionState, assignment: Assignment, now: Instant) -> bool:

@@ -15,13 +15,14 @@ from collections.abc import Iterator
 
 from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
 from holdfast.core.model.allotment import Stage
+from holdfast.core.model.blocks import blocks_of, each, minus, union
 from holdfast.core.model.lifecycle import STOPPABLE, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Breach, DeviceRoom, Slot
 from holdfast.core.model.resources import amount_of
-from holdfast.core.model.runs import has
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.topology import Node
-from holdfast.core.reconcilers.assigned import in_chunks, slots_of
+from holdfast.core.reconcilers.assigned import in_chunks
+from holdfast.core.reconcilers.kinds import kinds_of
 from holdfast.core.reconcilers.noded import slots_on
 from holdfast.core.region.breaches import (
     ALLOWED,
@@ -123,10 +124,11 @@ def _excluded(state: RegionState, breach: Breach) -> Iterator[tuple[Slot, Instan
     kind, uid, *what = breach.key.split("/", 2)
     if kind == "assignment":
         assignment = state.assignments[int(uid)]
-        for slot in slots_of(state, assignment):
-            is_without = breach.invariant == RIGHT and has(assignment.ordinals, slot.ordinal)
-            if slot.phase in STOPPABLE and not is_without:
-                yield slot, breach.deadline
+        kinds = kinds_of(state, assignment).items()
+        running = union(ordinals for kind, ordinals in kinds if kind.phase in STOPPABLE)
+        rights = blocks_of(assignment.ordinals) if breach.invariant == RIGHT else {}
+        for ordinal in each(minus(running, rights)):
+            yield state.slots[assignment.workload, ordinal], breach.deadline
         return
     node = state.nodes[int(uid)]
     if breach.invariant != ALLOWED:

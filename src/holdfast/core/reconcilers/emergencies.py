@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey
-from holdfast.core.model.lifecycle import STOPPABLE
+from holdfast.core.model.blocks import each, union
+from holdfast.core.model.lifecycle import STOPPABLE, Phase
 from holdfast.core.model.shapes import Instant
-from holdfast.core.reconcilers.assigned import OfAssignments, in_chunks, slots_of
+from holdfast.core.reconcilers.assigned import OfAssignments, in_chunks
 from holdfast.core.region.charging import has_emergencies, is_emergency, paid_until
 from holdfast.core.region.commands import Stop
+from holdfast.core.region.kinds import kinds_in
 from holdfast.core.region.state import RegionState
 
 
@@ -35,9 +37,10 @@ class Emergencies(OfAssignments):
         assignment = state.assignments.get(key)  # type: ignore[arg-type]
         if assignment is None or not has_emergencies(state):
             return NOTHING
-        paid = [(slot, paid_until(state, slot.account)) for slot in slots_of(state, assignment)]
-        ends = [(slot, until) for slot, until in paid if until is not None and slot.phase in STOPPABLE]
-        due = [(slot.workload, slot.ordinal) for slot, until in ends if until <= now]
-        stops = [Stop(chunk, "grant-ended") for chunk in in_chunks(due)]
+        kinds = [(Phase(kind[0]), kind[3], ordinals) for kind, ordinals in kinds_in(state, assignment.uid).items()]
+        paid = [(ordinals, paid_until(state, account)) for phase, account, ordinals in kinds if phase in STOPPABLE]
+        ends = [(ordinals, until) for ordinals, until in paid if until is not None]
+        due = each(union(ordinals for ordinals, until in ends if until <= now))
+        stops = [Stop(chunk, "grant-ended") for chunk in in_chunks([(assignment.workload, ordinal) for ordinal in due])]
         again = min((until for _, until in ends if until > now), default=None)
         return Outcome(tuple(Wanted(stop, assignment.revision) for stop in stops), again)

@@ -11,16 +11,16 @@ from typing import Any
 
 from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted
 from holdfast.core.model.allotment import Assignment, Stage
+from holdfast.core.model.blocks import Blocks, each, shared, union
 from holdfast.core.model.lifecycle import PENDING, RESERVED, STOPPABLE, Phase
-from holdfast.core.model.resources import NOTHING as NONE
-from holdfast.core.model.runs import Runs, expanded, in_parts, joined, numbers, runs_of
 from holdfast.core.model.shapes import Instant
-from holdfast.core.reconcilers.assigned import OfAssignments, has_lapsed, lapses_at
+from holdfast.core.reconcilers.assigned import OfAssignments, has_lapsed, in_chunks, lapses_at
 from holdfast.core.reconcilers.kinds import Kind
 from holdfast.core.reconcilers.wanted import Plan, plan
 from holdfast.core.region import commands as c
 from holdfast.core.region.assigned import is_given_up
 from holdfast.core.region.charging import is_emergency, paid_until
+from holdfast.core.region.kinds import kinds_in
 from holdfast.core.region.state import RegionState
 
 
@@ -43,16 +43,15 @@ class Replicas(OfAssignments):
         return Outcome(sent, min((at for at in ends if at is not None and at > now), default=None))
 
 
-def _lent(state: RegionState, assignment: Assignment, found: Plan) -> list[tuple[int, Instant]]:
-    """Of what is wanted and does not run, that which an emergency quota has paid for, and until when. Where none has
-    paid for anything, no slot is looked at."""
-    uses = state.uses.unordered()
-    if not any(is_emergency(account) and use.charged != NONE for account, use in uses):
-        return []
-    waiting = [one.ordinals for one in found.staying if one.kind.phase in (PENDING, RESERVED)]
-    slots = state.slots.find((assignment.workload, ordinal) for ordinals in waiting for ordinal in numbers(ordinals))
-    ends = [(slot.ordinal, paid_until(state, slot.account)) for slot in slots]
-    return [(ordinal, until) for ordinal, until in ends if until is not None]
+def _lent(state: RegionState, assignment: Assignment, found: Plan) -> list[tuple[Blocks, Instant]]:
+    """Of what is wanted and does not run, that which an emergency quota has paid for, and until when."""
+    waiting = union(one.ordinals for one in found.staying if one.kind.phase in (PENDING, RESERVED))
+    ends: list[tuple[Blocks, Instant]] = []
+    for (*_, account), ordinals in kinds_in(state, assignment.uid).items():
+        until = paid_until(state, account) if is_emergency(account) else None
+        if until is not None:
+            ends.append((shared(ordinals, waiting), until))
+    return [(ordinals, until) for ordinals, until in ends if ordinals]
 
 
 def _opened(assignment: Assignment, found: Plan) -> list[Any]:
@@ -60,11 +59,11 @@ def _opened(assignment: Assignment, found: Plan) -> list[Any]:
     named = dict(found.new)
     for kind, template, ordinals in found.staying:
         if kind.next_template != template and kind.phase not in (PENDING, Phase.SUCCEEDED):
-            named[template] = joined(named.get(template, ()), ordinals)
+            named[template] = union((named.get(template, {}), ordinals))
     return [
-        c.OpenSlots(assignment.uid, template, expanded(part))
+        c.OpenSlots(assignment.uid, template, part)
         for template, ordinals in sorted(named.items(), key=_lowest)
-        for part in in_parts(ordinals, c.NAMED_MAX)
+        for part in in_chunks([*each(ordinals)])
     ]
 
 
@@ -73,9 +72,9 @@ def _withdrawn(state: RegionState, assignment: Assignment, found: Plan, now: Ins
     to what has ended."""
     misfits = [one.ordinals for one in found.staying if one.kind.phase is PENDING and one.kind.template != one.template]
     going = [ordinals for kind, ordinals in found.surplus if _is_withdrawn(kind)]
-    unpaid = runs_of(ordinal for ordinal, until in _lent(state, assignment, found) if until <= now)
-    named = runs_of(run for ordinals in (*misfits, *going, unpaid) for run in ordinals)
-    return [c.WithdrawSlots(assignment.uid, expanded(part)) for part in in_parts(named, c.NAMED_MAX)]
+    unpaid = [ordinals for ordinals, until in _lent(state, assignment, found) if until <= now]
+    named = [*each(union((*misfits, *going, *unpaid)))]
+    return [c.WithdrawSlots(assignment.uid, part) for part in in_chunks(named)]
 
 
 def _is_withdrawn(kind: Kind) -> bool:
@@ -83,20 +82,20 @@ def _is_withdrawn(kind: Kind) -> bool:
 
 
 def _stopped(assignment: Assignment, found: Plan, now: Instant) -> list[Any]:
-    named: dict[str, Runs] = {}
+    named: dict[str, Blocks] = {}
     for kind, ordinals in found.surplus:
         if kind.phase in STOPPABLE:
             cause = _cause(assignment, found, kind, now)
-            named[cause] = joined(named.get(cause, ()), ordinals)
+            named[cause] = union((named.get(cause, {}), ordinals))
     return [
-        c.Stop(tuple((assignment.workload, ordinal) for ordinal in numbers(part)), cause)
+        c.Stop(part, cause)
         for cause, ordinals in sorted(named.items(), key=_lowest)
-        for part in in_parts(ordinals, c.NAMED_MAX)
+        for part in in_chunks([(assignment.workload, ordinal) for ordinal in each(ordinals)])
     ]
 
 
-def _lowest(named: tuple[str, Runs]) -> int:
-    return named[1][0][0]
+def _lowest(named: tuple[str, Blocks]) -> int:
+    return next(each(named[1]))
 
 
 def _cause(assignment: Assignment, found: Plan, kind: Kind, now: Instant) -> str:

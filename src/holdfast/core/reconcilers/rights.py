@@ -8,9 +8,11 @@ told again (see `core.region.assigned`).
 from __future__ import annotations
 
 from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted
+from holdfast.core.model.blocks import each, union
 from holdfast.core.model.lifecycle import STOPPABLE
 from holdfast.core.model.shapes import Instant
-from holdfast.core.reconcilers.assigned import OfAssignments, has_lapsed, in_chunks, lapses_at, slots_of
+from holdfast.core.reconcilers.assigned import OfAssignments, has_lapsed, in_chunks, lapses_at
+from holdfast.core.reconcilers.kinds import kinds_of
 from holdfast.core.region.commands import Stop
 from holdfast.core.region.state import RegionState
 
@@ -26,6 +28,8 @@ class Rights(OfAssignments):
             return NOTHING
         if not has_lapsed(state, assignment, now):
             return Outcome((), lapses_at(state, assignment, now))
-        slots = [(s.workload, s.ordinal) for s in slots_of(state, assignment) if s.phase in STOPPABLE]
+        kinds = kinds_of(state, assignment).items()
+        running = each(union(ordinals for kind, ordinals in kinds if kind.phase in STOPPABLE))
+        slots = [(assignment.workload, ordinal) for ordinal in running]
         stops = [Stop(chunk, "right-lapsed") for chunk in in_chunks(slots)]
         return Outcome(tuple(Wanted(stop, assignment.revision) for stop in stops))

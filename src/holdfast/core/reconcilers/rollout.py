@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted
 from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.blocks import as_runs, count, each, union
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
-from holdfast.core.model.runs import first_of, numbers, runs_of, size
+from holdfast.core.model.runs import first_of, numbers, runs_of
 from holdfast.core.model.shapes import Instant
 from holdfast.core.reconcilers.assigned import OfAssignments, in_chunks
 from holdfast.core.reconcilers.wanted import Plan, Staying, asked, plan
@@ -42,9 +43,9 @@ class Rollout(OfAssignments):
         found = plan(state, assignment, now)
         old = [one for one in found.old if one.kind.next_template == one.template]
         settling = [slot for one in old if one.kind.phase in _SETTLING for slot in _slots(state, assignment, one)]
-        free = [one.ordinals for one in old if one.kind.phase in _NEVER_SERVED]
+        free = [as_runs(one.ordinals) for one in old if one.kind.phase in _NEVER_SERVED]
         free.append(runs_of(slot.ordinal for slot in settling if slot.since + SETTLES_MS <= now))
-        serving = runs_of(run for one in old if one.kind.phase is Phase.SERVING for run in one.ordinals)
+        serving = as_runs(union(one.ordinals for one in old if one.kind.phase is Phase.SERVING))
         stopped = first_of(serving, _may_stop(state, assignment, found) if serving else 0)
         ordinals = (*numbers(runs_of(run for runs in free for run in runs)), *numbers(stopped))
         stops = [Stop(chunk, "rollout") for chunk in in_chunks([(assignment.workload, n) for n in ordinals])]
@@ -53,12 +54,12 @@ class Rollout(OfAssignments):
 
 
 def _slots(state: RegionState, assignment: Assignment, some: Staying) -> list[Slot]:
-    return state.slots.find((assignment.workload, ordinal) for ordinal in numbers(some.ordinals))
+    return state.slots.find((assignment.workload, ordinal) for ordinal in each(some.ordinals))
 
 
 def _may_stop(state: RegionState, assignment: Assignment, found: Plan) -> int:
     """How many that serve may go now."""
-    serving = sum(size(one.ordinals) for one in found.staying if one.kind.phase is Phase.SERVING)
+    serving = sum(count(one.ordinals) for one in found.staying if one.kind.phase is Phase.SERVING)
     beyond = serving - asked(assignment)
     if assignment.exclusive or _waits_for_room(state, assignment):
         beyond += assignment.disruption
