@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from holdfast.core.region.kinds import count_kinds
 from holdfast.core.region.state import RegionState
 from tests.support.assigned import UID, WORKLOAD, Assigned, opened, serving, stopped, withdrawn
 from tests.support.region import an_assignment
+from tests.support.steps import Steps
 
 REPLICAS = Replicas()
 
@@ -275,23 +275,6 @@ def test_of_an_assignment_whose_slots_all_wait_no_slot_is_looked_at(stage: Stage
     assert store.look(REPLICAS) == expected
 
 
-class Counted:
-    """Counts the steps, as calls, that something takes."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def _count(self, _frame: Any, event: str, _what: Any) -> None:
-        self.calls += event in ("call", "c_call")
-
-    def __enter__(self) -> Counted:
-        sys.setprofile(self._count)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-
-
 def test_a_look_takes_no_more_steps_where_thousands_run_and_wait_side_by_side() -> None:
     state = RegionState()
     state.assignments.put(UID, an_assignment(UID, WORKLOAD, "t", 20_000))
@@ -300,11 +283,11 @@ def test_a_look_takes_no_more_steps_where_thousands_run_and_wait_side_by_side() 
     count_kinds(state, UID, None, ("serving", "t", "t", "quota/acme"), runs)
     count_kinds(state, UID, None, ("pending", "t", "t", ""), waits)
     for controller in (REPLICAS, Rollout()):
-        with Counted() as steps:
+        with Steps() as steps:
             assert controller.reconcile(state, UID, 0) == NOTHING
         assert steps.calls < 2_000
     state.assignments.put(UID, an_assignment(UID, WORKLOAD, "t", 19_999))
-    with Counted() as steps:
+    with Steps() as steps:
         (sent,) = REPLICAS.reconcile(state, UID, 0).send
     assert sent.command == c.WithdrawSlots(UID, (19_999,))
     assert steps.calls < 4_000

@@ -9,19 +9,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.core.model.blocks import masks
 from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.placement import Sums
+from holdfast.core.model.placement import SchedulingRequest, Sums
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.workload import Apart, Spread
 from holdfast.core.region import commands as c
+from holdfast.core.region.kinds import count_kinds
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling import groups
 from holdfast.core.scheduling.groups import Entry, Group
 from holdfast.core.scheduling.order import NEVER, share
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
+from holdfast.core.scheduling.sleepers import Sleepers
 from tests.properties.scheduler_world import World
-from tests.support.region import REPLICA, RegionBench, a_class, a_template
+from tests.support.region import REPLICA, RegionBench, a_class, a_template, an_assignment
 from tests.support.scheduling import Follower
+from tests.support.steps import Steps
 
 NOTHING_SPENT: dict[str, Resources] = {}
 
@@ -272,7 +276,7 @@ def test_ordinals_are_looked_through_again_only_when_one_of_the_request_has_open
     found: list[Any] = []
     find = Entry._find
 
-    def counted(entry: Entry, state: RegionState, assignment: Any) -> list[int]:
+    def counted(entry: Entry, state: RegionState, assignment: Any) -> Any:
         found.append(assignment)
         return find(entry, state, assignment)
 
@@ -317,7 +321,48 @@ def test_charged_slots_are_told_apart() -> None:
     assert (entry.waiting, entry.charged) == ([0, 1], {1})
 
 
+def test_what_waits_is_looked_up_in_few_steps_where_thousands_stand_and_wait_side_by_side() -> None:
+    state = RegionState()
+    state.assignments.put(100, an_assignment(100, 1, "t", 20_000))
+    count_kinds(state, 100, None, ("serving", "t", "t", "quota/acme"), masks(range(0, 20_000, 2)))
+    count_kinds(state, 100, None, ("pending", "t", "t", ""), masks(range(3, 20_000, 2)))
+    count_kinds(state, 100, None, ("pending", "t", "t", "quota/acme"), masks((1, 19_999)))
+    request = SchedulingRequest(1, 100, "t", 9_999, 0)
+    state.requests.put(100, (request,))
+    entry = Entry(request)
+    with Steps() as steps:
+        found = entry.look_up(state)
+    assert found == [*range(1, 2_001, 2), 19_999], "as many as one proposal may name, and all that are charged"
+    assert entry.charged == {1, 19_999}
+    assert steps.calls < 6_000
+    entry.propose(set(found))
+    assert entry.look_up(state)[:2] == [2_001, 2_003]
+
+
 # Awake and asleep
+
+
+def test_what_is_heard_touches_nobody_who_sleeps_and_a_grant_those_for_whom_it_pays() -> None:
+    asleep = Sleepers()
+    keys: list[Any] = [
+        (50, 0, "acme", ("kind", number), (f"quota/{number % 100}",), "normal") for number in range(5_000)
+    ]
+    for number, key in enumerate(keys):
+        asleep[key] = Asleep(Why.REFUSED if number % 2 else Why.NODES, 1, NEVER)
+    with Steps() as steps:
+        asleep.begin_round()
+        refused = asleep.refused_by("quota/7")
+    assert refused == keys[7::100]
+    assert steps.calls < 20
+    asked = []
+    while (key := asleep.next_asked()) is not None:
+        asked.append(key)
+        if len(asked) == 1:
+            asleep.pop(keys[2])
+            asleep[keys[4]] = Asleep(Why.PAUSED, 1, NEVER)
+    assert asked == [keys[0], *keys[6::2]], "who was woken, or waits for time alone, is not asked"
+    assert not asleep.has_unasked()
+    assert asleep.refused_by("quota/6") == []
 
 
 def test_who_sleeps_is_not_looked_at_until_its_time() -> None:

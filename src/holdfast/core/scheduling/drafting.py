@@ -90,9 +90,7 @@ class Drafting:
         """Add placements of one request; how many of them somebody has yet to pay for."""
         self.groups.append(Placed(*entry.key, placements))
         chosen = {placement.ordinal for placement in placements}
-        entry.proposed |= chosen
-        if entry.waiting is not None:
-            entry.waiting = [ordinal for ordinal in entry.waiting if ordinal not in chosen]
+        entry.propose(chosen)
         return len(chosen - entry.charged)
 
     def _with_devices(self, group: Group, ordinal: int, row: int, uid: Revision) -> Placement | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.blocks import Blocks, blocks_of, each, lowest, masks, minus, shared, union
 from holdfast.core.model.lifecycle import PENDING
 from holdfast.core.model.placement import SchedulingRequest
-from holdfast.core.model.runs import numbers, without
 from holdfast.core.model.shapes import Instant, Revision
-from holdfast.core.region.kinds import ordinals_of
+from holdfast.core.region.commands import NAMED_MAX
+from holdfast.core.region.kinds import kinds_in
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask, Kind
 
@@ -33,7 +34,7 @@ class Entry:
         self.charged: set[int] = set()
         self.proposed: set[int] = set()
         #: All open ordinals that this region may run, proposed or not, and the rows of which they hold.
-        self._known: list[int] = []
+        self._known: Blocks = {}
         self._seen: tuple[SchedulingRequest | None, Assignment | None] = (None, None)
 
     @property
@@ -42,7 +43,8 @@ class Entry:
         return self.request.open - len(self.proposed)
 
     def look_up(self, state: RegionState) -> list[int]:
-        """Its open ordinals that are not proposed and that this region may run, and which of them are charged.
+        """Its open ordinals that are not proposed and that this region may run, and which of them are charged: all of
+        these, and of the others as many of the lowest as one proposal may name.
 
         Whenever a slot of a request opens or closes, its row is another one: while it is the same, and so is the
         assignment's, what was found last holds, whatever else happens to the workload.
@@ -54,24 +56,30 @@ class Entry:
             if row is None or row is not self._seen[0] or assignment is not self._seen[1]:
                 self._seen = row, assignment
                 self._known = self._find(state, assignment)
-            self.waiting = [ordinal for ordinal in self._known if ordinal not in self.proposed]
+            open_ = minus(self._known, masks(self.proposed))
+            charged = shared(open_, masks(self.charged)) if self.charged else {}
+            self.waiting = [*each(union((lowest(open_, NAMED_MAX), charged)))]
         return self.waiting
 
-    def _find(self, state: RegionState, assignment: Assignment | None) -> list[int]:
+    def propose(self, ordinals: set[int]) -> None:
+        """Count these as proposed. When all that was looked up is, the next are looked up."""
+        self.proposed |= ordinals
+        if self.waiting is not None:
+            self.waiting = [ordinal for ordinal in self.waiting if ordinal not in ordinals] or None
+
+    def _find(self, state: RegionState, assignment: Assignment | None) -> Blocks:
+        """By the kinds of its assignment's slots: no slot is looked at."""
         self.charged = set()
         if assignment is None:
-            return []  # it has left a state that is newer than what was heard
+            return {}  # it has left a state that is newer than what was heard
         uid, template = self.key
-        workload, slots, ordinals = assignment.workload, state.slots, ordinals_of(state, uid)
-        barred = {*numbers(without(ordinals, assignment.ordinals))} if assignment.exclusive else set()
-        found: list[int] = []
-        for ordinal in numbers(ordinals):
-            slot = slots[(workload, ordinal)]
-            if slot.phase is PENDING and slot.template == template and ordinal not in barred:
-                found.append(ordinal)
-                if slot.account:
-                    self.charged.add(ordinal)
-        return found
+        kinds = kinds_in(state, uid).items()
+        waits = [(kind[3], ordinals) for kind, ordinals in kinds if kind[:2] == (PENDING.value, template)]
+        if assignment.exclusive:
+            rights = blocks_of(assignment.ordinals)
+            waits = [(account, shared(ordinals, rights)) for account, ordinals in waits]
+        self.charged = {*each(union(ordinals for account, ordinals in waits if account))}
+        return union(ordinals for _, ordinals in waits)
 
     @property
     def age(self) -> tuple[Instant, RequestKey]:

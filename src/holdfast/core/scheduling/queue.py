@@ -24,6 +24,7 @@ from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask, ask_of
 from holdfast.core.scheduling.groups import Entry, Group, GroupKey, RequestKey
 from holdfast.core.scheduling.order import NEVER, share, urgency, used_by
+from holdfast.core.scheduling.sleepers import Sleepers
 from holdfast.core.scheduling.turns import Turns
 
 
@@ -59,7 +60,7 @@ class Queue:
 
     def __init__(self) -> None:
         self.groups: dict[GroupKey, Group] = {}
-        self.asleep: dict[GroupKey, Asleep] = {}
+        self.asleep = Sleepers()
         self._group_of: dict[RequestKey, Group] = {}
         self._by_assignment: dict[Revision, tuple[str, ...]] = {}
         #: Assignments with a request of which something is not known here yet.

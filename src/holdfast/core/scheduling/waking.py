@@ -14,7 +14,6 @@ Whatever is missed is caught by the resync, and counted there.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 
 import numpy as np
@@ -31,7 +30,7 @@ from holdfast.core.scheduling.domains import Where
 from holdfast.core.scheduling.flight import Flight
 from holdfast.core.scheduling.framework import PluginError, Rulebook
 from holdfast.core.scheduling.gates import paying, unprotected
-from holdfast.core.scheduling.groups import Group, GroupKey
+from holdfast.core.scheduling.groups import Group
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from holdfast.core.scheduling.table import NodeTable
 from holdfast.core.scheduling.window import Window, whole
@@ -74,8 +73,7 @@ class Waking:
         self._table = table
         self._queue = queue
         self._flight = flight
-        #: Who sleeps and was not asked yet, and on which nodes something changed or grew since: by uid, as rows move.
-        self._unasked: OrderedDict[GroupKey, None] = OrderedDict()
+        #: On which nodes something changed or grew since somebody was not asked: by uid, as rows move.
         self._stirred: dict[Revision, None] = {}
         self._grown: dict[Revision, None] = {}
 
@@ -93,22 +91,21 @@ class Waking:
 
     def granted(self, account: str) -> None:
         """An account has more, or less: what was refused may go through. Gates are asked at every change."""
-        for key, asleep in list(self._queue.asleep.items()):
-            if asleep.why is Why.REFUSED and account in self._queue.groups[key].accounts:
-                self._queue.wake(key)
+        for key in self._queue.asleep.refused_by(account):
+            self._queue.wake(key)
 
     def heard(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
         """The view is newer, or something that was proposed counts no more."""
         stirred, grown, nodes = self._table.stirred(), self._table.grown(), self._table.nodes
         self._stirred.update({nodes[row].uid: None for row in stirred})
         self._grown.update({nodes[row].uid: None for row in grown})
-        self._unasked.update(dict.fromkeys(self._queue.asleep))
+        self._queue.asleep.begin_round()
         self.ask(state, rules, now)
 
     @property
     def has_unasked(self) -> bool:
         """Whether some who sleep were not asked yet whether what was heard cures them."""
-        return bool(self._unasked)
+        return self._queue.asleep.has_unasked()
 
     def ask(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
         """Ask those who sleep, the longest unasked first and not too many at once, whether what was heard cures them.
@@ -116,15 +113,13 @@ class Waking:
         Whoever is asked later is asked about all that was heard since anybody was left unasked.
         """
         asking = _Asking(state, rules, now, self._rows(self._grown), self._rows(self._stirred))
-        left = ASKED_MAX
-        while self._unasked and left:
-            key, _ = self._unasked.popitem(last=False)
-            asleep = self._queue.asleep.get(key)
-            if asleep is not None:
-                left -= 1
-                if self._is_cured(asking, self._queue.groups[key], asleep):
-                    self._queue.wake(key)
-        if not self._unasked:
+        for _ in range(ASKED_MAX):
+            key = self._queue.asleep.next_asked()
+            if key is None:
+                break
+            if self._is_cured(asking, self._queue.groups[key], self._queue.asleep[key]):
+                self._queue.wake(key)
+        if not self.has_unasked:
             self._stirred.clear()
             self._grown.clear()
 

@@ -1,0 +1,83 @@
+"""Who sleeps, and whom a change may cure: found by cause and by account, so that a change touches nobody else.
+
+asked in turn     those who wait for nodes, a gate or a newer view, in a line: the longest unasked first. What is
+                  heard begins a new round, and is no walk along the line
+by account        those whose proposal was refused, under each account that pays for them
+by time alone     all others
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.scheduling.groups import GroupKey
+
+if TYPE_CHECKING:
+    from holdfast.core.scheduling.queue import Asleep
+
+_ASKED = frozenset(("nodes", "gate", "behind"))
+_REFUSED = "refused"
+
+
+def _accounts(key: GroupKey) -> tuple[str, ...]:
+    return key[4]
+
+
+class Sleepers(dict[GroupKey, "Asleep"]):
+    """By group: why it sleeps, and until when."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._round = 0
+        #: In which round each was asked last; whoever fell asleep since is asked in the next.
+        self._line: OrderedDict[GroupKey, int] = OrderedDict()
+        self._refused: dict[str, dict[GroupKey, None]] = {}
+
+    def __setitem__(self, key: GroupKey, asleep: Asleep) -> None:
+        self._unlist(key)
+        super().__setitem__(key, asleep)
+        if asleep.why.value in _ASKED:
+            self._line[key] = self._round
+        elif asleep.why.value == _REFUSED:
+            for account in _accounts(key):
+                self._refused.setdefault(account, {})[key] = None
+
+    def __delitem__(self, key: GroupKey) -> None:
+        super().__delitem__(key)
+        self._unlist(key)
+
+    def pop(self, key: GroupKey, *default: Any) -> Any:
+        self._unlist(key)
+        return super().pop(key, *default)
+
+    def _unlist(self, key: GroupKey) -> None:
+        self._line.pop(key, None)
+        for account in _accounts(key) if self._refused else ():
+            mine = self._refused.get(account)
+            if mine is not None:
+                mine.pop(key, None)
+                if not mine:
+                    del self._refused[account]
+
+    def refused_by(self, account: str) -> Iterable[GroupKey]:
+        """Those who were refused and for whom this account pays, among others."""
+        return list(self._refused.get(account, ()))
+
+    def begin_round(self) -> None:
+        """Something was heard: all in line are to be asked."""
+        self._round += 1
+
+    def has_unasked(self) -> bool:
+        """Whether somebody in line was not asked in this round."""
+        return bool(self._line) and next(iter(self._line.values())) < self._round
+
+    def next_asked(self) -> GroupKey | None:
+        """The longest unasked, who goes to the end of the line; None: all were asked in this round."""
+        if not self.has_unasked():
+            return None
+        key = next(iter(self._line))
+        self._line.move_to_end(key)
+        self._line[key] = self._round
+        return key
