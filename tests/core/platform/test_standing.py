@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.summary import Nodes, Seen, Summary, Waiting
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.model.workload import Template
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.standing import NAMED_MAX, Standing, overpromised, quota_report, words
-from tests.support.platform import PlatformBench, a_budget, a_quota, a_workload, a_world, cpu
+from holdfast.core.platform.standing import NAMED_MAX, Standing, overpromised, quota_report, shortages, standings, words
+from tests.support.platform import PlatformBench, a_budget, a_quota, a_tenant, a_workload, a_world, cpu
+from tests.support.steps import Steps
 
 
 def tell(bench: PlatformBench, region: str, capacity: Resources, *free: Resources, uses: Resources = NOTHING) -> None:
@@ -161,3 +164,20 @@ def test_a_suspect_region_still_counts_with_what_it_told_last() -> None:
     tell(bench, "eu", cpu(30_000), uses=cpu(1_000))
     bench.judge("eu", RegionHealth.SUSPECT)
     assert of_acme(bench).charged == cpu(1_000)
+
+
+def test_a_report_of_all_quotas_is_made_in_bits_that_do_not_grow_with_it() -> None:
+    longest = {}
+    for tenants in (4, 40):
+        bench = a_world()
+        for number in range(tenants):
+            name = f"tenant-{number:02}"
+            bench.put(a_tenant(name, "normal"))
+            bench.put(a_quota(name, cpu(1_000)))
+        work, steps = chain(standings(bench.state), shortages(bench.state)), [0]
+        for _ in range(tenants):
+            with Steps() as counted:
+                next(work)
+            steps.append(counted.calls)
+        longest[tenants] = max(steps)
+    assert longest[40] < 2 * longest[4] + 100

@@ -3,9 +3,10 @@ the places that a server has for lists, for as long as it is made."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -13,9 +14,13 @@ from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.desk import Desk
 from holdfast.api.server.rights import refuse_reading, refuse_tenant
 from holdfast.core.model.shapes import Instant
+from holdfast.host.waiting import bit_by_bit
 
 #: So many are told at once, unless fewer are asked for: the first ones.
 ITEMS_MAX = 1_000
+
+
+T = TypeVar("T")
 
 
 class Moment(Struct, frozen=True):
@@ -41,3 +46,13 @@ async def moment(desk: Desk, call: Call, plural: str, tenant: str) -> AsyncItera
         yield Moment(view.state, desk.now(), limit)
     finally:
         desk.lists.leave(call.caller.actor)
+
+
+async def told_of(state: Any, work: Callable[[Any], Generator[None, None, T]]) -> T:
+    """What is told of a state as it is now, made bit by bit of a fork, so that nobody else waits for it."""
+    fork = state.fork()
+    try:
+        return await bit_by_bit(work(fork))
+    finally:
+        for _ in fork.let_go():
+            await asyncio.sleep(0)

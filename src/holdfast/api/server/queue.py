@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 from holdfast.api.documents.forms import show
 from holdfast.api.documents.scalars import format_instant as show_instant
 from holdfast.api.server.call import Call, answer
 from holdfast.api.server.desk import Desk
-from holdfast.api.server.lists import moment
+from holdfast.api.server.lists import moment, told_of
 from holdfast.api.server.reading import named_workload, of_tenant
 from holdfast.api.server.redaction import Redaction
-from holdfast.core.scheduling.queued import Queued, in_order
+from holdfast.core.scheduling.queued import in_order
 from holdfast.host.transport import Reply
 
 ASKS = ("workload", "tenant", "limit", "read")
@@ -22,7 +19,7 @@ async def queue(desk: Desk, call: Call) -> Reply:
     """What waits, first what is looked at first, as far as the caller may see it; a place counts everybody's."""
     tenant, workload = _asked(call)
     async with moment(desk, call, "requests", tenant) as at:
-        waiting = await _in_order(at.state.fork())
+        waiting = await told_of(at.state, in_order)
     redaction = Redaction(call.caller, desk.state)
     own = [one for one in waiting if redaction.is_own(one.tenant)]
     found = [one for one in own if tenant in ("", one.tenant) and workload in ("", one.workload)]
@@ -36,18 +33,3 @@ def _asked(call: Call) -> tuple[str, str]:
     """The tenant and the workload that were named."""
     workload, tenant = named_workload(call), dict(reversed(call.request.query)).get("tenant", "")
     return (tenant, "") if workload is None else of_tenant(tenant, workload)
-
-
-async def _in_order(fork: Any) -> list[Queued]:
-    """The whole queue of one moment, made bit by bit, so that nobody else waits for it."""
-    work = in_order(fork)
-    try:
-        while True:
-            next(work)
-            await asyncio.sleep(0)
-    except StopIteration as done:
-        found: list[Queued] = done.value
-        return found
-    finally:
-        for _ in fork.let_go():
-            await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 from holdfast.api.documents.amounts import Amounts
@@ -9,15 +10,17 @@ from holdfast.api.documents.scalars import format_instant as show_instant
 from holdfast.api.problems import of_refusal
 from holdfast.api.server.call import Call, Trouble, answer
 from holdfast.api.server.desk import Desk
-from holdfast.api.server.lists import moment
+from holdfast.api.server.lists import moment, told_of
 from holdfast.api.server.redaction import Redaction
 from holdfast.api.server.rights import sees_everything
 from holdfast.core.ledger.answers import not_found
 from holdfast.core.model.shapes import Instant
-from holdfast.core.platform.standing import Part, Standing, overpromised, quota_report
+from holdfast.core.platform.standing import Part, Standing, shortages, standings
 from holdfast.host.transport import Reply
 
 _show = Amounts().show
+#: So many quotas, each in one region, are told in one bit.
+BIT = 50
 
 
 async def quota(desk: Desk, call: Call) -> Reply:
@@ -25,18 +28,30 @@ async def quota(desk: Desk, call: Call) -> Reply:
     tenant = call.rest[0] if call.rest else ""
     async with moment(desk, call, "quotas", tenant) as at:
         redaction = Redaction(call.caller, at.state)
-        found = [one for one in quota_report(at.state, tenant) if redaction.is_own(one.tenant)]
-        if tenant and not found:
-            raise Trouble(of_refusal(not_found("Quota", tenant)))
-        items = [redaction.cleared(_standing(one, at.now)) for one in found]
         # What all tenants were promised together tells each of the others.
-        warnings = overpromised(at.state) if sees_everything(call.caller) and not tenant else ()
+        everything = sees_everything(call.caller) and not tenant
+
+        def work(state: Any) -> Generator[None, None, tuple[list[dict[str, Any]], list[str]]]:
+            items, warnings = list[dict[str, Any]](), list[str]()
+            for number, one in enumerate(standings(state, tenant, redaction.is_own), 1):
+                items += [redaction.cleared(_standing(one, at.now))] if one is not None else []
+                if number % BIT == 0:
+                    yield
+            for number, warning in enumerate(shortages(state) if everything else (), 1):
+                warnings += [warning] if warning is not None else []
+                if number % BIT == 0:
+                    yield
+            return items, warnings
+
+        items, warnings = await told_of(at.state, work)
+        if tenant and not items:
+            raise Trouble(of_refusal(not_found("Quota", tenant)))
     return answer(
         {
             "kind": "QuotaReport",
             "at": show_instant(at.now),
             "items": items,
-            "warnings": list(warnings),
+            "warnings": warnings,
         }
     )
 

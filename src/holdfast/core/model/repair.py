@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable
+from heapq import nsmallest
 
 from msgspec import Struct
 
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.shapes import Instant
+
+#: So much is looked at in one bit.
+BIT = 500
 
 
 class Repair(Struct, frozen=True, rename="camel"):
@@ -43,6 +47,30 @@ def of_breach(breach: Breach, subject: str, tenant: str, now: Instant, region: s
     )
 
 
-def in_order(found: Iterable[Repair]) -> list[Repair]:
+def in_order(found: Iterable[Repair | None]) -> list[Repair]:
     """What is overdue first, then what waits longest; what has no time comes last."""
-    return sorted(found, key=lambda one: (not one.overdue, not one.since, one.since, one.what, one.key, one.owner))
+    return sorted((one for one in found if one is not None), key=_urgency)
+
+
+def most_urgent(
+    found: Iterable[Repair | None], most: int, is_told: Callable[[Repair], bool]
+) -> Generator[None, None, tuple[list[Repair], int]]:
+    """Of those that are told the most urgent, and how many there are, bit by bit: there may be very many.
+
+    None stands for something that was looked at and waits for nothing.
+    """
+    best: list[Repair] = []
+    part: list[Repair] = []
+    total = 0
+    for number, one in enumerate(found, 1):
+        if one is not None and is_told(one):
+            part.append(one)
+            total += 1
+        if number % BIT == 0:
+            best, part = nsmallest(most, [*best, *part], key=_urgency) if part else best, []
+            yield
+    return nsmallest(most, [*best, *part], key=_urgency), total
+
+
+def _urgency(one: Repair) -> tuple[object, ...]:
+    return not one.overdue, not one.since, one.since, one.what, one.key, one.owner

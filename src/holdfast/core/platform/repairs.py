@@ -28,12 +28,21 @@ ON_ITS_WAY_MS = 60_000
 
 def repairs(state: PlatformState, now: Instant) -> list[Repair]:
     """Everything that waits, the most urgent first."""
-    found = [*_deletions(state, now), *_breaches(state, now), *_assignments(state), *_rights(state, now)]
-    return in_order([*found, *_grants(state, now)])
+    return in_order(each(state, now))
 
 
-def _deletions(state: PlatformState, now: Instant) -> Iterator[Repair]:
+def each(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
+    """Everything that waits, in no order, and nothing for each that was looked at and does not."""
+    yield from _deletions(state, now)
+    yield from _breaches(state, now)
+    yield from _assignments(state)
+    yield from _rights(state, now)
+    yield from _grants(state, now)
+
+
+def _deletions(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
     for _, workload in state.workloads.unordered():
+        yield None
         meta, deletion = workload.meta, workload.meta.deletion
         for finalizer in meta.finalizers if deletion is not None else ():
             region = finalizer.owner.removeprefix("region/")
@@ -55,7 +64,7 @@ def _deletions(state: PlatformState, now: Instant) -> Iterator[Repair]:
 
 
 def _breaches(state: PlatformState, now: Instant) -> Iterator[Repair]:
-    for breach in state.breaches.values():
+    for _, breach in state.breaches.unordered():
         yield of_breach(breach, *_about(state, breach), now)
 
 
@@ -68,9 +77,10 @@ def _about(state: PlatformState, breach: Breach) -> tuple[str, str]:
     return breach.key, rest.partition("/")[0] if kind in ("quota", "reclaimable") else ""
 
 
-def _assignments(state: PlatformState) -> Iterator[Repair]:
+def _assignments(state: PlatformState) -> Iterator[Repair | None]:
     """Ended and not released; those of a workload that is being deleted are told as its deletion."""
     for _, one in state.assignments.unordered():
+        yield None
         if one.stage is not Stage.ENDED or state.workloads[one.workload].meta.deletion is not None:
             continue
         waits_for, todo = _word_of(state, one.region, "release what it still has of it")
@@ -86,15 +96,17 @@ def _assignments(state: PlatformState) -> Iterator[Repair]:
         )
 
 
-def _rights(state: PlatformState, now: Instant) -> Iterator[Repair]:
+def _rights(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
     """Rights that are to be given back, and rights that a lost region holds, by workload and region."""
     lost: set[tuple[Revision, str]] = set()
     for uid, held in state.rights_of.unordered():
+        yield None
         for region, ordinals in held if state.workloads[uid].meta.deletion is None else ():
             if state.regions[region].status.health is RegionHealth.LOST:
                 lost.add((uid, region))
                 yield _lost(state, state.workloads[uid], region, ordinals, now)
     for _, one in state.assignments.unordered():
+        yield None
         if one.returning and one.stage is not Stage.ENDED and (one.workload, one.region) not in lost:
             yield _returning(state, one)
 
@@ -142,9 +154,10 @@ def _returning(state: PlatformState, one: Assignment) -> Repair:
     )
 
 
-def _grants(state: PlatformState, now: Instant) -> Iterator[Repair]:
+def _grants(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
     """Offers that were not acknowledged, by a region that is not well or for longer than they are on their way."""
-    for grant in state.grants.values():
+    for _, grant in state.grants.unordered():
+        yield None
         is_well, offered = state.regions[grant.region].status.health is RegionHealth.HEALTHY, _offered_at(state, grant)
         if grant.acknowledged >= grant.version or (is_well and now < offered + ON_ITS_WAY_MS):
             continue

@@ -7,13 +7,13 @@ replicas that wait although enough is free, since it lies in pieces that are too
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from holdfast.core.model.quantity import format_amount
 from holdfast.core.model.resources import NOTHING, Resources, add, amount_of, exceeded, names_in, times, total
-from holdfast.core.model.shapes import Instant
+from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.summary import Summary, capacity_of
 from holdfast.core.model.tenancy import Quota
 from holdfast.core.platform.accounts import share_of
@@ -57,15 +57,33 @@ class Standing(Struct, frozen=True):
 
 def quota_report(state: PlatformState, tenant: str = "") -> tuple[Standing, ...]:
     """How every quota stands, or that of one tenant."""
-    pieces = _too_small(state)
-    return tuple(
-        _standing(state, quota, pieces.get(name, [])) for name, quota in state.quotas.items() if tenant in ("", name)
-    )
+    return tuple(one for one in standings(state, tenant) if one is not None)
 
 
-def _standing(state: PlatformState, quota: Quota, warnings: list[str]) -> Standing:
+def standings(
+    state: PlatformState, tenant: str = "", is_told: Callable[[str], bool] = bool
+) -> Iterator[Standing | None]:
+    """The same bit by bit, of those tenants that are told, with nothing for what was looked at on the way."""
+    pieces: dict[str, list[str]] = {}
+    yield from _too_small(state, pieces)
+    regions = [name for name, region in state.regions.items() if region.status.log_id]
+    uses: dict[str, dict[str, Resources]] = {}
+    for region in regions:
+        told = state.summaries.get(region)
+        uses[region] = dict(told.summary.uses) if told is not None else {}
+        yield None
+    for name, quota in state.quotas.items():
+        if tenant not in ("", name) or not is_told(name):
+            continue
+        found: list[Part] = []
+        for region in regions:
+            found.append(_part(state, name, region, uses[region]))
+            yield None
+        yield _standing(state, quota, tuple(found), pieces.get(name, []))
+
+
+def _standing(state: PlatformState, quota: Quota, found: tuple[Part, ...], warnings: list[str]) -> Standing:
     tenant, account = quota.meta.name, f"quota/{quota.meta.name}"
-    found = tuple(_part(state, tenant, name) for name, region in state.regions.items() if region.status.log_id)
     more = len(warnings) - NAMED_MAX
     named = [*warnings[:NAMED_MAX], f"and {more} more workloads"] if more > 0 else warnings
     return Standing(
@@ -82,7 +100,7 @@ def _standing(state: PlatformState, quota: Quota, warnings: list[str]) -> Standi
     )
 
 
-def _part(state: PlatformState, tenant: str, region: str) -> Part:
+def _part(state: PlatformState, tenant: str, region: str, uses: Mapping[str, Resources]) -> Part:
     account, told = f"quota/{tenant}", state.summaries.get(region)
     grant = state.grants.get(grant_key(region, account))
     share = state.grants.get(grant_key(region, f"reclaimable/{tenant}"))
@@ -93,7 +111,7 @@ def _part(state: PlatformState, tenant: str, region: str) -> Part:
         target=grant.target if grant is not None else NOTHING,
         settled=grant.settled if grant is not None else NOTHING,
         protected=grant.protected if grant is not None else NOTHING,
-        charged=dict(told.summary.uses).get(account, NOTHING) if told is not None else NOTHING,
+        charged=uses.get(account, NOTHING),
         reclaimable=share.target if share is not None else NOTHING,
         ends=grant.ends if grant is not None else None,
         told_at=told.at if told is not None else None,
@@ -102,23 +120,39 @@ def _part(state: PlatformState, tenant: str, region: str) -> Part:
 
 def overpromised(state: PlatformState) -> tuple[str, ...]:
     """What was promised to all together and does not exist, as far as regions have told what there is."""
+    return tuple(one for one in shortages(state) if one is not None)
+
+
+def shortages(state: PlatformState) -> Iterator[str | None]:
+    """The same bit by bit, with nothing for what was looked at on the way."""
     known = {name: capacity_of(told.summary) for name, told in state.summaries.items() if name in state.regions}
     if not known:
-        return ()
+        return
     whole = total(known.values())
-    quotas = state.quotas.values()
-    shares = total(share_of(capacity, quota.spec.reclaimable) for capacity in known.values() for quota in quotas)
+    quotas, shares = state.quotas.values(), NOTHING
+    for capacity in known.values():
+        for quota in quotas:
+            shares = add(shares, share_of(capacity, quota.spec.reclaimable)) if quota.spec.reclaimable else shares
+            yield None
     promised = add(total(quota.spec.hard for quota in quotas), shares)
     held = total(times(budget.spec.each, len(budget.spec.regions)) for budget in state.budgets.values())
     kept = add(total(quota.spec.protected for quota in quotas), held)
     who = "the quotas of all tenants" if shares == NOTHING else "the quotas of all tenants and their reclaimable shares"
-    found = _more(promised, whole, who + " promise {}; the regions that have reported have {}")
-    found += _more(kept, whole, "{} are protected or held for recovery; the regions that have reported have {}")
+    yield from _more(promised, whole, who + " promise {}; the regions that have reported have {}")
+    yield from _more(kept, whole, "{} are protected or held for recovery; the regions that have reported have {}")
+    lent, protected = dict.fromkeys(known, NOTHING), dict.fromkeys(known, NOTHING)
+    for _, grant in state.grants.unordered():
+        yield None
+        kind, _, tenant = grant.account.partition("/")
+        if grant.region in known and kind in ("quota", "reclaimable") and tenant in state.quotas:
+            lent[grant.region] = add(lent[grant.region], grant.target)
+            if kind == "quota":
+                protected[grant.region] = add(protected[grant.region], grant.protected)
     for name, capacity in known.items():
-        found += _more(_lent_in(state, name), capacity, "tenants were lent {} in region " + name + ", which has {}")
-        kept = _kept_in(state, name)
-        found += _more(kept, capacity, "{} are protected or held for recovery in region " + name + ", which has {}")
-    return tuple(found)
+        yield from _more(lent[name], capacity, "tenants were lent {} in region " + name + ", which has {}")
+        held = total(budget.spec.each for budget in state.budgets.values() if name in budget.spec.regions)
+        sentence = "{} are protected or held for recovery in region " + name + ", which has {}"
+        yield from _more(add(held, protected[name]), capacity, sentence)
 
 
 def _more(promised: Resources, there: Resources, sentence: str) -> list[str]:
@@ -126,32 +160,21 @@ def _more(promised: Resources, there: Resources, sentence: str) -> list[str]:
     return [sentence.format(_one(promised, name), _one(there, name)) for name in names]
 
 
-def _lent_in(state: PlatformState, region: str) -> Resources:
-    """Of their quotas, and as reclaimable shares of what the region has."""
-    accounts = [f"{kind}/{tenant}" for tenant, _ in state.quotas.items() for kind in ("quota", "reclaimable")]
-    grants = (state.grants.get(grant_key(region, account)) for account in accounts)
-    return total(grant.target for grant in grants if grant is not None)
-
-
-def _kept_in(state: PlatformState, region: str) -> Resources:
-    grants = (state.grants.get(grant_key(region, f"quota/{tenant}")) for tenant, _ in state.quotas.items())
-    held = total(budget.spec.each for budget in state.budgets.values() if region in budget.spec.regions)
-    return add(held, total(grant.protected for grant in grants if grant is not None))
-
-
-def _too_small(state: PlatformState) -> dict[str, list[str]]:
+def _too_small(state: PlatformState, found: dict[str, list[str]]) -> Iterator[None]:
     """By tenant: workloads with replicas that wait where no free piece is large enough for one of them."""
-    found: dict[str, list[str]] = {}
-    waiting = [(uid, seen) for uid, seen in state.observed.unordered() if any(one.seen.waiting for one in seen)]
-    for uid, seen in sorted(waiting, key=lambda row: row[0]):
+    waiting: list[Revision] = []
+    for uid, seen in state.observed.unordered():
+        yield None
+        waiting += [uid] if any(one.seen.waiting for one in seen) else []
+    for uid in sorted(waiting):
+        yield None
         workload = state.workloads[uid]
         need, name = workload.spec.template.need, workload.meta.name
-        for one in seen:
+        for one in state.observed[uid]:
             told = state.summaries.get(one.region)
             if told is not None and one.seen.waiting:
                 sentence = _misfit(need, told.summary, one.region, name)
                 found.setdefault(workload.meta.tenant, []).extend([sentence] if sentence else [])
-    return found
 
 
 def _misfit(need: Resources, summary: Summary, region: str, workload: str) -> str:

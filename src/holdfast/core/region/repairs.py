@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.core.model import blocks
 from holdfast.core.model.allotment import Assignment, Stage
-from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.lifecycle import PHASES, Phase
 from holdfast.core.model.placement import Breach, Slot
 from holdfast.core.model.repair import Repair, in_order, of_breach
-from holdfast.core.model.runs import numbers, size
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region.fence import falls_at
 from holdfast.core.region.index import in_phase
-from holdfast.core.region.kinds import ordinals_of
+from holdfast.core.region.kinds import kinds_in
 from holdfast.core.region.state import RegionState
 
 _STUCK = (Phase.UNKNOWN, Phase.TERMINATING)
@@ -23,11 +23,18 @@ _STUCK = (Phase.UNKNOWN, Phase.TERMINATING)
 
 def repairs(state: RegionState, now: Instant) -> list[Repair]:
     """Everything that waits, the most urgent first."""
-    return in_order([*_breaches(state, now), *_assignments(state), *_replicas(state, now)])
+    return in_order(each(state, now))
+
+
+def each(state: RegionState, now: Instant) -> Iterator[Repair | None]:
+    """Everything that waits, in no order, and nothing for each that was looked at and does not."""
+    yield from _breaches(state, now)
+    yield from _assignments(state)
+    yield from _replicas(state, now)
 
 
 def _breaches(state: RegionState, now: Instant) -> Iterator[Repair]:
-    for breach in state.breaches.values():
+    for _, breach in state.breaches.unordered():
         yield of_breach(breach, *_about(state, breach), now, state.place.name)
 
 
@@ -42,10 +49,12 @@ def _about(state: RegionState, breach: Breach) -> tuple[str, str]:
     return breach.key, ""
 
 
-def _assignments(state: RegionState) -> Iterator[Repair]:
-    for one in state.assignments.values():
-        if one.stage is Stage.ENDED:
-            left = size(ordinals_of(state, one.uid))
+def _assignments(state: RegionState) -> Iterator[Repair | None]:
+    for _, one in state.assignments.unordered():
+        if one.stage is not Stage.ENDED:
+            yield None
+        else:
+            left = sum(in_phase(state, one.uid, phase) for phase in PHASES)
             yield Repair(
                 what="assignment",
                 key=f"assignment/{one.tenant}/{one.workload_name}/{one.region}/{one.purpose}",
@@ -56,14 +65,13 @@ def _assignments(state: RegionState) -> Iterator[Repair]:
             )
 
 
-def _replicas(state: RegionState, now: Instant) -> Iterator[Repair]:
-    for uid, one in state.assignments.items():
-        if not any(in_phase(state, uid, phase) for phase in _STUCK):
-            continue
-        for ordinal in numbers(ordinals_of(state, uid)):
-            slot = state.slots[one.workload, ordinal]
-            if slot.phase in _STUCK:
-                yield _replica(state, one, slot, now)
+def _replicas(state: RegionState, now: Instant) -> Iterator[Repair | None]:
+    for uid, one in state.assignments.unordered():
+        yield None
+        if any(in_phase(state, uid, phase) for phase in _STUCK):
+            stuck = [ordinals for kind, ordinals in kinds_in(state, uid).items() if Phase(kind[0]) in _STUCK]
+            for ordinal in blocks.each(blocks.union(stuck)):
+                yield _replica(state, one, state.slots[one.workload, ordinal], now)
 
 
 def _replica(state: RegionState, assignment: Assignment, slot: Slot, now: Instant) -> Repair:
