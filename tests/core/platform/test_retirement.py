@@ -1,11 +1,18 @@
 """RetireRegion: everything a region held is released in one commit."""
 
-from holdfast.core.model.allotment import Purpose, Stage
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.levels import LEVEL
+from holdfast.core.model.allotment import Purpose, RightHeld, Stage
 from holdfast.core.model.limits import REASON_MAX
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
+from holdfast.core.platform import retirement
 from holdfast.core.platform.book import ASSIGNMENT
 from holdfast.core.platform.retirement import OBJECTS_MAX
+from holdfast.core.platform.state import PlatformState
 from tests.support.platform import (
     ACME,
     ROOT,
@@ -17,6 +24,8 @@ from tests.support.platform import (
     an_exclusive,
     cpu,
 )
+from tests.support.region import an_assignment
+from tests.support.steps import Steps
 
 
 def test_what_the_region_held_is_free_and_what_others_hold_is_untouched() -> None:
@@ -108,3 +117,21 @@ def test_a_region_with_many_exclusive_workloads_is_retired_for_the_longest_reaso
     bench.accept(ROOT, c.RetireRegion("eu", "\u6f22" * REASON_MAX))
     assert bench.state.rights.is_empty()
     bench.verify()
+
+
+def test_a_part_is_found_in_no_more_steps_where_a_region_and_others_have_very_much() -> None:
+    steps = {}
+    for count in (2_000, 10_000):
+        state = PlatformState()
+        for number in range(1, count + 1):
+            one = an_assignment(uid=number, workload=number, region=("eu", "us")[number % 2])
+            state.assignments.put(number, one)
+            state.rights.put((number, 0), RightHeld(number, 0, one.region, number))
+        state.facts = replace(state.facts, level=LEVEL)
+        state.rebuild()
+        with Steps() as counted:
+            part = retirement._next_part(state, "eu")
+        assert part.workloads == [*range(2, 1_001, 2)], "the oldest first"
+        assert (part.rows, part.left) == (1_000, count - 1_000)
+        steps[count] = counted.calls
+    assert steps[10_000] < 1.5 * steps[2_000]

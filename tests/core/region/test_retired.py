@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.answers import Accepted, Code
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.registry import Case
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.region import commands as c
+from holdfast.core.region.events import AssignmentStored
+from holdfast.core.region.retired import stand_down
+from holdfast.core.region.state import RegionState
 from tests.support.region import LINK, REPLICA, RegionBench, an_assignment
+from tests.support.steps import Steps
 
 
 def running() -> RegionBench:
@@ -56,3 +62,22 @@ def test_a_thousand_assignments_with_the_longest_names_end_in_as_many_records_as
         bench.ship(*(c.AssignmentShipped(an_assignment(uid=900 + n, workload=900 + n, **named)) for n in numbers))
     while any(one.stage is not Stage.ENDED for one in bench.state.assignments.values()):
         bench.accept(LINK, c.StandDown("its log is tombstoned"))
+
+
+def test_what_has_not_ended_is_found_in_no_more_steps_where_very_much_has() -> None:
+    steps = {}
+    for ended in (100, 10_000):
+        state = RegionState()
+        for uid in range(1, ended + 11):
+            stage = Stage.ENDED if uid <= ended else Stage.ACTIVE
+            state.assignments.put(uid, an_assignment(uid=uid, workload=uid, stage=stage, shares=()))
+        state.rebuild()
+        envelope = Envelope(LINK, c.StandDown("its log is tombstoned"), 0)
+        with Steps() as counted:
+            answer = stand_down(state, envelope.command, Case(envelope, 0, 1))
+        assert isinstance(answer, Accepted)
+        assert [event.assignment.uid for event in answer.events if isinstance(event, AssignmentStored)] == [
+            *range(ended + 1, ended + 11)
+        ]
+        steps[ended] = counted.calls
+    assert steps[10_000] < 1.5 * steps[100]

@@ -90,5 +90,7 @@ class Ordered(Generic[V]):
 
     def _replaced(self, chunk: int, parts: tuple[tuple[V, ...], ...]) -> Ordered[V]:
         other: Ordered[V] = Ordered.__new__(Ordered)
-        other._take((*self._chunks[:chunk], *parts, *self._chunks[chunk + 1 :]))
+        other._chunks = (*self._chunks[:chunk], *parts, *self._chunks[chunk + 1 :])
+        other._firsts = self._firsts.copy()
+        other._firsts[chunk : chunk + 1] = [part[0] for part in parts]
         return other

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger import house, overrides
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.envelope import Stamp
-from holdfast.core.ledger.lists import unlist_one
+from holdfast.core.ledger.lists import list_one, unlist_one
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import PolicyStage, SchedulerPolicy, Validity
 from holdfast.core.model.meta import Deletion, Meta, with_condition
@@ -174,6 +174,8 @@ def status_reported(state: PlatformState, event: e.StatusReported, stamp: Stamp)
 def assignment_stored(state: PlatformState, event: e.AssignmentStored, stamp: Stamp) -> None:
     uid = event.assignment.uid or stamp.revision
     _unindex_assignment(state, uid)
+    if uid not in state.assignments:
+        list_one(state.assigned_in, event.assignment.region, (event.assignment.workload, uid))
     state.assignments.put(uid, replace(event.assignment, uid=uid, revision=stamp.revision))
     index_assignment(state, uid, event.assignment)
     named = [share.template for share in event.assignment.shares]
@@ -192,6 +194,7 @@ def assignments_removed(state: PlatformState, event: e.AssignmentsRemoved, stamp
     for one in event.assignments:
         _unindex_assignment(state, one.assignment)
         state.assignments.drop(one.assignment)
+        unlist_one(state.assigned_in, one.region, (one.workload, one.assignment))
         forget_word(state, one.workload, one.region)
         if one.done:
             done = Counter(dict(state.done_before.get(one.workload) or ())) + Counter(dict(one.done))
@@ -215,22 +218,30 @@ def _unindex_assignment(state: PlatformState, uid: Revision) -> None:
 def grant_stored(state: PlatformState, event: e.GrantStored, stamp: Stamp) -> None:
     key = grant_key(event.grant.region, event.grant.account)
     _unindex_grant(state, key)
+    if key not in state.grants:
+        list_one(state.granted_in, event.grant.region, event.grant.account)
     state.grants.put(key, replace(event.grant, uid=event.grant.uid or stamp.revision, revision=stamp.revision))
     index_offer(state, charge_key(event.grant.account, event.grant.region), event.grant.offered)
 
 
 def grants_removed(state: PlatformState, event: e.GrantsRemoved, stamp: Stamp) -> None:
     for key in event.grants:
-        _unindex_grant(state, key)
-        state.grants.drop(key)
+        _drop_grant(state, key)
 
 
 def grants_forgotten(state: PlatformState, event: e.GrantsForgotten, stamp: Stamp) -> None:
     for key in event.grants:
-        _unindex_grant(state, key)
-        state.grants.drop(key)
+        _drop_grant(state, key)
         region = key.partition("|")[0]
         state.grant_versions.put(region, max(event.version, state.grant_versions.get(region) or 0))
+
+
+def _drop_grant(state: PlatformState, key: str) -> None:
+    _unindex_grant(state, key)
+    old = state.grants.get(key)
+    if old is not None:
+        unlist_one(state.granted_in, old.region, old.account)
+        state.grants.drop(key)
 
 
 def _unindex_grant(state: PlatformState, key: str) -> None:

@@ -21,8 +21,10 @@ from holdfast.core.platform.state import PlatformState, charge_key, name_key
 #: What is listed or summed up (its table, its key, the part of its row), and how much of it there is.
 Counts = Counter[tuple[object, ...]]
 
-_LISTS = ("assignments_of", "paid_by", "rights_of")
-_SUMS = ("workload_counts", "pending_of")
+#: What belongs to one key, very much of it.
+_LONG = ("paid_by", "assigned_in", "rights_in", "granted_in")
+_LISTS = ("assignments_of", "rights_of", *_LONG)
+_SUMS = ("workload_counts", "pending_of", "right_counts")
 _INDEXES = ("session_of", "workload_names", "template_uses", "offered_of", "demand_of", *_SUMS, *_LISTS)
 
 
@@ -40,8 +42,11 @@ def miscounted_near(near: Nearby[PlatformState], changed: Counts) -> Iterator[st
     kept: Counts = Counter()
     for table in _INDEXES:
         for key, old, new in near.change.rows(table):
-            _keep(kept, table, key, old, -1)
-            _keep(kept, table, key, new, 1)
+            if table in _LONG:
+                _keep_changed(kept, table, key, set(old or ()), set(new or ()))
+            else:
+                _keep(kept, table, key, old, -1)
+                _keep(kept, table, key, new, 1)
             if new is not None and (not new or (table in _LISTS and not _is_ordered(table, new))):
                 yield f"{table} {key} is {new}"
     yield from miscounts(kept, changed)
@@ -62,17 +67,24 @@ def changed_counts(near: Nearby[PlatformState]) -> Counts:
                 found["template_uses", digest, meta.tenant] += sign
         for uid, assignment in present(state, "assignments", near.keys("assignments")):
             found["assignments_of", assignment.workload, uid] += sign
+            found["assigned_in", assignment.region, (assignment.workload, uid)] += sign
             for account in sorted({one for one in assignment.accounts if one.split("/")[0] == "emergency"}):
                 found["paid_by", account, uid] += sign
             for what, amount in _asked(state, assignment):
                 found["demand_of", f"{assignment.region}|{assignment.accounts[0]}", what] += sign * amount
         for _, grant in present(state, "grants", near.keys("grants")):
+            found["granted_in", grant.region, grant.account] += sign
             for resource, amount in named(grant.offered).items():
                 found["offered_of", charge_key(grant.account, grant.region), resource] += sign * amount
         for (workload, ordinal), held in present(state, "rights", near.keys("rights")):
             found["rights_of", workload, held.region, ordinal] += sign
+            found["right_counts", held.region] += sign
         for uid, session in present(state, "sessions", near.keys("sessions")):
             found["session_of", session.principal, uid] += sign
+    for uid, *rows in near.change.rows("rights_of"):
+        for row, sign in zip(rows, (-1, 1), strict=True):
+            for region, _ in row or ():
+                found["rights_in", region, uid] += sign
     return found
 
 
@@ -111,7 +123,7 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
     match table:
         case "workload_names" | "session_of":
             kept[table, key, row] += sign
-        case "workload_counts" | "pending_of":
+        case "workload_counts" | "pending_of" | "right_counts":
             kept[table, key] += sign * row
         case "template_uses":
             for tenant, count in row:
@@ -130,6 +142,12 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
         case _:
             for part in row:
                 kept[table, key, part] += sign
+
+
+def _keep_changed(kept: Counts, table: str, key: Any, old: set[Any], new: set[Any]) -> None:
+    """Only what came or went of a long list."""
+    kept.update({(table, key, part): -1 for part in sorted(old - new)})
+    kept.update({(table, key, part): 1 for part in sorted(new - old)})
 
 
 def _keys_out_of_order(near: Nearby[PlatformState]) -> Iterator[str]:

@@ -10,6 +10,10 @@ left. What one record takes goes with the tombstone, as all of it does in a log 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from heapq import merge
+from itertools import groupby, islice
+
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
@@ -96,32 +100,30 @@ def release_retired(state: PlatformState, command: ReleaseRetired, case: Case) -
 
 def _next_part(state: PlatformState, region: str) -> Part:
     """As much as fits: workloads first, the oldest first, and grants when none is left. At level 1 all of it."""
-    held: dict[Revision, int] = {}
-    for _, assignment in state.assignments.unordered():
-        if assignment.region == region:
-            held[assignment.workload] = held.get(assignment.workload, 0) + 1
-    rights: dict[Revision, int] = {}
-    for uid, by_region in state.rights_of.unordered():
-        for name, ordinals in by_region:
-            if name == region:
-                rights[uid] = size(ordinals)
-    grants = [grant for grant in state.grants.values() if grant.region == region]
-    every = sum(held.values()) + sum(rights.values()) + len(grants)
+    assigned, held = state.assigned_in.get(region) or (), state.rights_in.get(region) or ()
+    accounts = state.granted_in.get(region) or ()
+    every = len(assigned) + (state.right_counts.get(region) or 0) + len(accounts)
+    workloads = (uid for uid, _ in groupby(merge((workload for workload, _ in assigned), held)))
     if state.facts.level < 2:
-        return Part(sorted({*held, *rights}), None, grants, every, 0)
+        return Part([*workloads], None, _grants(state, region, accounts), every, 0)
     chosen: list[Revision] = []
     rows = 0
-    for uid in sorted({*held, *rights}):
-        more = held.get(uid, 0) + rights.get(uid, 0)
+    for uid in workloads:
+        rights = held_in(state, uid, region)
+        more = size(rights) + sum(one.region == region for one in assignments_of(state, uid))
         if len(chosen) >= OBJECTS_MAX or (chosen and rows + more > RIGHTS_MAX):
             return Part(chosen, None, [], rows, every - rows)
-        if rights.get(uid, 0) > RIGHTS_MAX:
-            some = first_of(held_in(state, uid, region), RIGHTS_MAX)
+        if size(rights) > RIGHTS_MAX:
+            some = first_of(rights, RIGHTS_MAX)
             return Part([], (uid, some), [], size(some), every - size(some))
         chosen.append(uid)
         rows += more
-    paid = grants[: OBJECTS_MAX - len(chosen)]
+    paid = _grants(state, region, islice(accounts, OBJECTS_MAX - len(chosen)))
     return Part(chosen, None, paid, rows + len(paid), every - rows - len(paid))
+
+
+def _grants(state: PlatformState, region: str, accounts: Iterable[str]) -> list[Grant]:
+    return [state.grants[grant_key(region, account)] for account in accounts]
 
 
 def _released(state: PlatformState, region: str, part: Part, evidence: str, case: Case) -> tuple[object, ...]:

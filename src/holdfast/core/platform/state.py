@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from holdfast.core.ledger.lists import list_one
+from holdfast.core.ledger.lists import list_one, unlist_one
 from holdfast.core.ledger.state import COMMON_TABLES, LedgerState
 from holdfast.core.ledger.table import MANY, Table, TableSpec
 from holdfast.core.model.allotment import Assignment, Demand, Grant, RecoveryBudget, RightHeld, Stage
@@ -18,7 +18,7 @@ from holdfast.core.model.control import SchedulerPolicy, Validity
 from holdfast.core.model.ordered import Ordered
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.resources import NOTHING, Resources, add, times
-from holdfast.core.model.runs import Runs, joined, runs_of, without
+from holdfast.core.model.runs import Runs, joined, runs_of, size, without
 from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.model.summary import Observation, Overflow, Rebalance, Summarised, still_asked
 from holdfast.core.model.tenancy import PriorityClass, Quota, Tenant, Token
@@ -83,6 +83,10 @@ class PlatformState(LedgerState):
         TableSpec("assignments_of", int, tuple[int, ...], MANY, derived=True),
         TableSpec("paid_by", str, Ordered, derived=True),
         TableSpec("rights_of", int, tuple[HeldIn, ...], MANY, derived=True),
+        TableSpec("assigned_in", str, Ordered, derived=True),
+        TableSpec("rights_in", str, Ordered, derived=True),
+        TableSpec("right_counts", str, int, derived=True),
+        TableSpec("granted_in", str, Ordered, derived=True),
         TableSpec("offered_of", str, Resources, derived=True),
         TableSpec("demand_of", str, Demand, derived=True),
     )
@@ -139,6 +143,13 @@ class PlatformState(LedgerState):
     paid_by: Table[str, Ordered[Revision]]
     #: By workload: by region, the ordinals whose right it holds.
     rights_of: Table[Revision, tuple[HeldIn, ...]]
+    #: By region: its assignments, each after its workload.
+    assigned_in: Table[str, Ordered[tuple[Revision, Revision]]]
+    #: By region: the workloads to which it holds rights, and how many rights it holds in all.
+    rights_in: Table[str, Ordered[Revision]]
+    right_counts: Table[str, int]
+    #: By region: the accounts of its grants.
+    granted_in: Table[str, Ordered[str]]
     #: By charge key: the sum of what is offered.
     offered_of: Table[str, Resources]
     #: By `region|account`: what active assignments there ask of the account that is the first to pay for them. What is
@@ -159,11 +170,32 @@ class PlatformState(LedgerState):
             index_assignment(self, uid, assignment)
         for grant in self.grants.values():
             index_offer(self, charge_key(grant.account, grant.region), grant.offered)
+        _rebuild_places(self)
         ordinals: dict[Revision, dict[str, list[int]]] = {}
         for (uid, ordinal), held in self.rights.unordered():
             ordinals.setdefault(uid, {}).setdefault(held.region, []).append(ordinal)
         for uid, found in ordinals.items():
             self.rights_of.put(uid, tuple((region, runs_of(sorted(found[region]))) for region in sorted(found)))
+
+
+def _rebuild_places(state: PlatformState) -> None:
+    """What each region has, of everything at once: one by one is for what comes one by one."""
+    assigned: dict[str, list[tuple[Revision, Revision]]] = {}
+    for uid, assignment in state.assignments.unordered():
+        assigned.setdefault(assignment.region, []).append((assignment.workload, uid))
+    granted: dict[str, list[str]] = {}
+    for _, grant in state.grants.unordered():
+        granted.setdefault(grant.region, []).append(grant.account)
+    held: dict[str, dict[Revision, None]] = {}
+    for (workload, _), right in state.rights.unordered():
+        held.setdefault(right.region, {})[workload] = None
+        state.right_counts.put(right.region, (state.right_counts.get(right.region) or 0) + 1)
+    for region, rows in assigned.items():
+        state.assigned_in.put(region, Ordered(rows))
+    for region, accounts in granted.items():
+        state.granted_in.put(region, Ordered(accounts))
+    for region, workloads in held.items():
+        state.rights_in.put(region, Ordered(workloads))
 
 
 def held_in(state: PlatformState, workload: Revision, region: str) -> Runs:
@@ -179,7 +211,15 @@ def lease_told(state: PlatformState, workload: Revision, region: str) -> Instant
 def index_rights(state: PlatformState, workload: Revision, region: str, come: Runs = (), gone: Runs = ()) -> None:
     """List rights that a region holds from now on, or no more; none leave no row."""
     held = dict(state.rights_of.get(workload) or ())
-    held[region] = without(joined(held.get(region, ()), come), gone)
+    before = held.get(region, ())
+    held[region] = without(joined(before, come), gone)
+    if bool(before) != bool(held[region]):
+        (unlist_one if before else list_one)(state.rights_in, region, workload)
+    count = (state.right_counts.get(region) or 0) + size(held[region]) - size(before)
+    if count:
+        state.right_counts.put(region, count)
+    else:
+        state.right_counts.drop(region)
     left = tuple((name, held[name]) for name in sorted(held) if held[name])
     if left:
         state.rights_of.put(workload, left)

@@ -27,7 +27,7 @@ from holdfast.core.region.index import (
 from holdfast.core.region.kinds import count_kind, count_kinds
 from holdfast.core.region.shipped import APPLY_SHIPPED
 from holdfast.core.region.standing import drop_hold, put_hold, slots_placed
-from holdfast.core.region.state import RegionState, index_silent, unindex_assignment
+from holdfast.core.region.state import RegionState, index_silent, index_unended, unindex_assignment
 
 
 def node_stored(state: RegionState, event: e.NodeStored, stamp: Stamp) -> None:
@@ -148,6 +148,7 @@ def slots_adopted(state: RegionState, event: e.SlotsAdopted, stamp: Stamp) -> No
 def assignment_forgotten(state: RegionState, event: e.AssignmentForgotten, stamp: Stamp) -> None:
     assignment = state.assignments[event.assignment]
     unindex_assignment(state, assignment)
+    index_unended(state, None, assignment)
     state.assignments.drop(event.assignment)
     state.finished.drop(event.assignment)
     for share in assignment.shares:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.core.ledger.invariants import Nearby, miscounts, present
+from holdfast.core.model.allotment import Stage
 from holdfast.core.model.blocks import each
 from holdfast.core.model.lifecycle import ON_NODE, PHASES, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot, Sums, Use
@@ -49,6 +50,8 @@ def miscounted_anywhere(state: RegionState) -> Iterator[str]:
         yield f"sums are {state.sums}, the rows add up to {fresh.sums}"
     if state.silent != fresh.silent:
         yield f"silent nodes are {state.silent}, the rows say {fresh.silent}"
+    if state.unended != fresh.unended:
+        yield f"assignments that have not ended are {state.unended}, the rows say {fresh.unended}"
     pending = Counter((s.assignment, s.template) for _, s in state.slots.unordered() if s.phase is Phase.PENDING)
     opened = {(r.assignment, r.template): r.open for _, rs in state.requests.unordered() for r in rs}
     if dict(pending) != opened:
@@ -71,6 +74,7 @@ def miscounted_near(near: Nearby[RegionState], changed: Counts) -> Iterator[str]
                 _keep(kept, table, key, new, 1)
     for sums, sign in ((near.before.sums, -1), (near.state.sums, 1)):
         _keep_sums(kept, sums, sign)
+    _keep_listed(kept, "unended", "", tuple(near.before.unended), tuple(near.state.unended))
     _keep_listed(kept, "silent", "", tuple(near.before.silent), tuple(near.state.silent))
     yield from miscounts(kept, changed)
 
@@ -87,6 +91,7 @@ def changed_counts(near: Nearby[RegionState]) -> Counts:
                 found["holds_of", hold.assignment, hold.uid] += sign
         for uid, assignment in present(state, "assignments", near.keys("assignments")):
             found["assignments_of", assignment.workload, uid] += sign
+            found["unended", "", uid] += sign * (assignment.stage is not Stage.ENDED)
             for share in assignment.shares:
                 found["template_uses", share.template] += sign
         for uid, node in present(state, "nodes", near.keys("nodes")):

@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from holdfast.core.ledger.lists import list_one
 from holdfast.core.ledger.table import Table
+from holdfast.core.model.allotment import Stage
 from holdfast.core.model.blocks import masks
 from holdfast.core.model.lifecycle import ON_NODE, Phase
 from holdfast.core.model.ordered import Ordered
@@ -35,6 +36,7 @@ def rebuild(state: RegionState) -> None:
             setattr(state, spec.name, Table(spec.shards))
     state.sums = Sums()
     state.silent = Ordered((node.session_ended, uid) for uid, node in state.nodes.unordered() if not node.session)
+    state.unended = Ordered(uid for uid, one in state.assignments.unordered() if one.stage is not Stage.ENDED)
     for uid, node in state.nodes.unordered():
         state.node_names.put(node.name, uid)
         put_node(state, node, None)

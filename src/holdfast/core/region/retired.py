@@ -39,9 +39,8 @@ def stand_down(state: RegionState, command: StandDown, case: Case) -> Accepted |
 
 
 def _endings(state: RegionState, case: Case) -> Iterator[object]:
-    for assignment in state.assignments.values():
-        if assignment.stage is not Stage.ENDED:
-            yield e.AssignmentStored(replace(assignment, stage=Stage.ENDED, shares=(), disruption=0))
+    for uid in state.unended:
+        yield e.AssignmentStored(replace(state.assignments[uid], stage=Stage.ENDED, shares=(), disruption=0))
     for account, allowance in state.allowances.items():
         if allowance.ends > case.at or allowance.target != NOTHING:
             left = charged(state, account)

@@ -12,7 +12,7 @@ from holdfast.core.model.placement import Use
 from holdfast.core.model.resources import NOTHING, above_zero, subtract
 from holdfast.core.region import events as e
 from holdfast.core.region.index import count_template, owed, shift_shield
-from holdfast.core.region.state import Listing, RegionState, index_assignment
+from holdfast.core.region.state import Listing, RegionState, index_assignment, index_unended
 
 
 def cursor_moved(state: RegionState, event: e.CursorMoved, stamp: Stamp) -> None:
@@ -66,6 +66,7 @@ def template_leaving(state: RegionState, event: e.TemplateLeaving, stamp: Stamp)
 def assignment_stored(state: RegionState, event: e.AssignmentStored, stamp: Stamp) -> None:
     before = state.assignments.get(event.assignment.uid)
     state.assignments.put(event.assignment.uid, event.assignment)
+    index_unended(state, event.assignment, before)
     if before is None:
         index_assignment(state, event.assignment.uid, event.assignment)
     for share in event.assignment.shares:

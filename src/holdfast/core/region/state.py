@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from holdfast.core.ledger.state import COMMON_TABLES, LedgerState
 from holdfast.core.ledger.table import MANY, SOME, Table, TableSpec
-from holdfast.core.model.allotment import Allowance, Assignment
+from holdfast.core.model.allotment import Allowance, Assignment, Stage
 from holdfast.core.model.control import Override, SchedulerPolicy
 from holdfast.core.model.ordered import Ordered
 from holdfast.core.model.placement import Breach, Finished, Reservation, Room, SchedulingRequest, Slot, Sums, Use
@@ -98,12 +98,14 @@ class RegionState(LedgerState):
     )
     SCALARS: ClassVar[tuple[str, ...]] = ("facts", "place")
     DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ("sums",)
-    ORDERS: ClassVar[tuple[str, ...]] = ("silent",)
+    ORDERS: ClassVar[tuple[str, ...]] = ("silent", "unended")
 
     place: Place
     sums: Sums
     #: Nodes without a session, with when that ended, in this order.
     silent: Ordered[tuple[Instant, Revision]]
+    #: Assignments that have not ended.
+    unended: Ordered[Revision]
     nodes: Table[Revision, Node]
     #: By node: how it fares, where its agent has said so.
     node_reports: Table[Revision, NodeReport]
@@ -158,6 +160,7 @@ class RegionState(LedgerState):
         self.place = Place()
         self.sums = Sums()
         self.silent = Ordered()
+        self.unended = Ordered()
 
     def has_no_overrides(self) -> bool:
         """Whether no person, here or on the platform, has taken authority over anything here."""
@@ -188,6 +191,15 @@ def unindex_assignment(state: RegionState, assignment: Assignment) -> None:
         state.assignments_of.put(assignment.workload, others)
     else:
         state.assignments_of.drop(assignment.workload)
+
+
+def index_unended(state: RegionState, assignment: Assignment | None, before: Assignment | None) -> None:
+    """Keep the list of assignments that have not ended, as one comes, changes or goes."""
+    was = before is not None and before.stage is not Stage.ENDED
+    now = assignment is not None and assignment.stage is not Stage.ENDED
+    one = assignment or before
+    if was != now and one is not None:
+        state.unended = state.unended.with_(one.uid) if now else state.unended.without(one.uid)
 
 
 def index_silent(state: RegionState, node: Node | None, before: Node | None) -> None:
