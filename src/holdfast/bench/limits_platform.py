@@ -32,8 +32,10 @@ from holdfast.core.model.limits import (
     ENTRIES_MAX,
     IDENTITIES_MAX,
     MARKS_MAX,
+    OVERRIDES_MAX,
     PATH_MAX,
     POLICIES_MAX,
+    POLICY_NAMES_MAX,
     PORTS_MAX,
     REASON_MAX,
     REGIONS_MAX,
@@ -218,6 +220,21 @@ def rolled_back(state: PlatformState) -> Story:
     yield [(OPERATOR, c.PublishPolicy("often", PolicyDocument()))]
 
 
+def named(state: PlatformState) -> Story:
+    """As many policies as may be."""
+    names = [f"policy-{number}" for number in range(POLICY_NAMES_MAX)]
+    yield from in_steps([(OPERATOR, c.PublishPolicy(name, PolicyDocument())) for name in names])
+
+
+def taken_back(state: PlatformState) -> Story:
+    """Each is taken back, and makes room for another."""
+    known = [revision for revision, _ in state.policies.items()]
+    yield from in_steps([(OPERATOR, c.RollBackPolicy(revision, 0, "r" * REASON_MAX)) for revision in known])
+    names = [f"another-{number}" for number in range(POLICY_NAMES_MAX)]
+    yield from in_steps([(OPERATOR, c.PublishPolicy(name, PolicyDocument())) for name in names])
+    assert not any(revision in state.policies for revision in known), "all of the first have made room"
+
+
 # Rights to every identity of the largest exclusive workload, given back in parts
 
 
@@ -268,7 +285,8 @@ def operated(state: PlatformState) -> Story:
     yield from in_steps([(OPERATOR, c.Put(one)) for one in agents])
     yield from in_steps([(OPERATOR, c.Put(_token(number, state.facts.at + HOUR))) for number in many])
     zone, ends = "z" * (TEXT_MAX - 4), state.facts.at + HOUR
-    opened = [OpenOverride(Action.AVOID_ZONE, "eu", f"{zone}{n:04}", "r" * REASON_MAX, ends) for n in many]
+    zones = [f"{zone}{number:04}" for number in range(OVERRIDES_MAX)]
+    opened = [OpenOverride(Action.AVOID_ZONE, "eu", one, "r" * REASON_MAX, ends) for one in zones]
     yield from in_steps([(OPERATOR, one) for one in opened])
 
 
@@ -303,5 +321,6 @@ CASES = (
     Case("policies", "platform", ("limits.POLICIES_MAX",), published, rolled_back),
     Case("rights", "platform", ("limits.RIGHTS_MAX",), rights, no_rights),
     Case("retirement", "platform", ("limits.RIGHTS_MAX", "retirement.OBJECTS_MAX"), held, retired),
-    Case("operators", "platform", ("limits.REASON_MAX",), operated, not_operated),
+    Case("operators", "platform", ("limits.REASON_MAX", "limits.OVERRIDES_MAX"), operated, not_operated),
+    Case("policy_names", "platform", ("limits.POLICY_NAMES_MAX",), named, taken_back),
 )  # fmt: skip

@@ -16,7 +16,9 @@ from holdfast.core.ledger.draft import decide
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import Configure
 from holdfast.core.ledger.invariants import check
-from holdfast.core.model.limits import NODE_SLOTS_MAX
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.model.control import Action, PolicyDocument
+from holdfast.core.model.limits import NODE_SLOTS_MAX, OVERRIDES_MAX, POLICY_NAMES_MAX
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.platform import commands as c
 from holdfast.core.region.commands import NAMED_MAX, OpenSlots, Placement
@@ -28,7 +30,7 @@ LASTING = {
     "answered": "the last answers of a session, a ring of fixed size",
     "keys": "idempotency keys, until their window is over",
     "keys_of": "idempotency keys, until their window is over",
-    "policies": "the last revisions of each policy, and what is valid: nobody deletes a policy",
+    "policies": "the last revisions of each policy, and what is valid: one that is taken back makes room for another",
     "validities": "what is valid where, until the region or the tenant goes",
     "rooms": "what is taken of a node, also when that is nothing: until the node goes",
     "tombstones": "logs that never speak again: whoever retires a region attests one",
@@ -135,6 +137,40 @@ def test_one_region_too_many_is_refused_with_both_numbers() -> None:
     refused = decide(book, memory.state, envelope, T0)
     assert isinstance(refused, Refused)
     assert refused.message == "1001 regions, with this one; at most 1000 are taken"
+
+
+def test_one_policy_too_many_is_refused_until_one_is_taken_back() -> None:
+    bench = a_world()
+    bench.checked = False
+    for number in range(POLICY_NAMES_MAX):
+        bench.accept(ROOT, c.PublishPolicy(f"policy-{number}", PolicyDocument()))
+    first, second, *_ = [revision for revision, _ in bench.state.policies.items()]
+    refused = bench.refuse(Code.TOO_LARGE, ROOT, c.PublishPolicy("one-more", PolicyDocument()))
+    what = "policies, with this one, none of which is taken back"
+    assert refused.facts == {"what": what, "size": POLICY_NAMES_MAX + 1, "most": POLICY_NAMES_MAX}
+    packing = PolicyDocument(scores=(("packing", 2),))
+    bench.accept(ROOT, c.PublishPolicy("policy-1", packing))
+    bench.accept(ROOT, c.RollBackPolicy(second, 0, "one revision of it stands"))
+    bench.refuse(Code.TOO_LARGE, ROOT, c.PublishPolicy("one-more", PolicyDocument()))
+    bench.accept(ROOT, c.RollBackPolicy(first, 0, "nobody needs it"))
+    bench.accept(ROOT, c.PublishPolicy("one-more", PolicyDocument()))
+    assert first not in bench.state.policies
+    assert second in bench.state.policies
+    bench.verify()
+
+
+def test_one_override_too_many_is_refused_until_one_has_ended() -> None:
+    bench = a_world()
+    bench.checked = False
+    opened = [
+        bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", f"zone-{number}", "a drill", bench.at + HOUR))
+        for number in range(OVERRIDES_MAX)
+    ]
+    one_more = OpenOverride(Action.AVOID_ZONE, "eu", "one-more", "a drill", bench.at + HOUR)
+    refused = bench.refuse(Code.TOO_LARGE, ROOT, one_more)
+    assert refused.message == "201 overrides that have not ended, with this one; at most 200 are taken"
+    bench.accept(ROOT, EndOverride(opened[0], "over"))
+    bench.accept(ROOT, one_more)
 
 
 def test_a_node_that_has_as_many_replicas_as_it_takes_is_full_whatever_else_it_has() -> None:

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from msgspec import Struct
 
-from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, too_large
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.registry import Case, Lane, Rule, Subject
 from holdfast.core.ledger.state import LedgerState
@@ -27,7 +27,7 @@ from holdfast.core.model.effects import (
     effect_of,
     misread,
 )
-from holdfast.core.model.limits import REASON_MAX
+from holdfast.core.model.limits import OVERRIDES_MAX, REASON_MAX
 from holdfast.core.model.meta import Labels
 from holdfast.core.model.shapes import Instant, Revision, Row
 from holdfast.core.model.tenancy import Right
@@ -77,6 +77,9 @@ def open_override(state: LedgerState, command: OpenOverride, case: Case) -> Acce
     refused = _refuse_scope(state, case, command)
     if refused is not None:
         return refused
+    opened = len(state.overrides)
+    if opened >= OVERRIDES_MAX:
+        return too_large("overrides that have not ended, with this one", opened + 1, OVERRIDES_MAX)
     override = Override(
         uid=case.revision,
         action=command.action,

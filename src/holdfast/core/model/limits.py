@@ -38,6 +38,10 @@ RIGHTS_MAX = 5_000
 TEMPLATES_MAX = 10
 #: Revisions of a policy that are kept though they are valid nowhere: the last ones.
 POLICIES_MAX = 10
+#: Policies of a platform, by name. One that is taken back in all its revisions makes room for another.
+POLICY_NAMES_MAX = 100
+#: Overrides of a ledger that have not ended: every gate reads all of them.
+OVERRIDES_MAX = 200
 #: Regions of a platform: a workload that is in all of them ends in one record.
 REGIONS_MAX = 1_000
 #: Accounts that a region's nodes are charged to.

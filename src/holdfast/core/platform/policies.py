@@ -7,7 +7,7 @@ policy, not even while one is taken back.
 
 from __future__ import annotations
 
-from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, too_large
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.control import (
     BUILT_IN_POLICY,
@@ -17,7 +17,7 @@ from holdfast.core.model.control import (
     PolicyStage,
     SchedulerPolicy,
 )
-from holdfast.core.model.limits import POLICIES_MAX
+from holdfast.core.model.limits import POLICIES_MAX, POLICY_NAMES_MAX
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform.checks import contradictory, malformed, refuse_unknown
 from holdfast.core.platform.commands import ActivatePolicy, PublishPolicy, RollBackPolicy
@@ -68,7 +68,11 @@ def publish_policy(state: PlatformState, command: PublishPolicy, case: Case) -> 
     refused = refuse_weights(command.document) or refuse_classes(state, command.document)
     if refused is not None:
         return refused
-    return Accepted((PolicyPublished(command.name, command.document), *_dropped(state, command.name)))
+    names = len({one.name for _, one in state.policies.unordered()}) if newest is None else 0
+    going = _dropped(state, command.name) if names < POLICY_NAMES_MAX else _taken_back(state)
+    if names >= POLICY_NAMES_MAX and not going:
+        return too_large("policies, with this one, none of which is taken back", names + 1, POLICY_NAMES_MAX)
+    return Accepted((PolicyPublished(command.name, command.document), *going))
 
 
 def _dropped(state: PlatformState, name: str) -> tuple[PoliciesDropped, ...]:
@@ -79,6 +83,18 @@ def _dropped(state: PlatformState, name: str) -> tuple[PoliciesDropped, ...]:
     valid = {validity.revision for validity in state.validities.values()}
     going = tuple(revision for revision in known[: 1 - POLICIES_MAX] if revision not in valid)
     return (PoliciesDropped(going),) if going else ()
+
+
+def _taken_back(state: PlatformState) -> tuple[PoliciesDropped, ...]:
+    """All revisions of the oldest policy that is taken back in each of them: nothing of it can be valid again."""
+    if state.facts.level < PoliciesDropped.SINCE:
+        return ()
+    by_name: dict[str, list[SchedulerPolicy]] = {}
+    for one in state.policies.values():
+        by_name.setdefault(one.name, []).append(one)
+    over = [known for known in by_name.values() if all(one.stage is PolicyStage.ROLLED_BACK for one in known)]
+    oldest = min(over, key=lambda known: known[-1].revision, default=[])
+    return (PoliciesDropped(tuple(one.revision for one in oldest)),) if oldest else ()
 
 
 def refuse_policy_name(name: str) -> Refused | None:
