@@ -89,6 +89,36 @@ def test_a_port_that_becomes_free_wakes_who_waits_for_one_though_no_amount_does(
     assert placed_on(bench) == {(1, 1): "n1"}
 
 
+def test_a_device_that_becomes_free_wakes_who_waits_for_one_though_as_many_are_taken_as_before() -> None:
+    bench, follower = a_region(nodes=1, gpus=("h100", "t4"))
+    node = bench.state.node_names["n1"]
+    bench.a_workload(a_template(gpus=1, gpu_models=("h100",)), count=1)
+    follower.work()
+    bench.a_workload(a_template(gpus=1, gpu_models=("h100",), cpu=900), count=1, uid=101, workload=2)
+    rest(follower, Why.NODES, 101)
+    other = bench.a_workload(a_template(gpus=1, gpu_models=("t4",)), count=1, uid=102, workload=3)
+    end(bench, "n1")
+    bench.place(other, c.Placement(0, node, (1,)))
+    follower.catch_up_at_once()
+    assert follower.asleep(101) is None
+    follower.work()
+    assert placed_on(bench) == {(2, 0): "n1", (3, 0): "n1"}
+
+
+def test_a_part_of_a_device_that_becomes_free_wakes_who_waits_for_it_though_as_much_of_all_is_taken() -> None:
+    bench, follower = a_region(nodes=1, gpus=("h100", "h100"))
+    node = bench.state.node_names["n1"]
+    firm = bench.a_workload(a_template(gpus=2, gpu_milli=500), count=1)
+    bench.place(firm, c.Placement(0, node, (0, 1)))
+    bench.a_workload(a_template(gpus=1, gpu_milli=600), count=1, uid=101, workload=2)
+    rest(follower, Why.NODES, 101)
+    others = bench.a_workload(a_template(gpus=1, gpu_milli=1000), count=1, uid=102, workload=3)
+    end(bench, "n1")
+    bench.place(others, c.Placement(0, node, (1,)))
+    follower.catch_up_at_once()
+    assert follower.asleep(101) is None
+
+
 def test_a_cordon_that_ends_wakes_who_waits_for_the_node() -> None:
     bench, follower = a_region(nodes=1)
     node = bench.state.node_names["n1"]

@@ -43,7 +43,10 @@ class Devices:
         self.free_any: Numbers = np.zeros((0, 0), np.int64)
         self.free_firm: Numbers = np.zeros((0, 0), np.int64)
         self.ports: Numbers = np.zeros(0, np.int64)
-        #: The fewest since it was last asked what has grown. Devices need none: whoever has one has so much of `gpu`.
+        #: The least of each since it was last asked what has grown. That a node has as much of `gpu` as before does not
+        #: tell of its devices: one may be free since another is taken.
+        self._least_any: Numbers = np.zeros((0, 0), np.int64)
+        self._least_firm: Numbers = np.zeros((0, 0), np.int64)
         self._fewest_ports: Numbers = np.zeros(0, np.int64)
         #: By node: what was proposed of its devices (milli by index, and whether firm), and its ports.
         self._mine: dict[Revision, list[tuple[int, int, bool]]] = {}
@@ -55,14 +58,15 @@ class Devices:
         if more > 0:
             none = np.full((more, len(self.ports)), _NO_MODEL, np.int64)
             self._model = np.concatenate([self._model, none])
-            self.free_any = np.concatenate([self.free_any, np.zeros_like(none)])
-            self.free_firm = np.concatenate([self.free_firm, np.zeros_like(none)])
+            for column in _FREE:
+                setattr(self, column, np.concatenate([getattr(self, column), np.zeros_like(none)]))
         if len(self._model):
             codes = [self.models.setdefault(device.model, len(self.models) + 1) for device in node.devices]
             self._model[:, row] = codes + [_NO_MODEL] * (len(self._model) - len(codes))
 
     def recount(self, rows: Sequence[int], nodes: list[Node], rooms: list[Room]) -> None:
         """What is free on these rows, by the state and by what was proposed."""
+        equipped: list[int] = []
         for row in rows:
             node, room = nodes[row], rooms[row]
             there = ports_of(node)
@@ -70,16 +74,25 @@ class Devices:
             taken = {port for port in (*room.ports, *self._ports.get(node.uid, ())) if port in there}
             self._put_ports(row, len(there) - len(taken))
             if node.devices:
+                equipped.append(row)
                 self._recount_devices(row, node, room)
+        if equipped:
+            at = np.array(equipped, np.int64)
+            self._least_any[:, at] = np.minimum(self._least_any[:, at], self.free_any[:, at])
+            self._least_firm[:, at] = np.minimum(self._least_firm[:, at], self.free_firm[:, at])
 
     def _put_ports(self, row: int, free: int) -> None:
         self.ports[row] = free
         self._fewest_ports[row] = min(int(self._fewest_ports[row]), free)
 
     def grown(self, at: Numbers) -> Truths:
-        """Which of these rows have more ports than at some time since this was asked last."""
+        """Which of these rows have more ports, or of a device more, than at some time since this was asked last."""
         more: Truths = self.ports[at] > self._fewest_ports[at]
         self._fewest_ports[at] = self.ports[at]
+        if len(self._model):
+            for free, least in ((self.free_any, self._least_any), (self.free_firm, self._least_firm)):
+                more |= (free[:, at] > least[:, at]).any(axis=0)
+                least[:, at] = free[:, at]
         return more
 
     def _recount_devices(self, row: int, node: Node, room: Room) -> None:
@@ -128,6 +141,8 @@ class Devices:
             self._mine.setdefault(node, []).append((index, taken.milli, taken.firm))
             self.free_any[index, row] -= taken.milli
             self.free_firm[index, row] -= taken.milli if taken.firm else 0
+            self._least_any[index, row] = min(self._least_any[index, row], self.free_any[index, row])
+            self._least_firm[index, row] = min(self._least_firm[index, row], self.free_firm[index, row])
         if taken.ports:
             self._ports.setdefault(node, []).extend(taken.ports)
             self._put_ports(row, int(self.ports[row]) - len(taken.ports))
@@ -149,4 +164,9 @@ class Devices:
         self._model, self.ports, self._fewest_ports = (
             change(self._model), change(self.ports), change(self._fewest_ports),
         )  # fmt: skip
-        self.free_any, self.free_firm = change(self.free_any), change(self.free_firm)
+        for column in _FREE:
+            setattr(self, column, change(getattr(self, column)))
+
+
+#: What is free of devices, and the least that it was.
+_FREE = ("free_any", "free_firm", "_least_any", "_least_firm")
