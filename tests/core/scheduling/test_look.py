@@ -18,9 +18,9 @@ from holdfast.core.region.commands import NAMED_MAX
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.framework import Plugins
-from holdfast.core.scheduling.look import STALE_MS
+from holdfast.core.scheduling.look import STALE_MS, Sight
 from holdfast.core.scheduling.queue import Why
-from holdfast.core.scheduling.scheduler import BACKOFF_MOST_MS, BACKOFF_MS
+from holdfast.core.scheduling.scheduler import BACKOFF_MOST_MS, BACKOFF_MS, Attempt
 from holdfast.core.scheduling.table import Truths
 from holdfast.core.scheduling.window import Window
 from tests.support.region import LINK, REPLICA, ROOT, RegionBench, a_class, a_template
@@ -286,6 +286,74 @@ def test_refusals_in_a_row_are_tried_again_later_each_time(code: Code) -> None:
         bench.at = asleep.until
     assert pauses[:4] == [BACKOFF_MS, 2 * BACKOFF_MS, 4 * BACKOFF_MS, 8 * BACKOFF_MS]
     assert pauses[-1] == BACKOFF_MOST_MS
+
+
+def a_late_scheduler() -> tuple[RegionBench, Follower]:
+    """Its time is a second behind the ledger's: it goes on to propose for a tenant whose grant has just ended."""
+    bench, follower = a_region(nodes=4)
+    bench.a_grant("quota/beta", version=2, ends=bench.at + 900)
+    bench.a_workload(a_template(cpu=900), count=1, uid=900, workload=900, tenant="beta")
+    bench.at += 1_000
+    return bench, follower
+
+
+def late_look(follower: Follower) -> Attempt | None:
+    follower.catch_up()
+    return follower.scheduler.look(Sight(follower.state, follower.bench.at - 1_000))[0]
+
+
+def test_a_group_that_is_refused_beside_others_that_land_is_tried_again_later_each_time() -> None:
+    bench, follower = a_late_scheduler()
+    proposed: list[int] = []
+    for number in range(1, 7):
+        bench.a_workload(a_template(cpu=100), count=1, uid=number, workload=number)
+        attempt = late_look(follower)
+        assert attempt is not None
+        proposed += [one.assignment for one in attempt.command.groups]
+        if 900 in attempt.workloads:
+            assert [one.code for one in follower.send(attempt)] == [Code.GRANT_ENDED]
+        else:
+            assert follower.send(attempt) == []
+        bench.at += BACKOFF_MS // 2
+    assert [uid for uid in proposed if uid != 900] == [1, 2, 3, 4, 5, 6], "who lands is proposed at once"
+    assert proposed.count(900) == 2, "at once, after 200 ms, and not before 400 ms more"
+    asleep = follower.asleep(900)
+    assert asleep is not None
+    assert asleep.why is Why.REFUSED
+
+
+def test_a_group_that_is_refused_beside_others_because_its_view_is_behind_waits_for_that_revision() -> None:
+    bench, follower = a_region(nodes=1, cpu=1000)
+    bench.a_workload(a_template(cpu=1000), count=1)
+    bench.a_node("n2", cpu=500)
+    bench.a_workload(a_template(cpu=500, require=(("disk", "ssd"),)), count=1, uid=101, workload=2)
+    bench.a_node("n3", cpu=500, labels=(("disk", "ssd"),))
+    other = bench.a_workload(a_template(cpu=900), count=1, uid=102, workload=3, priority_class="best-effort")
+    follower.catch_up()
+    attempt = follower.look()
+    assert attempt is not None
+    assert {100, 101} <= {one.assignment for one in attempt.command.groups}
+    bench.a_scheduler("scheduler/other")
+    bench.accept("scheduler/other", bench.proposal(other, c.Placement(0, bench.state.node_names["n1"])))
+    assert [one.code for one in follower.send(attempt)] == [Code.STALE]
+    asleep = follower.asleep()
+    assert asleep is not None
+    assert asleep.why is Why.BEHIND
+    follower.catch_up()
+    assert follower.asleep() is None
+
+
+def test_a_group_of_which_a_part_lands_is_looked_at_again_at_once() -> None:
+    bench, follower = a_region(nodes=2, cpu=1000)
+    bench.a_workload(a_template(cpu=1000), count=2)
+    other = bench.a_workload(a_template(cpu=10), count=1, uid=101, workload=2, priority_class="best-effort")
+    follower.catch_up()
+    attempt = follower.look()
+    bench.a_scheduler("scheduler/other")
+    bench.accept("scheduler/other", bench.proposal(other, c.Placement(0, bench.state.node_names["n1"])))
+    assert attempt is not None
+    assert [one.code for one in follower.send(attempt)] == [Code.STALE]
+    assert follower.asleep() is None
 
 
 def test_having_waited_for_room_makes_a_refusal_no_worse() -> None:

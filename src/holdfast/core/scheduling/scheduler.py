@@ -25,7 +25,7 @@ from holdfast.core.region.unmet import Unmet
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.flight import Flight
 from holdfast.core.scheduling.framework import Plugins, Rulebook
-from holdfast.core.scheduling.groups import Group
+from holdfast.core.scheduling.groups import Group, GroupKey
 from holdfast.core.scheduling.look import Look, Sight, Waits
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from holdfast.core.scheduling.shunned import Shunned
@@ -168,8 +168,29 @@ class Scheduler:
             self._count(one.code)
         self._agree(attempt, unmet)
         self._disagree(attempt, unmet)
-        if attempt.command.bind and not unmet:
+        if unmet:
+            self._landed_in_part(attempt, unmet)
+        elif attempt.command.bind:
             self.bound(attempt)
+
+    def _landed_in_part(self, attempt: Attempt, unmet: list[Unmet]) -> None:
+        """Whoever got nothing waits as if all had been refused; of whom all came through nothing was in vain."""
+        lost: dict[int, list[Unmet]] = {}
+        for one in unmet:
+            lost.setdefault(one.group, []).append(one)
+        refused: dict[GroupKey, list[Unmet]] = {}
+        landed: dict[GroupKey, int] = {}
+        for number, named in enumerate(attempt.command.groups):
+            group = self.queue.group((named.assignment, named.template))
+            if group is not None:
+                parts = lost.get(number, [])
+                refused.setdefault(group.key, []).extend(parts)
+                landed[group.key] = landed.get(group.key, 0) + len(named.placements) - len(parts)
+        for key, parts in refused.items():
+            if not landed[key]:
+                self._wait_for(self.queue.groups[key], max(one.catch_up_to for one in parts))
+            elif attempt.command.bind and not parts:
+                self.queue.groups[key].tries = 0
 
     def lost(self, attempt: Attempt, code: Code, unmet: list[Unmet], catch_up_to: Revision) -> None:
         """A proposal was refused as a whole; with a revision to wait for, if its view was behind."""
@@ -177,10 +198,7 @@ class Scheduler:
         self.flight.refuse(attempt.number)
         self._disagree(attempt, unmet)
         for group in self._groups(attempt):
-            if catch_up_to > self.table.revision:
-                self.queue.sleep(group, Asleep(Why.BEHIND, catch_up_to, self._now + BACKOFF_MOST_MS))
-            else:
-                self._back_off(group)
+            self._wait_for(group, catch_up_to)
 
     def bound(self, attempt: Attempt) -> None:
         """All of it came through: whatever was in vain before does not count any more."""
@@ -195,6 +213,13 @@ class Scheduler:
     def _groups(self, attempt: Attempt) -> list[Group]:
         found = [self.queue.group((one.assignment, one.template)) for one in attempt.command.groups]
         return list({group.key: group for group in found if group is not None}.values())
+
+    def _wait_for(self, group: Group, catch_up_to: Revision) -> None:
+        """Do not try it again before the view has this revision; where it has, or none is named, some time later."""
+        if catch_up_to > self.table.revision:
+            self.queue.sleep(group, Asleep(Why.BEHIND, catch_up_to, self._now + BACKOFF_MOST_MS))
+        else:
+            self._back_off(group)
 
     def _back_off(self, group: Group) -> None:
         pause = min(BACKOFF_MOST_MS, BACKOFF_MS << min(group.tries, 10))
