@@ -111,7 +111,7 @@ def _place(
     if node is None:
         return Code.NOT_FOUND
     refused = refuse_node(model, node, template, assignment, sender.at)
-    refused = refused or _refuse_crowd(model, node, template, assignment)
+    refused = refused or _refuse_crowd(model, node, template, assignment, sender.at)
     refused = refused or _refuse_victims(model, placement, assignment, before)
     refused = refused or _refuse_hold(model, placement, assignment, sender.at)
     refused = refused or _refuse_fit(model, node, placement, template, firm=_firm(model, assignment))
@@ -122,12 +122,14 @@ def _firm(model: Model, assignment: Assignment) -> bool:
     return not model.classes[assignment.priority_class].spec.reclaimable
 
 
-def refuse_node(model: Model, node: Node, template: Template, assignment: Assignment, at: int) -> Code | None:
+def refuse_node(
+    model: Model, node: Node, template: Template, assignment: Assignment, at: int, *, empty: bool = False
+) -> Code | None:
     if not node.usable:
         return Code.NODE_UNAVAILABLE
     if not all(tolerated(template, taint) for taint in node.meant.taints):
         return Code.TAINT
-    refused = refuse_tenant(model, node, template, assignment.tenant)
+    refused = refuse_tenant(model, node, template, assignment.tenant, empty=empty)
     if refused is not None:
         return refused
     if any(node.label(key) != value for key, value in template.require):
@@ -144,10 +146,17 @@ def keeps_times(model: Model, node: Node) -> bool:
     return lease + node.said.overrun <= s.fence_time
 
 
-def _refuse_crowd(model: Model, node: Node, template: Template, assignment: Assignment) -> Code | None:
-    """Spread counts slots of the workload that are spread so; a group counts whoever of the tenant names it."""
+def _is_for(model: Model, node: Node, template: Template, assignment: Assignment, at: int) -> bool:
+    """Whether a node would take it, had it the room: as if nothing stood there."""
+    return refuse_node(model, node, template, assignment, at, empty=True) is None
+
+
+def _refuse_crowd(model: Model, node: Node, template: Template, assignment: Assignment, at: int) -> Code | None:
+    """Spread counts slots of the workload that are spread so, over domains that could have one; a group counts whoever
+    of the tenant names it."""
     for rule in template.spread:
-        counts = {one.domain(rule.key): 0 for one in model.nodes.values() if one.usable}
+        able = [one for one in model.nodes.values() if _is_for(model, one, template, assignment, at)]
+        counts = {one.domain(rule.key): 0 for one in able}
         for slot in model.standing():
             rules = [other.key for other in model.templates[slot.template].spread]
             where = model.nodes[slot.node].domain(rule.key)

@@ -22,12 +22,12 @@ def is_bare(node: Node, template: Template) -> bool:
     return template.isolation is Isolation.STRICT and bool(STRICT - {one.value for one in node.said.capabilities})
 
 
-def refuse_tenant(model: Model, node: Node, template: Template, tenant: str) -> Code | None:
+def refuse_tenant(model: Model, node: Node, template: Template, tenant: str, *, empty: bool = False) -> Code | None:
     if node.meant.tenancy and tenant not in node.meant.tenancy:
         return Code.TENANCY
     if node.said.tenant not in ("", tenant):
         return Code.TENANCY
-    if has_one_user(node) and any(other != tenant for other in _there(model, node)):
+    if not empty and has_one_user(node) and any(other != tenant for other in _there(model, node)):
         return Code.ONE_TENANT
     return Code.ISOLATION if is_bare(node, template) else None
 

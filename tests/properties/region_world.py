@@ -93,7 +93,7 @@ TEMPLATES: dict[str, Template] = {
     "batch-2": a_template(500, 512, disk=5, restarts_max=0),
     "scrap-gpu": a_template(500, 512, disk=5, gpus=1, gpu_milli=400),
     "crit-1": a_template(2000, 2048, disk=20, spread=(Spread("zone"),)),
-    "crit-2": a_template(2500, 1024, disk=20, spread=(Spread("zone"),)),
+    "crit-2": a_template(2500, 1024, disk=20, spread=(Spread("zone"),), require=(("disk", "ssd"),)),
     "stand-in": a_template(1500, 1536, disk=15, ports=1),
     "gpu-1": a_template(500, 1024, disk=10, gpus=1, gpu_models=("h100",)),
     "gpu-2": a_template(1000, 1024, disk=10, gpus=2),

@@ -32,7 +32,7 @@ def _scene() -> RegionBench:
     bench = RegionBench()
     bench.a_scheduler()
     bench.a_grant(protected=Resources(2000, 2048))
-    first = bench.a_node("n1", gpus=("a100", "a100"))
+    first = bench.a_node("n1", gpus=("a100", "a100"), labels=(("disk", "ssd"),))
     second = bench.a_node("n2", cpu=4000)
     spread = (Spread(key="zone", max_skew=9),)
     service = bench.a_workload(a_template(gpus=1, gpu_milli=500, ports=1, spread=spread), count=3)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.model.allotment import Assignment
-from holdfast.core.model.control import PolicyDocument, Strategy
+from holdfast.core.model.control import Action, PolicyDocument, Strategy
 from holdfast.core.model.workload import Apart, Near, Spread, Template
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling import window
@@ -22,6 +23,7 @@ from holdfast.core.scheduling.domains import Domains
 from holdfast.core.scheduling.framework import rulebook
 from tests.core.scheduling.windows import a_bench, an_ask, table_of
 from tests.support.region import SCHEDULER, RegionBench, a_template
+from tests.support.scheduling import Follower
 
 PACK, SPREAD = PolicyDocument(), PolicyDocument(Strategy.SPREAD)
 
@@ -50,7 +52,9 @@ def a_region(nodes: int = 6, zones: int = 3, cpu: int = 4000) -> RegionBench:
     """Nodes n0, n1, ... in zones a, b, c in turn."""
     bench = a_bench()
     for number in range(nodes):
-        bench.a_node(f"n{number}", cpu=cpu, memory=65536, zone="abc"[number % zones], pool=f"p{number % 2}")
+        zone = "abc"[number % zones]
+        labels = (("size", "large" if number < 3 else "small"), ("zone", zone))
+        bench.a_node(f"n{number}", cpu=cpu, memory=65536, zone=zone, pool=f"p{number % 2}", labels=labels)
     return bench
 
 
@@ -135,6 +139,42 @@ def test_what_was_chosen_in_a_sample_is_forgotten_when_all_rows_are_looked_at(mo
     assert zones_of(bench, choice) == {"a": 3, "b": 3}
 
 
+# Domains that count
+
+
+SSD = (("disk", "ssd"),)
+
+
+def three_zones() -> tuple[RegionBench, Follower]:
+    """Two nodes in each of three zones; those of c lack a label that the others have."""
+    bench = a_bench()
+    for zone in "abc":
+        for number in range(2):
+            bench.a_node(f"{zone}{number}", zone=zone, labels=SSD if zone != "c" else ())
+    return bench, Follower(bench)
+
+
+def standing_in(bench: RegionBench) -> Counter[str]:
+    return Counter(bench.state.nodes[slot.node].zone for slot in bench.state.slots.values() if slot.node)
+
+
+def test_six_replicas_are_spread_evenly_over_the_two_zones_that_have_what_they_require() -> None:
+    bench, follower = three_zones()
+    bench.a_workload(a_template(spread=(Spread("zone", 1),), require=SSD), count=6)
+    follower.work()
+    assert standing_in(bench) == {"a": 3, "b": 3}
+    assert follower.refused == []
+
+
+def test_six_replicas_are_spread_evenly_over_the_two_zones_that_nobody_avoids() -> None:
+    bench, follower = three_zones()
+    bench.accept("person/root", OpenOverride(Action.AVOID_ZONE, "eu", "c", "fire", bench.at + 60_000))
+    bench.a_workload(a_template(spread=(Spread("zone", 1),)), count=6)
+    follower.work()
+    assert standing_in(bench) == {"a": 3, "b": 3}
+    assert follower.refused == []
+
+
 # Agreement with the ledger
 
 
@@ -146,6 +186,7 @@ rules: st.SearchStrategy[Rules] = st.fixed_dictionaries(
         "apart": st.lists(
             st.builds(Apart, GROUPS, st.sampled_from(["node", "zone", "pool"]), st.integers(1, 3)), max_size=1
         ),
+        "require": st.sampled_from([(), (), (("zone", "b"),), (("size", "large"),)]),
         "near": st.lists(st.builds(Near, GROUPS, st.sampled_from(["node", "zone", "pool"]), st.booleans()), max_size=2),
     }
 )
@@ -155,14 +196,18 @@ rules: st.SearchStrategy[Rules] = st.fixed_dictionaries(
     wanted=st.lists(st.tuples(rules, st.integers(1, 6)), min_size=1, max_size=4),
     policy=st.sampled_from([PACK, SPREAD]),
     cordoned=st.sampled_from([None, "n0", "n4"]),
+    avoids=st.booleans(),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=120, deadline=None)
 def test_the_ledger_takes_what_a_pass_chose_and_would_take_no_more_of_it(
-    wanted: list[tuple[Rules, int]], policy: PolicyDocument, cordoned: str | None, seed: int
+    wanted: list[tuple[Rules, int]], policy: PolicyDocument, cordoned: str | None, avoids: bool, seed: int
 ) -> None:
     bench = a_region(nodes=5)
     bench.checked = False
+    avoided = ("a",) if avoids else ()
+    for zone in avoided:
+        bench.accept("person/root", OpenOverride(Action.AVOID_ZONE, "eu", zone, "fire", bench.at + 60_000))
     if cordoned is not None:
         uid = bench.state.node_names[cordoned]
         bench.accept("person/root", c.AdministerNode(uid, cordoned=True, note="disk"))
@@ -171,8 +216,8 @@ def test_the_ledger_takes_what_a_pass_chose_and_would_take_no_more_of_it(
         template = a_template(**said)
         work = bench.a_workload(template, count=count, uid=100 * number, workload=number)
         ask = an_ask(template, workload=number)
-        passing = Passing(table_of(bench), ask, rulebook(BUILT_IN, policy), seed, Domains(bench.state, ask, {}))
-        choice = choose(passing, count)
+        domains = Domains(bench.state, ask, {}, avoided)
+        choice = choose(Passing(table_of(bench), ask, rulebook(BUILT_IN, policy), seed, domains, avoided), count)
         nodes = nodes_of(bench, choice)
         if nodes:
             placed(bench, work, nodes)  # accepted, even if only a part of it fits: so each slot is looked at

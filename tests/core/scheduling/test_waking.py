@@ -180,6 +180,32 @@ def test_a_zone_that_is_left_wakes_who_was_kept_even_with_it() -> None:
     assert len(placed_on(bench)) == 2
 
 
+def test_a_zone_whose_last_node_that_was_for_it_is_not_any_more_wakes_who_was_kept_even_with_it() -> None:
+    ssd = (("disk", "ssd"),)
+    bench, follower = a_region(nodes=0)
+    bench.a_node("a1", zone="a", labels=ssd)
+    lonely = bench.a_node("b1", zone="b", cpu=100, labels=ssd)
+    bench.a_node("b2", zone="b")
+    bench.a_workload(a_template(spread=(Spread("zone", 1),), require=ssd), count=3)
+    rest(follower, Why.NODES)
+    assert len(placed_on(bench)) == 1
+    bench.accept(ROOT, c.AdministerNode(lonely, labels=(("disk", "hdd"),)))
+    follower.work()
+    assert len(placed_on(bench)) == 3
+
+
+def test_a_zone_that_is_avoided_from_now_on_wakes_who_was_kept_even_with_it() -> None:
+    bench, follower = a_region(nodes=0)
+    bench.a_node("a1", zone="a")
+    bench.a_node("b1", zone="b", cpu=100)
+    bench.a_workload(a_template(spread=(Spread("zone", 1),)), count=3)
+    rest(follower, Why.NODES)
+    assert len(placed_on(bench)) == 1
+    bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "b", "fire", bench.at + 60_000))
+    follower.work()
+    assert len(placed_on(bench)) == 3
+
+
 # Near
 
 CLOSE = a_template(cpu=2000, near=(Near("db", "zone", required=True),))

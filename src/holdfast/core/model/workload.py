@@ -20,7 +20,8 @@ from holdfast.core.model.topology import Taint, Toleration
 
 
 class Spread(Document, frozen=True):
-    """At most `max_skew` more replicas in one domain of `key` (zone or pool) than in the emptiest."""
+    """At most `max_skew` more replicas in one domain of `key` (zone or pool) than in the emptiest whose nodes are for
+    such replicas."""
 
     key: str = "zone"
     max_skew: int = 1
@@ -200,7 +201,12 @@ def with_implied(said: Mapping[str, Any]) -> dict[str, Any]:
 
 def tolerates(template: Template, taint: Taint) -> bool:
     """Whether the template accepts the taint."""
-    return any(t.key == taint.key and t.value in ("", taint.value) for t in template.tolerate)
+    return accepts(template, taint.key, taint.value)
+
+
+def accepts(template: Template, key: str, value: str) -> bool:
+    """Whether the template accepts a taint of this key and value."""
+    return any(t.key == key and t.value in ("", value) for t in template.tolerate)
 
 
 def restarts_allowed(template: Template) -> int:

@@ -7,8 +7,11 @@ Size: everything that is counted, in one place.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from msgspec.structs import replace
 
+from holdfast.core.ledger.table import Table
 from holdfast.core.model.lifecycle import ON_NODE, PENDING, PHASES, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Room, SchedulingRequest, Slot, Sums, Use
 from holdfast.core.model.resources import NOTHING, Resources, above_zero, add, exceeded, subtract
@@ -17,8 +20,11 @@ from holdfast.core.model.topology import Node, usable
 from holdfast.core.model.workload import is_counted
 from holdfast.core.region.kinds import count_kind
 from holdfast.core.region.members import count_member
+from holdfast.core.region.node_kinds import kind_of, labels_of
 from holdfast.core.region.rooms import recount, victims_left, with_slot, without_slot
 from holdfast.core.region.state import RegionState
+
+K = TypeVar("K")
 
 PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
 _NO_TALLY = (0,) * len(PHASES)
@@ -124,7 +130,7 @@ def put_room(state: RegionState, node: Revision, room: Room) -> None:
 
 
 def put_node(state: RegionState, node: Node | None, before: Node | None) -> None:
-    """Count a node that came, changed or went into the sums and domains."""
+    """Count a node that came, changed or went into the sums, the domains and the kinds."""
     for one, sign in ((before, -1), (node, 1)):
         if one is None or not usable(one):
             continue
@@ -133,12 +139,18 @@ def put_node(state: RegionState, node: Node | None, before: Node | None) -> None
         change = add if sign > 0 else subtract
         sums = state.sums
         state.sums = Sums(change(sums.capacity, one.capacity), change(sums.taken, taken), sums.shield)
-        for key, value in (("zone", one.zone), ("pool", one.pool)):
-            left = (state.domains.get((key, value)) or 0) + sign
-            if left:
-                state.domains.put((key, value), left)
-            else:
-                state.domains.drop((key, value))
+        _count(state.domains, ("zone", one.zone), sign)
+        _count(state.domains, ("pool", one.pool), sign)
+        kind = kind_of(one)
+        _count(state.node_kinds, kind, sign)
+        for label in labels_of(one, kind):
+            _count(state.node_labels, label, sign)
+
+
+def _count(table: Table[K, int], key: K, change: int) -> None:
+    """Count in a table; none leave no row."""
+    left = (table.get(key) or 0) + change
+    table.put(key, left) if left else table.drop(key)
 
 
 def replace_slot(state: RegionState, old: Slot | None, new: Slot | None, revision: Revision, at: Instant) -> None:

@@ -21,6 +21,8 @@ from holdfast.core.model.topology import Node, domain, usable
 from holdfast.core.model.workload import is_counted
 from holdfast.core.region.kinds import kind_of
 from holdfast.core.region.members import scopes
+from holdfast.core.region.node_kinds import kind_of as node_kind_of
+from holdfast.core.region.node_kinds import labels_of
 from holdfast.core.region.rebuild import rebuild
 from holdfast.core.region.state import RegionState, SlotKind
 
@@ -30,7 +32,8 @@ Counts = Counter[tuple[object, ...]]
 _EMPTY = {"uses": Use()}
 #: Tables that are counts or indexes; requests are stored, and count their open slots.
 _COUNTS = (
-    "node_names", "assignments_of", "blocks", "kinds", "holds_of", "tallies", "uses", "template_uses", "domains", "members", "requests",
+    "node_names", "assignments_of", "blocks", "kinds", "holds_of", "tallies", "uses", "template_uses", "domains",
+    "node_kinds", "node_labels", "members", "requests",
 )  # fmt: skip
 #: Of these, which list numbers in order.
 _LISTS = ("assignments_of", "blocks", "holds_of")
@@ -131,6 +134,9 @@ def _count_node(found: Counts, node: Node, uid: Revision, room: Room, sign: int)
     if usable(node):
         found["domains", "zone", node.zone] += sign
         found["domains", "pool", node.pool] += sign
+        kind = node_kind_of(node)
+        found["node_kinds", *kind] += sign
+        found.update({("node_labels", *label): sign for label in labels_of(node, kind)})
         _count_amounts(found, ("capacity",), node.capacity, sign)
         _count_amounts(found, ("taken",), add(room.firm, room.held), sign)
 

@@ -126,8 +126,8 @@ def place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:  # 
         misfit = unfenced(node, trial.state.facts.settings)
         if misfit is not None:
             return misfit
-    if terms.scattered:
-        misfit = crowded(trial, terms, node)
+    if terms.standing is not None:
+        misfit = crowded(trial.member_count, terms.standing, terms.reach, node)
         if misfit is not None:
             return misfit
     if placement.after or placement.hold:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.core.ledger.state import COMMON_TABLES, LedgerState
 from holdfast.core.ledger.table import MANY, SOME, Table, TableSpec
@@ -17,6 +17,9 @@ from holdfast.core.model.shapes import Duration, Instant, Revision, Row, SlotKey
 from holdfast.core.model.tenancy import PriorityClass, Token
 from holdfast.core.model.topology import Node, NodeReport
 from holdfast.core.model.workload import Template
+
+if TYPE_CHECKING:
+    from holdfast.core.region.node_kinds import LabelOf, NodeKind
 
 #: What a shipped object is told apart by: the tag of its kind, and its key as text.
 Name = tuple[str, str]
@@ -94,6 +97,8 @@ class RegionState(LedgerState):
         TableSpec("uses", str, Use, derived=True),
         TableSpec("template_uses", str, int, derived=True),
         TableSpec("domains", tuple[str, str], int, derived=True),
+        TableSpec("node_kinds", tuple[Any, ...], int, derived=True),
+        TableSpec("node_labels", tuple[Any, ...], int, derived=True),
         TableSpec("members", tuple[str, str, str], int, derived=True),
     )
     SCALARS: ClassVar[tuple[str, ...]] = ("facts", "place")
@@ -152,6 +157,10 @@ class RegionState(LedgerState):
     template_uses: Table[str, int]
     #: By (zone or pool, its name): how many usable nodes it has.
     domains: Table[tuple[str, str], int]
+    #: By kind (see `node_kinds`): how many usable nodes there are of it.
+    node_kinds: Table[NodeKind, int]
+    #: By label and kind: how many usable nodes of the kind have it.
+    node_labels: Table[LabelOf, int]
     #: By (spread or apart scope, topology key, domain): how many slots stand there.
     members: Table[tuple[str, str, str], int]
 

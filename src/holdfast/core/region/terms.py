@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.allotment import RECOVERY, Assignment
 from holdfast.core.model.placement import Room
@@ -13,6 +15,7 @@ from holdfast.core.region.charging import ENDED, PLENTY, affordable, leaves_prot
 from holdfast.core.region.commands import Group
 from holdfast.core.region.feasible import Misfit
 from holdfast.core.region.gates import refuse_group
+from holdfast.core.region.node_kinds import Reach, Standing
 from holdfast.core.region.trial import Trial
 
 
@@ -22,6 +25,8 @@ class Terms:
     plain = 0
     spare = PLENTY
     ordinals: Runs | None = None
+    standing: Standing | None = None
+    reach: Reach = MappingProxyType({})
     _account = ""
     _left = 0
     _paid = 0
@@ -40,6 +45,9 @@ class Terms:
         self.firm = not cls.spec.reclaimable
         self.reservation_life = trial.state.facts.settings.reservation_life
         self.scattered = is_counted(template)
+        if self.scattered:
+            self.standing = Standing(template, assignment.workload, assignment.tenant, assignment.exclusive)
+            self.reach = trial.in_reach(self.standing) if template.spread else self.reach
         if assignment.exclusive:
             self.ordinals = assignment.ordinals
         if self.firm:

@@ -20,6 +20,7 @@ from holdfast.core.model.topology import Node, domain
 from holdfast.core.region.events import HoldEnded, SlotsStopping
 from holdfast.core.region.index import owed
 from holdfast.core.region.members import scopes
+from holdfast.core.region.node_kinds import Reach, Standing, in_reach
 from holdfast.core.region.occupancy import NOBODY, tenants_on
 from holdfast.core.region.state import RegionState
 
@@ -70,6 +71,7 @@ class Trial:
         self.overrides = in_force(state, case.at)
         #: Of nodes that take one tenant at a time: whose work is there, with what this command has placed.
         self.tenants: dict[Revision, tuple[str, ...]] = {}
+        self._reaches: dict[tuple[object, ...], Reach] = {}
 
     def room(self, node: Revision) -> Room:
         """The node's room with what this command has placed there so far."""
@@ -116,9 +118,15 @@ class Trial:
             self.paid_off = {**self.paid_off, account: after}
             self.paid_off_all = add(subtract(self.paid_off_all, before), after)
 
-    def domain_names(self, key: str) -> list[str]:
-        """The zones or pools in which there is a usable node, sorted."""
-        return [name for (kind, name), _ in self.state.domains.items() if kind == key]
+    def in_reach(self, standing: Standing) -> Reach:
+        """The domains over which its spread rules count: asked once for all who differ in nothing that it is about."""
+        template = standing.template
+        asks = (template.spread, template.require, template.tolerate, template.isolation, *standing[2:])
+        found = self._reaches.get(asks)
+        if found is None:
+            found = in_reach(self.state, standing, self.overrides.zones)
+            self._reaches[asks] = found
+        return found
 
     def member_count(self, where: tuple[str, str, str]) -> int:
         """How many slots stand in a domain, those of this command included."""

@@ -6,10 +6,13 @@ the state and over what was proposed and not answered.
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
+
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.topology import REGION_WIDE, Node, domain
 from holdfast.core.model.workload import Apart, Near, Spread
 from holdfast.core.region.members import scopes
+from holdfast.core.region.node_kinds import Reach, Standing, in_reach
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask
 
@@ -20,18 +23,18 @@ PLENTY = 1 << 30
 
 
 class Domains:
-    """The rules of one ask over the domains of a region. `mine` counts what was proposed and not answered."""
+    """The rules of one ask over the domains of a region. `mine` counts what was proposed and not answered, `avoided`
+    are zones that are kept out of."""
 
-    def __init__(self, state: RegionState, ask: Ask, mine: dict[Where, int]) -> None:
+    def __init__(
+        self, state: RegionState, ask: Ask, mine: Mapping[Where, int], avoided: Container[str] = frozenset()
+    ) -> None:
         self._ask = ask
         self._workload = f"#{ask.workload}"
         self._known = state.members.get
         self._mine = mine
         self._chosen: dict[Where, int] = {}
-        self._names = {
-            rule.key: [name for (key, name), _ in state.domains.items() if key == rule.key]
-            for rule in ask.template.spread
-        }
+        self._reach = reach_of(state, ask, avoided)
         #: Near rules that shut domains.
         self.binding = tuple(rule for rule in ask.template.near if rule.required)
         #: Keys by which nodes are told apart in lanes. Apart on each node is a count of its own; where slots must be on
@@ -60,7 +63,7 @@ class Domains:
         """Which rule keeps the next slot out of a lane; None: it may come."""
         at = dict(zip(self.keys, lane, strict=True))
         for rule in self._ask.template.spread:
-            fewest = min((self.replicas(rule, name) for name in self._names[rule.key]), default=0)
+            fewest = min([self.replicas(rule, name) for name in self._reach[rule.key]], default=0)
             if self.replicas(rule, at[rule.key]) + 1 - fewest > rule.max_skew:
                 return Code.SPREAD
         for one in self._ask.template.apart:
@@ -101,6 +104,13 @@ class Domains:
 
     def _count(self, where: Where) -> int:
         return (self._known(where) or 0) + self._mine.get(where, 0) + self._chosen.get(where, 0)
+
+
+def reach_of(state: RegionState, ask: Ask, avoided: Container[str]) -> Reach:
+    """The domains over which the spread rules of an ask count, as the ledger says."""
+    if not ask.template.spread:
+        return {}
+    return in_reach(state, Standing(ask.template, ask.workload, ask.tenant, ask.exclusive), avoided)
 
 
 def standing_in(ask: Ask, node: Node) -> list[Where]:

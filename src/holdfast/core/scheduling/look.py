@@ -190,9 +190,9 @@ class Look:
 
     def _choose(self, group: Group, count: int, seed: int) -> Choice:
         assert self.rules is not None
-        domains = Domains(self._state, group.ask, self._flight.members) if is_counted(group.ask.template) else None
-        avoided = tuple(sorted(self._overrides.zones))
-        return choose(Passing(self._table, group.ask, self.rules, seed, domains, avoided), count)
+        avoided, ask = tuple(sorted(self._overrides.zones)), group.ask
+        domains = Domains(self._state, ask, self._flight.members, avoided) if is_counted(ask.template) else None
+        return choose(Passing(self._table, ask, self.rules, seed, domains, avoided), count)
 
     def _rest(
         self, group: Group, entries: list[Entry], choice: Choice, seed: int, lacks_nodes: bool, gate: Gate
@@ -221,7 +221,9 @@ class Look:
         self._rested += 1
         anew = self._now + RESYNC_MS
         resync = not until or until > anew
-        counts = domain_counts(self._state, group.ask, self._flight.members) if why is Why.NODES else ()
+        counts: tuple[object, ...] = ()
+        if why is Why.NODES:
+            counts = domain_counts(self._state, group.ask, self._flight.members, self._overrides.zones)
         self._queue.sleep(group, Asleep(why, self._table.revision, anew if resync else until, counts, resync))
         found = found or pass_of(self._state, group, entries, "waiting")
         for entry in entries:

@@ -51,7 +51,7 @@ class Asleep(Struct, frozen=True):
     why: Why
     examined: Revision
     until: Instant
-    counts: tuple[int, ...] = ()
+    counts: tuple[object, ...] = ()
     resync: bool = False
 
 

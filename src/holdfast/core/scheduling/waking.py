@@ -14,7 +14,7 @@ Whatever is missed is caught by the resync, and counted there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from holdfast.core.region.members import scopes
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask, Kind
 from holdfast.core.scheduling.choosing import filtered
-from holdfast.core.scheduling.domains import Where
+from holdfast.core.scheduling.domains import Where, reach_of
 from holdfast.core.scheduling.flight import Flight
 from holdfast.core.scheduling.framework import PluginError, Rulebook
 from holdfast.core.scheduling.gates import paying, unprotected
@@ -41,8 +41,10 @@ ROWS_MAX = 16
 ASKED_MAX = 64
 
 
-def domain_counts(state: RegionState, ask: Ask, mine: Mapping[Where, int]) -> tuple[int, ...]:
-    """What an ask's rules count over domains, and over how many."""
+def domain_counts(
+    state: RegionState, ask: Ask, mine: Mapping[Where, int], avoided: Container[str]
+) -> tuple[object, ...]:
+    """What an ask's rules count over domains, over how many, and which of them count for spread rules."""
     if not is_counted(ask.template):
         return ()
     # With all of the region: a member counts that stands where nothing may be placed.
@@ -53,7 +55,7 @@ def domain_counts(state: RegionState, ask: Ask, mine: Mapping[Where, int]) -> tu
         for kind, name in names
         if kind == key
     ]
-    return (len(names), *found)
+    return (len(names), *reach_of(state, ask, avoided).values(), *found)
 
 
 class _Asking:
@@ -140,7 +142,7 @@ class Waking:
             asking.would[kind] = self._takes(group.ask, asking.grown, rules, avoided)
         return (
             asking.would[kind]
-            or asleep.counts != domain_counts(state, group.ask, self._flight.members)
+            or asleep.counts != domain_counts(state, group.ask, self._flight.members, avoided)
             or self._takes(group.ask, self._shared(state, group.ask, asking.stirred), rules, avoided)
         )
 

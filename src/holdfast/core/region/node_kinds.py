@@ -1,0 +1,124 @@
+"""Kinds of nodes: what usable nodes are for, counted where they are; and in which domains a template could stand.
+
+Replicas that are spread are held against the emptiest domain, and that must be one that could take one more: a zone
+whose nodes lack a required label, are kept for others, or are avoided has none of them for ever, and everything would
+wait for it. Room is not asked for: a full zone is one that should take the next, and waiting for it is what the rule
+says.
+
+Of kinds there are few and of nodes many. Labels are counted beside them, one by one, for there may be as many as nodes:
+a proposal is judged without a walk over nodes, unless it takes one to tell whether any of them has several labels at
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import NamedTuple
+
+from holdfast.core.model.isolation import Capabilities, not_enforced
+from holdfast.core.model.shapes import Duration, Revision
+from holdfast.core.model.topology import Node, label, usable
+from holdfast.core.model.workload import Template, accepts
+from holdfast.core.region.fence import overrun_most
+from holdfast.core.region.occupancy import kept_for
+from holdfast.core.region.state import RegionState
+
+
+class NodeKind(NamedTuple):
+    """What of a node does not depend on what stands there, in values that have an order, as a table's keys must."""
+
+    zone: str
+    pool: str
+    #: Keys and values.
+    taints: tuple[tuple[str, str], ...]
+    #: The tenants that it is kept for; none: any may come.
+    kept_for: tuple[str, ...]
+    capabilities: Capabilities
+    overrun: Duration
+
+
+#: A label that counts, key and value, and of which kind of node.
+LabelOf = tuple[str, str, NodeKind]
+
+
+class Standing(NamedTuple):
+    """Whose slots are to be placed where: what rules over domains are asked for."""
+
+    template: Template
+    workload: Revision
+    tenant: str
+    exclusive: bool
+
+
+#: By topology key: the domains in which slots could stand, sorted.
+Reach = Mapping[str, tuple[str, ...]]
+
+
+def kind_of(node: Node) -> NodeKind:
+    """The kind of a node."""
+    taints = tuple([(taint.key, taint.value) for taint in node.taints]) if node.taints else ()
+    return NodeKind(node.zone, node.pool, taints, kept_for(node), node.capabilities, node.overrun)
+
+
+def labels_of(node: Node, kind: NodeKind) -> list[LabelOf]:
+    """The labels of a node that count, as `label` reads them: an operator's word wins over the agent's."""
+    labels = dict((*reversed(node.reported_labels), *reversed(node.labels)))
+    return [(key, value, kind) for key, value in labels.items()]
+
+
+def in_reach(state: RegionState, standing: Standing, avoided: Container[str]) -> Reach:
+    """The domains of the spread rules in which a usable node would take such slots, had it the room."""
+    wanted = {rule.key: 0 for rule in standing.template.spread}
+    for (key, _), _ in state.domains.unordered():
+        if key in wanted:
+            wanted[key] += 1
+    found: dict[str, set[str]] = {key: set() for key in wanted}
+    most = overrun_most(state.facts.settings) if standing.exclusive else None
+    doubtful: list[NodeKind] = []
+    for kind, count in state.node_kinds.unordered():
+        if _is_found(kind, found) or kind.zone in avoided or not _takes(kind, standing, most):
+            continue
+        has = [state.node_labels.get((key, value, kind)) or 0 for key, value in standing.template.require]
+        if sum(count - one for one in has) < count:  # whatever they lack, one of them lacks nothing
+            _find(kind, found)
+            if all(len(found[key]) == number for key, number in wanted.items()):
+                break  # nearly always, and soon
+        elif all(has):
+            doubtful.append(kind)
+    if doubtful:
+        _look_through(state, standing, doubtful, found)
+    return {key: tuple(sorted(names)) for key, names in found.items()}
+
+
+def _is_found(kind: NodeKind, found: dict[str, set[str]]) -> bool:
+    return all((kind.zone if key == "zone" else kind.pool) in names for key, names in found.items())
+
+
+def _find(kind: NodeKind, found: dict[str, set[str]]) -> None:
+    for key, names in found.items():
+        names.add(kind.zone if key == "zone" else kind.pool)
+
+
+def _look_through(state: RegionState, standing: Standing, doubtful: list[NodeKind], found: dict[str, set[str]]) -> None:
+    """Of some kinds each label is on some node: whether one has all of them is told by the nodes alone."""
+    left = [kind for kind in doubtful if not _is_found(kind, found)]
+    for _, node in state.nodes.unordered() if left else ():
+        if all(label(node, key) == value for key, value in standing.template.require) and usable(node):
+            kind = kind_of(node)
+            if kind in left:
+                _find(kind, found)
+                left = [kind for kind in left if not _is_found(kind, found)]
+                if not left:
+                    return
+
+
+def _takes(kind: NodeKind, standing: Standing, overrun: Duration | None) -> bool:
+    """Whether nodes of a kind are for such slots, but for labels: what `admits` and `unfenced` say of usable ones with
+    nobody there."""
+    template = standing.template
+    return (
+        all(accepts(template, key, value) for key, value in kind.taints)
+        and (not kind.kept_for or standing.tenant in kind.kept_for)
+        and not not_enforced(template.isolation, kind.capabilities)
+        and (overrun is None or kind.overrun <= overrun)
+    )

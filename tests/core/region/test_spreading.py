@@ -1,0 +1,175 @@
+"""Which domains replicas are spread over: those in which a node would take one, had it the room."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.overrides import OpenOverride, in_force
+from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.control import Action
+from holdfast.core.model.isolation import STRICT, Isolation
+from holdfast.core.model.topology import Taint, domain
+from holdfast.core.model.workload import Spread, Template
+from holdfast.core.region import commands as c
+from holdfast.core.region.fence import unfenced
+from holdfast.core.region.gates import refuse_node
+from holdfast.core.region.node_kinds import Standing, in_reach
+from tests.properties.scheduler_world import TENANTS, World
+from tests.support.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
+
+SSD, HDD = (("disk", "ssd"),), (("disk", "hdd"),)
+BOTH = (("arch", "arm"), *SSD)
+EVEN = (Spread("zone", 1),)
+Fields = dict[str, Any]
+
+
+class Zones:
+    """A region of three zones, with a node in each: of c another one."""
+
+    def __init__(self, of_c: Fields | None = None) -> None:
+        self.bench = RegionBench()
+        self.bench.a_scheduler()
+        self.bench.a_grant()
+        alike: Fields = {"labels": SSD, "capabilities": STRICT}
+        others = {"a": {}, "b": {}, "c": of_c or {}}
+        self.nodes = {zone: self.bench.a_node(zone, zone=zone, **{**alike, **one}) for zone, one in others.items()}
+
+    def administer(self, zone: str, **fields: Any) -> None:
+        self.bench.accept(ROOT, c.AdministerNode(self.nodes[zone], **fields))
+
+    def avoid(self, zone: str, for_ms: int = 10_000) -> None:
+        self.bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", zone, "fire", self.bench.at + for_ms))
+
+    def filled(self, template: Template, count: int = 6, **fields: Any) -> Counter[str]:
+        """How many come to each zone, if each is placed in the first zone where the ledger takes it."""
+        return self.placed(self.bench.a_workload(template, count, **fields), count)
+
+    def placed(self, work: Assignment, count: int) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for ordinal in range(count):
+            for zone, node in self.nodes.items():
+                answer = self.bench.send(SCHEDULER, self.bench.proposal(work, c.Placement(ordinal, node)))
+                if isinstance(answer, Landed):
+                    found[zone] += 1
+                    break
+        return found
+
+
+@pytest.mark.parametrize(
+    ("of_c", "administered", "template"),
+    [
+        ({"labels": ()}, {}, {"require": SSD}),
+        ({"labels": HDD}, {}, {"require": SSD}),
+        ({}, {"labels": HDD}, {"require": SSD}),
+        ({}, {"taints": (Taint("dedicated"),)}, {}),
+        ({}, {"tenancy": ("beta",)}, {}),
+        ({"tenant": "beta"}, {}, {}),
+        ({"capabilities": ()}, {}, {"isolation": Isolation.STRICT}),
+        ({}, {"cordoned": True, "note": "disk"}, {}),
+    ],
+    ids=["no label", "another label", "an operator's label", "taint", "tenancy", "tenant", "isolation", "cordoned"],
+)
+def test_a_zone_whose_nodes_are_not_for_it_holds_nobody_back(
+    of_c: Fields, administered: Fields, template: Fields
+) -> None:
+    zones = Zones(of_c)
+    if administered:
+        zones.administer("c", **administered)
+    assert zones.filled(a_template(spread=EVEN, **template)) == {"a": 3, "b": 3}
+
+
+def test_a_zone_that_is_avoided_holds_nobody_back_while_it_is() -> None:
+    zones = Zones()
+    zones.avoid("c", for_ms=10_000)
+    work = zones.bench.a_workload(a_template(spread=EVEN), 5)
+    assert zones.placed(work, 4) == {"a": 2, "b": 2}
+    zones.bench.at += 10_000
+    assert zones.bench.refuse_place(work, c.Placement(4, zones.nodes["a"])).code is Code.SPREAD
+    zones.bench.place(work, c.Placement(4, zones.nodes["c"]))
+
+
+def test_a_pool_counts_by_its_nodes_in_zones_that_are_not_avoided() -> None:
+    zones = Zones({"pool": "spot"})
+    zones.avoid("c")
+    assert zones.filled(a_template(spread=(Spread("pool", 1),)), 4) == {"a": 4}
+
+
+def test_a_zone_whose_agents_end_exclusive_work_too_late_holds_none_of_it_back() -> None:
+    zones = Zones({"overrun": 3_600_000})
+    template = a_template(spread=EVEN)
+    identities = an_assignment(100, 1, template, 4, exclusive=True, ordinals=tuple(range(4)))
+    digest = template_digest(template)
+    zones.bench.ship(c.TemplateShipped(digest, template), c.AssignmentShipped(identities))
+    zones.bench.accept(REPLICA, c.OpenSlots(100, digest, tuple(range(4))))
+    assert zones.placed(identities, 4) == {"a": 2, "b": 2}
+    assert zones.filled(a_template(900, spread=EVEN), 4, uid=200, workload=2) == {"a": 2, "b": 1, "c": 1}
+
+
+@pytest.mark.parametrize(
+    ("others", "placed"),
+    [
+        ([("ssd", "arm")], {"a": 2, "b": 2, "c": 2}),
+        ([("ssd", "x86"), ("hdd", "arm")], {"a": 3, "b": 3}),
+        ([("ssd", "x86"), ("hdd", "arm"), ("hdd", "x86"), ("ssd", "arm")], {"a": 2, "b": 2, "c": 2}),
+        ([("hdd", "arm")], {"a": 3, "b": 3}),
+    ],
+)
+def test_a_zone_counts_where_one_node_has_all_labels_at_once(
+    others: list[tuple[str, str]], placed: dict[str, int]
+) -> None:
+    zones = Zones({"labels": ()})
+    for zone in "ab":
+        zones.administer(zone, labels=BOTH)
+    for number, (disk, arch) in enumerate(others):
+        node = zones.bench.a_node(f"c{number}", zone="c", labels=(("disk", disk), ("arch", arch)), capabilities=STRICT)
+        if (disk, arch) == ("ssd", "arm"):
+            zones.nodes["c"] = node
+    assert zones.filled(a_template(spread=EVEN, require=BOTH)) == placed
+
+
+def test_a_full_zone_and_one_with_another_tenant_on_its_nodes_are_waited_for() -> None:
+    full = Zones({"cpu": 1000})
+    assert full.filled(a_template(spread=EVEN)) == {"a": 2, "b": 2, "c": 1}
+    taken = Zones({"capabilities": (), "shares_user": False})
+    taken.bench.a_grant("quota/beta", version=2)
+    theirs = taken.bench.a_workload(count=1, uid=200, workload=2, tenant="beta")
+    taken.bench.place(theirs, c.Placement(0, taken.nodes["c"]))
+    assert taken.filled(a_template(spread=EVEN)) == {"a": 1, "b": 1}
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_domains_in_reach_are_those_of_the_nodes_that_the_ledger_would_admit(seed: int) -> None:
+    world = World(Random(seed), checked=False)
+    for _ in range(6):
+        world.happen()
+    state, chance = world.bench.state, world.chance
+    for node in state.nodes.values():
+        labels = tuple(one for one in BOTH if chance.random() < 0.5)
+        world.bench.send(ROOT, c.AdministerNode(node.uid, taints=node.taints, tenancy=node.tenancy, labels=labels))
+    overrides = in_force(state, world.bench.at)
+    for _ in range(10):
+        template = a_template(
+            spread=(Spread("zone"), Spread("pool")),
+            require=chance.choice([(), SSD, BOTH]),
+            tolerate=world.a_template().tolerate,
+            isolation=chance.choice([*Isolation]),
+        )
+        standing = Standing(template, 1, chance.choice(TENANTS), chance.random() < 0.3)
+        able = [
+            node
+            for node in state.nodes.values()
+            if refuse_node(overrides, node, template, standing.tenant, ()) is None
+            and not (standing.exclusive and unfenced(node, state.facts.settings))
+        ]
+        expected = {key: tuple(sorted({domain(node, key) for node in able})) for key in ("zone", "pool")}
+        assert in_reach(state, standing, overrides.zones) == expected
