@@ -122,7 +122,7 @@ def test_a_full_zone_keeps_the_others_back(spread: bool) -> None:
     bench.a_node("c", zone="c", cpu=1000)
     choice, names = chosen(bench, a_template(cpu=1000, spread=(Spread("zone", 1),)), 8, spread=spread)
     assert Counter(names) == {"n0": 2, "n1": 2, "c": 1}
-    assert choice.rejected[Code.SPREAD, "a"] == 1
+    assert choice.rejected == {(Code.SPREAD, "zone a"): 1, (Code.SPREAD, "zone b"): 1}
 
 
 def test_members_are_apart_on_nodes_and_in_zones_at_once() -> None:

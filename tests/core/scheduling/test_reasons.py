@@ -8,6 +8,8 @@ import pytest
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.house import EndSession
+from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.model.control import Action
 from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.topology import Taint
 from holdfast.core.model.workload import Apart, Spread, Template
@@ -171,6 +173,17 @@ def test_rules_over_domains_that_keep_the_rest_out_are_said(rules: dict[str, Any
     assert sum(count for _, count in waiting(follower)) == 3, "each of the nodes is counted once"
 
 
+def test_of_domains_that_are_shut_the_key_and_the_name_are_said_once_with_all_their_nodes() -> None:
+    bench, follower = a_region(nodes=0)
+    for number, zone in enumerate("aab"):
+        bench.a_node(f"{zone}{number}", cpu=8000 if zone == "a" else 1000, zone=zone, pool=f"p{number}")
+    rules: dict[str, Any] = {"spread": (Spread("zone", 1),), "apart": (Apart("db", "pool", 5),)}
+    bench.a_workload(a_template(cpu=1000, **rules), count=9)
+    follower.work()
+    below = {reason.code: reason.below for reason in follower.reasons()}
+    assert below == {"spread": (PendingReason("zone a", 2),), "capacity": (PendingReason("cpu", 1),)}
+
+
 def test_the_pass_of_what_waits_is_kept_as_evidence() -> None:
     bench, follower = a_region(nodes=3, cpu=1000)
     bench.a_workload(a_template(cpu=2000), count=2)
@@ -208,3 +221,32 @@ def test_the_nearest_has_room_but_not_the_devices() -> None:
     _, follower = a_region(nodes=1, gpus=("t4",))
     found = nearest_fit(follower.scheduler.table, an_ask(a_template(gpus=1, gpu_models=("h100",))))
     assert "has room, but not the devices" in found
+
+
+def test_the_nearest_is_in_no_zone_that_is_avoided_or_has_too_many_already() -> None:
+    bench, follower = a_region(nodes=0)
+    for zone, cpu in (("a", 8000), ("b", 1000), ("c", 8000)):
+        bench.a_node(f"{zone}1", cpu=cpu, zone=zone)
+    bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "c", "fire", bench.at + 60_000))
+    bench.a_workload(a_template(cpu=1000, spread=(Spread("zone", 1),)), count=6)
+    follower.work()
+    reasons = {reason.code: reason for reason in follower.reasons()}
+    assert reasons["spread"].below == (PendingReason("zone a", 1),)
+    assert [reason.message for reason in reasons.values() if reason.message] == ["nearest fit is b1: has cpu 0 of 1"]
+
+
+def test_where_all_domains_have_too_many_the_nearest_says_which_rule_keeps_it_out() -> None:
+    bench, follower = a_region(nodes=1, zone="a")
+    bench.a_workload(a_template(apart=(Apart("db", "zone"),)), count=2)
+    follower.work()
+    (reason,) = follower.reasons()
+    assert (reason.code, reason.message) == ("apart", "nearest fit is n1: has room, but not by its rules: apart zone a")
+
+
+def test_where_every_zone_is_avoided_the_nearest_says_so() -> None:
+    bench, follower = a_region(nodes=1, zone="a")
+    bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "a", "fire", bench.at + 60_000))
+    bench.a_workload(count=1)
+    follower.work()
+    (reason,) = follower.reasons()
+    assert reason.message == "nearest fit is n1: node-unavailable zone a is avoided by an override"

@@ -59,19 +59,24 @@ class Domains:
                 most = min(most, rule.most - self._count(self._group(rule, node.name)))
         return max(0, most)
 
-    def shut(self, lane: tuple[str, ...]) -> Code | None:
-        """Which rule keeps the next slot out of a lane; None: it may come."""
+    def shut(self, lane: tuple[str, ...]) -> tuple[Code, str] | None:
+        """Which rule keeps the next slot out of a lane, and over which key it counts; None: it may come."""
         at = dict(zip(self.keys, lane, strict=True))
         for rule in self._ask.template.spread:
             fewest = min([self.replicas(rule, name) for name in self._reach[rule.key]], default=0)
             if self.replicas(rule, at[rule.key]) + 1 - fewest > rule.max_skew:
-                return Code.SPREAD
+                return Code.SPREAD, rule.key
         for one in self._ask.template.apart:
             if one.key != "node" and self._count(self._group(one, at[one.key])) >= one.most:
-                return Code.APART
-        if any(self._is_far(rule, at[rule.key]) for rule in self.binding):
-            return Code.NEAR
+                return Code.APART, one.key
+        for near in self.binding:
+            if self._is_far(near, at[near.key]):
+                return Code.NEAR, near.key
         return None
+
+    def name(self, lane: tuple[str, ...], key: str) -> str:
+        """A domain of a lane, in words: `zone a`."""
+        return f"{key} {lane[self.keys.index(key)]}"
 
     def nearer(self, lane: tuple[str, ...]) -> int:
         """How many near rules hold in a lane by nothing but what was chosen since the pass began."""

@@ -112,9 +112,11 @@ def fill_lanes(
             far += _drop_far(lanes, domains)
     if len(chosen) < count:
         for where, lane in lanes.items():
-            code = domains.shut(where)
-            if code is not None:
-                rejected[code, ", ".join(where)] = len(lane)
+            shut = domains.shut(where)
+            if shut is not None:
+                code, key = shut
+                kept_by = code, domains.name(where, key)
+                rejected[kept_by] = rejected.get(kept_by, 0) + len(lane)
         if far:
             rejected[Code.NEAR, ", ".join(rule.group for rule in domains.binding)] = far
     return chosen
@@ -134,8 +136,8 @@ def _best(lanes: dict[tuple[str, ...], _Lane], domains: Domains, near_worth: int
 
 def _drop_far(lanes: dict[tuple[str, ...], _Lane], domains: Domains) -> int:
     """Leave out lanes that near rules shut, for the rest of a pass: nothing is chosen there that could open them."""
-    far = [where for where in lanes if domains.shut(where) is Code.NEAR] if domains.binding else []
-    return sum(len(lanes.pop(where)) for where in far)
+    shut = [(where, domains.shut(where)) for where in lanes] if domains.binding else []
+    return sum(len(lanes.pop(where)) for where, found in shut if found is not None and found[0] is Code.NEAR)
 
 
 def _lanes(ranked: Ranked, domains: Domains, nodes: list[Node], rejected: Rejected) -> dict[tuple[str, ...], _Lane]:

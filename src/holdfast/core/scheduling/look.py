@@ -190,9 +190,13 @@ class Look:
 
     def _choose(self, group: Group, count: int, seed: int) -> Choice:
         assert self.rules is not None
-        avoided, ask = tuple(sorted(self._overrides.zones)), group.ask
-        domains = Domains(self._state, ask, self._flight.members, avoided) if is_counted(ask.template) else None
-        return choose(Passing(self._table, ask, self.rules, seed, domains, avoided), count)
+        avoided = tuple(sorted(self._overrides.zones))
+        return choose(Passing(self._table, group.ask, self.rules, seed, self._domains(group.ask), avoided), count)
+
+    def _domains(self, ask: Ask) -> Domains | None:
+        if not is_counted(ask.template):
+            return None
+        return Domains(self._state, ask, self._flight.members, self._overrides.zones)
 
     def _rest(
         self, group: Group, entries: list[Entry], choice: Choice, seed: int, lacks_nodes: bool, gate: Gate
@@ -203,7 +207,8 @@ class Look:
             why, nearest = Why.GATE, ""
             reasons: tuple[PendingReason, ...] = (_told(gate, waiting),)
         else:
-            why, nearest = Why.NODES, nearest_fit(self._table, group.ask)
+            why = Why.NODES
+            nearest = nearest_fit(self._table, group.ask, self._overrides, self._domains(group.ask))
             until = min((one.ends for one in self._overrides.zones.values()), default=0)
             reasons = tree(choice.rejected, waiting, nearest, never=never_fits(self._table, group.ask))
         found = pass_of(self._state, group, entries, "waiting", choice, seed, nearest)

@@ -13,17 +13,20 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.overrides import NOTHING_IN_FORCE, InForce
 from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.quantity import format_amount
 from holdfast.core.model.topology import Node, ports_of
-from holdfast.core.region.feasible import admits
+from holdfast.core.region.gates import refuse_node
 from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.domains import Domains
 from holdfast.core.scheduling.filling import Rejected
 from holdfast.core.scheduling.filters.isolation import Isolating
 from holdfast.core.scheduling.filters.labels import Labels
 from holdfast.core.scheduling.filters.one_tenant import OneTenant
 from holdfast.core.scheduling.filters.taints import Taints
 from holdfast.core.scheduling.filters.tenancy import Tenancy
+from holdfast.core.scheduling.filters.zones import Zones
 from holdfast.core.scheduling.table import NodeTable, Numbers, Truths
 from holdfast.core.scheduling.window import whole
 
@@ -73,6 +76,14 @@ def _admitting(table: NodeTable, ask: Ask) -> Truths:
     return could
 
 
+def _unavoided(table: NodeTable, ask: Ask, overrides: InForce) -> Truths:
+    """Rows outside of zones that an override says to avoid."""
+    outside: Truths = np.ones(table.count, np.bool_)
+    for _, mask in Zones().passes(whole(table, ask, tuple(sorted(overrides.zones)))):
+        outside &= mask
+    return outside
+
+
 def _unoccupied(table: NodeTable, ask: Ask) -> Truths:
     """Rows on which nobody is beside whom it may not be."""
     return next((mask for _, mask in OneTenant().passes(whole(table, ask))), np.ones(table.count, np.bool_))
@@ -88,23 +99,59 @@ def _has_all(node: Node, ask: Ask) -> bool:
     return len(fitting) >= template.gpus
 
 
-def nearest_fit(table: NodeTable, ask: Ask) -> str:
-    """The usable node that lacks least, and what it lacks, in words; empty when there is none."""
-    could = table.usable & _admitting(table, ask)
+def nearest_fit(
+    table: NodeTable, ask: Ask, overrides: InForce = NOTHING_IN_FORCE, domains: Domains | None = None
+) -> str:
+    """The usable node that lacks least, and what it lacks, in words; empty when there is none.
+
+    Where there is one, it is outside of avoided zones, and of domains that rules shut.
+    """
+    open_ = table.usable & _unavoided(table, ask, overrides)
+    could = open_ & _admitting(table, ask)
     rows = np.flatnonzero(could & _unoccupied(table, ask))
     if not len(rows):
-        rows = np.flatnonzero(could if could.any() else table.usable)
+        rows = np.flatnonzero(next((mask for mask in (could, open_) if mask.any()), table.usable))
         if not len(rows):
             return ""
         node = table.nodes[int(rows[0])]
-        misfit = admits(node, ask.template, ask.tenant, table.occupants.at(int(rows[0])))
+        misfit = refuse_node(overrides, node, ask.template, ask.tenant, table.occupants.at(int(rows[0])))
         return f"nearest fit is {node.name}: {misfit.code} {misfit.detail}" if misfit is not None else ""
+    within, shut = _within_rules(table, rows, domains)
+    rows = within if len(within) else rows
     short: Numbers = np.zeros(len(rows), np.int64)
     for name, amount in table.amounts(ask.template.need):
         short += np.maximum(0, amount - _free(table, name, rows, ask)) * 1_000 // amount
     place = int(np.argmin(short))
     node = table.nodes[int(rows[place])]
-    return f"nearest fit is {node.name}: {_lacks(table, rows[place : place + 1], ask)}"
+    lacks = _lacks(table, rows[place : place + 1], ask)
+    if not lacks:
+        lacks = f"has room, but not by its rules: {shut}" if not len(within) else _NO_PLACE
+    return f"nearest fit is {node.name}: {lacks}"
+
+
+_NO_PLACE = "has room, but not the devices, ports or place that its rules ask for"
+
+
+def _within_rules(table: NodeTable, rows: Numbers, domains: Domains | None) -> tuple[Numbers, str]:
+    """Which rows rules over domains leave open, and what shuts the first that is shut. Nodes are not told apart by
+    rules that count each node by itself."""
+    if domains is None or not domains.keys or "node" in domains.keys:
+        return rows, ""
+    # One number for each lane, of which there are few: what is shut is asked once for each, and looked up for the rows.
+    columns = [table.marks.domains(key) for key in domains.keys]
+    size = [max(1, len(column.values)) for column in columns]
+    at = np.ravel_multi_index([column.codes[rows] for column in columns], size)
+    is_open: Truths = np.zeros(int(np.prod(size)), np.bool_)
+    is_open[at] = True
+    said = ""
+    for number in np.flatnonzero(is_open).tolist():
+        codes = np.unravel_index(number, size)
+        lane = tuple(column.values[int(code)] for column, code in zip(columns, codes, strict=True))
+        shut = domains.shut(lane)
+        if shut is not None:
+            is_open[number] = False
+            said = said or f"{shut[0]} {domains.name(lane, shut[1])}"
+    return rows[is_open[at]], said
 
 
 def _free(table: NodeTable, name: str, rows: Numbers, ask: Ask) -> Numbers:
@@ -116,6 +163,7 @@ def _free(table: NodeTable, name: str, rows: Numbers, ask: Ask) -> Numbers:
 
 
 def _lacks(table: NodeTable, row: Numbers, ask: Ask) -> str:
+    """What a row has less of than is needed; empty: nothing."""
     amounts = [
         (name, amount, int(_free(table, name, row, ask)[0])) for name, amount in table.amounts(ask.template.need)
     ]
@@ -124,6 +172,4 @@ def _lacks(table: NodeTable, row: Numbers, ask: Ask) -> str:
         for name, amount, free in amounts
         if free < amount
     ]
-    return (
-        f"has {', '.join(short)}" if short else "has room, but not the devices, ports or place that its rules ask for"
-    )
+    return f"has {', '.join(short)}" if short else ""
