@@ -175,6 +175,51 @@ def test_six_replicas_are_spread_evenly_over_the_two_zones_that_nobody_avoids() 
     assert follower.refused == []
 
 
+@pytest.mark.parametrize("policy", [PACK, SPREAD], ids=("pack", "spread"))
+def test_many_at_once_are_as_even_as_one_after_another(policy: PolicyDocument) -> None:
+    template = a_template(100, spread=(Spread("zone", 5),))
+    bench = a_region(nodes=6)
+    at_once = zones_of(bench, chosen(bench, template, 9, policy))
+    work = bench.a_workload(template, count=9)
+    for number in range(9):
+        placed(bench, work, nodes_of(bench, chosen(bench, template, 1, policy)), first=number)
+    assert standing_in(bench) == {"a": 3, "b": 3, "c": 3}
+    assert at_once == {"a": 3, "b": 3, "c": 3}
+
+
+def test_a_plugin_is_told_how_many_stand_where() -> None:
+    rule = Spread("zone", 5)
+    bench = a_region(nodes=3)
+    template = a_template(100, spread=(rule,))
+    placed(bench, bench.a_workload(template, count=2), [bench.state.node_names["n0"]] * 2)
+    domains = Domains(bench.state, an_ask(template), {("#1", "zone", "b"): 1})
+    domains.choose(bench.state.nodes[bench.state.node_names["n2"]])
+    assert [domains.replicas(rule, zone) for zone in "abcd"] == [2, 1, 1, 0]
+
+
+def test_evenness_counts_what_its_weight_says_within_a_pass_too() -> None:
+    template = a_template(100, spread=(Spread("zone", 5),))
+    bench = a_region(nodes=6)
+    assert max(zones_of(bench, chosen(bench, template, 9, PolicyDocument(scores=(("evenness", 0),)))).values()) == 5
+    both = a_template(100, spread=(Spread("zone", 5), Spread("pool", 5)))
+    nodes = [bench.state.nodes[uid] for uid in nodes_of(bench, chosen(bench, both, 12))]
+    assert Counter(node.zone for node in nodes) == {"a": 4, "b": 4, "c": 4}
+    assert Counter(node.pool for node in nodes) == {"p0": 6, "p1": 6}
+
+
+def test_a_zone_that_counts_no_more_in_a_state_ahead_of_what_was_heard_is_kept_out_of() -> None:
+    bench, follower = three_zones()
+    bench.a_workload(a_template(spread=(Spread("zone", 1),), require=SSD), count=6)
+    follower.catch_up()
+    for name in ("b0", "b1"):
+        bench.accept("person/root", c.AdministerNode(bench.state.node_names[name], labels=(("disk", "hdd"),)))
+    follower.see_ahead()
+    attempt = follower.look()
+    assert attempt is not None
+    assert follower.send(attempt) == []
+    assert standing_in(bench) == {"a": 6}
+
+
 # Agreement with the ledger
 
 

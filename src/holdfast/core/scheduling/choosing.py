@@ -17,9 +17,10 @@ from msgspec import Struct
 from holdfast.core.model.evidence import Candidate
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.domains import Domains
-from holdfast.core.scheduling.filling import Ranked, Rejected, best_first, fill, fill_lanes, level
+from holdfast.core.scheduling.filling import Ranked, Rejected, Worth, best_first, fill, fill_lanes, level
 from holdfast.core.scheduling.framework import PluginError, Rulebook
 from holdfast.core.scheduling.mixing import bits_for, ranks
+from holdfast.core.scheduling.scores.evenness import Evenness
 from holdfast.core.scheduling.scores.near import Near, part_of
 from holdfast.core.scheduling.table import NodeTable, Numbers, Truths
 from holdfast.core.scheduling.window import Window, sample, whole
@@ -74,8 +75,8 @@ def choose_in(passing: Passing, windows: tuple[Window, ...], count: int) -> Choi
     takes = _takes(passing, rows) if count > 1 or passing.domains is not None else np.ones(len(rows), np.int64)
     ranked, pack = Ranked(rows, keys, takes), passing.rules.pack
     if passing.domains is not None:
-        worth = _near_worth(passing) << bits
-        chosen = fill_lanes(ranked, count, passing.domains, passing.table.nodes, rejected, pack=pack, near_worth=worth)
+        nodes, worth = passing.table.nodes, _worth(passing, bits)
+        chosen = fill_lanes(ranked, count, passing.domains, nodes, rejected, pack=pack, worth=worth)
     else:
         chosen = fill(ranked, count) if pack else level(ranked, count)
     return Choice(chosen, examined, rejected, _candidates(passing, scored, keys))
@@ -118,10 +119,12 @@ def _together(found: list[_Scored]) -> _Scored:
     )
 
 
-def _near_worth(passing: Passing) -> int:
-    """What one near rule that holds adds to the score of a row."""
-    weights = [one.weight for one in passing.rules.weighed if one.score.name == Near.name]
-    return sum(weights) * part_of(passing.ask.template) if passing.ask.template.near else 0
+def _worth(passing: Passing, bits: int) -> Worth:
+    """What a near rule that holds and a part of evenness add to the keys of rows."""
+    weights = {one.score.name: one.weight << bits for one in passing.rules.weighed}
+    template = passing.ask.template
+    near = weights.get(Near.name, 0) * part_of(template) if template.near else 0
+    return Worth(near, weights.get(Evenness.name, 0) if template.spread else 0)
 
 
 def filtered(rules: Rulebook, window: Window, rejected: Rejected) -> Truths:

@@ -20,6 +20,8 @@ from holdfast.core.scheduling.ask import Ask
 Where = tuple[str, str, str]
 #: How many slots of one pass a node takes at most by its own count.
 PLENTY = 1 << 30
+#: The evenness of the emptiest domain.
+EVENEST = 1_000
 
 
 class Domains:
@@ -30,11 +32,14 @@ class Domains:
         self, state: RegionState, ask: Ask, mine: Mapping[Where, int], avoided: Container[str] = frozenset()
     ) -> None:
         self._ask = ask
-        self._workload = f"#{ask.workload}"
         self._known = state.members.get
         self._mine = mine
         self._chosen: dict[Where, int] = {}
-        self._reach = reach_of(state, ask, avoided)
+        self._scopes = scopes(ask.template, ask.workload, ask.tenant)
+        reach = reach_of(state, ask, avoided)
+        #: For each spread rule: how many of the workload stand in each of the domains that count.
+        self._tallies = [_Tally(rule, f"#{ask.workload}", reach[rule.key]) for rule in ask.template.spread]
+        self._recount()
         #: Near rules that shut domains.
         self.binding = tuple(rule for rule in ask.template.near if rule.required)
         #: Keys by which nodes are told apart in lanes. Apart on each node is a count of its own; where slots must be on
@@ -46,10 +51,11 @@ class Domains:
     def begin(self) -> None:
         """Nothing is chosen yet."""
         self._chosen.clear()
+        self._recount()
 
     def lane(self, node: Node) -> tuple[str, ...]:
         """The domains that a node shares with others, as far as they matter."""
-        return tuple(domain(node, key) for key in self.keys)
+        return tuple([domain(node, key) for key in self.keys])
 
     def takes(self, node: Node) -> int:
         """How many slots the node takes by rules that count each node by itself."""
@@ -62,10 +68,10 @@ class Domains:
     def shut(self, lane: tuple[str, ...]) -> tuple[Code, str] | None:
         """Which rule keeps the next slot out of a lane, and over which key it counts; None: it may come."""
         at = dict(zip(self.keys, lane, strict=True))
-        for rule in self._ask.template.spread:
-            fewest = min([self.replicas(rule, name) for name in self._reach[rule.key]], default=0)
-            if self.replicas(rule, at[rule.key]) + 1 - fewest > rule.max_skew:
-                return Code.SPREAD, rule.key
+        for tally in self._tallies:
+            # A domain that counts no more, in a state that is newer than the rows, is one to keep out of.
+            if tally.there.get(at[tally.key], PLENTY) >= tally.most_allowed:
+                return Code.SPREAD, tally.key
         for one in self._ask.template.apart:
             if one.key != "node" and self._count(self._group(one, at[one.key])) >= one.most:
                 return Code.APART, one.key
@@ -91,13 +97,34 @@ class Domains:
         return self._count(self._group(rule, name))
 
     def replicas(self, rule: Spread, name: str) -> int:
-        """How many of the same workload stand in a domain."""
-        return self._count((self._workload, rule.key, name))
+        """How many of the same workload stand in a domain: for plugins that weigh it otherwise than evenness does."""
+        return self._count((f"#{self._ask.workload}", rule.key, name))
+
+    def evenness(self, rule: int, name: str) -> int:
+        """How few of the workload stand in a domain of a spread rule: `EVENEST` in the emptiest, 0 in the fullest."""
+        return self._tallies[rule].evenness(name)
+
+    def evenness_of(self, lane: tuple[str, ...]) -> int:
+        """The mean of it over the spread rules."""
+        total = 0
+        for tally in self._tallies:
+            total += tally.evenness(lane[self.keys.index(tally.key)])
+        return total // len(self._tallies)
 
     def choose(self, node: Node) -> None:
         """Count one more slot where it would stand."""
-        for where in standing_in(self._ask, node):
+        for scope, key in self._scopes:
+            where = (scope, key, domain(node, key))
             self._chosen[where] = self._chosen.get(where, 0) + 1
+        for tally in self._tallies:
+            tally.there[domain(node, tally.key)] += 1
+            tally.settle()
+
+    def _recount(self) -> None:
+        for tally in self._tallies:
+            for name in tally.there:
+                tally.there[name] = self._count((tally.scope, tally.key, name))
+            tally.settle()
 
     def _is_far(self, rule: Near, name: str) -> bool:
         """Whether members of the group stand in the region, and none in this domain."""
@@ -109,6 +136,27 @@ class Domains:
 
     def _count(self, where: Where) -> int:
         return (self._known(where) or 0) + self._mine.get(where, 0) + self._chosen.get(where, 0)
+
+
+class _Tally:
+    """How many replicas stand in the domains that a spread rule counts over."""
+
+    def __init__(self, rule: Spread, scope: str, names: tuple[str, ...]) -> None:
+        self.key, self.scope = rule.key, scope
+        self._skew = rule.max_skew
+        self.there = dict.fromkeys(names, 0)
+
+    def settle(self) -> None:
+        """Note the fewest and the most, once something is counted."""
+        counts = self.there.values()
+        fewest, self._most = min(counts, default=0), max(counts, default=0)
+        #: A domain with as many takes no more.
+        self.most_allowed = fewest + self._skew
+        self._range = max(1, self._most - fewest)
+
+    def evenness(self, name: str) -> int:
+        there = self.there.get(name)
+        return (self._most - there) * EVENEST // self._range if there is not None else 0
 
 
 def reach_of(state: RegionState, ask: Ask, avoided: Container[str]) -> Reach:

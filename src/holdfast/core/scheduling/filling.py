@@ -61,8 +61,21 @@ def level(ranked: Ranked, count: int) -> list[int]:
     return chosen
 
 
+class Worth(NamedTuple):
+    """What changes within a pass adds to keys: a near rule that holds, and a part of what evenness can be."""
+
+    near: int = 0
+    even: int = 0
+
+
+NOTHING_CHANGES = Worth()
+
+
 class _Lane:
     """Rows of one set of domains: what comes next, and what comes after all of them had one."""
+
+    #: How even its domains were when its rows were scored.
+    evenness = 0
 
     def __init__(self) -> None:
         #: [key, row, how many it takes], the best last.
@@ -93,14 +106,17 @@ def fill_lanes(
     rejected: Rejected,
     *,
     pack: bool,
-    near_worth: int = 0,
+    worth: Worth = NOTHING_CHANGES,
 ) -> list[int]:
-    """Slot by slot, as the ledger will judge them. `near_worth` is what a near rule adds to keys once it holds."""
+    """Slot by slot, as the ledger will judge them; keys change as `worth` says with what is chosen."""
     lanes = _lanes(ranked, domains, nodes, rejected)
+    if worth.even:
+        for where, lane in lanes.items():
+            lane.evenness = domains.evenness_of(where)
     far = _drop_far(lanes, domains)
     chosen: list[int] = []
     while len(chosen) < count:
-        best = _best(lanes, domains, near_worth)
+        best = _best(lanes, domains, worth)
         if best is None:
             break
         row = lanes[best].take(pack=pack)
@@ -122,13 +138,15 @@ def fill_lanes(
     return chosen
 
 
-def _best(lanes: dict[tuple[str, ...], _Lane], domains: Domains, near_worth: int) -> tuple[str, ...] | None:
+def _best(lanes: dict[tuple[str, ...], _Lane], domains: Domains, worth: Worth) -> tuple[str, ...] | None:
     """The lane that is open and whose next row is best."""
     best, highest = None, 0
     for where, lane in lanes.items():
         key = lane.next[-1][0]
-        if near_worth:
-            key += near_worth * domains.nearer(where)
+        if worth.near:
+            key += worth.near * domains.nearer(where)
+        if worth.even:
+            key += worth.even * (domains.evenness_of(where) - lane.evenness)
         if (best is None or key > highest) and domains.shut(where) is None:
             best, highest = where, key
     return best

@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from holdfast.core.scheduling.framework import BEST
 from holdfast.core.scheduling.table import Numbers
 from holdfast.core.scheduling.window import Window
 
@@ -18,16 +17,17 @@ from holdfast.core.scheduling.window import Window
 class Evenness:
     """How few replicas stand in the domains of a node."""
 
-    name, version = "evenness", "1"
+    name, version = "evenness", "2"
 
     def score(self, window: Window) -> Numbers | None:
-        """The mean over the spread rules: `BEST` in the emptiest domain, 0 in the fullest."""
+        """The mean over the spread rules: `BEST` in the emptiest domain that counts, 0 in the fullest.
+
+        A pass that chooses several slots goes on from here: what it adds to a domain makes that less even (`filling`).
+        """
         domains, rules = window.domains, window.ask.template.spread
         if domains is None or not rules:
             return None
         total: Numbers = np.zeros(len(window), np.int64)
-        for rule in rules:
-            there = window.by_domain(rule.key, partial(domains.replicas, rule))
-            most = int(there.max())
-            total += (most - there) * BEST // max(1, most - int(there.min()))
+        for number, rule in enumerate(rules):
+            total += window.by_domain(rule.key, partial(domains.evenness, number))
         return total // len(rules)
