@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.look import RESYNC_MS, Sight
-from holdfast.core.scheduling.order import NEVER, urgency
+from holdfast.core.scheduling.order import HURRY_MS, NEVER, urgency
+from holdfast.core.scheduling.queue import STALE_TURNS_MAX, Queue
 from holdfast.core.scheduling.scheduler import Attempt, Scheduler
 from tests.support.region import SCHEDULER, RegionBench, a_template, an_assignment
 
 MINUTE = 60_000
+TEN_YEARS = 10 * 365 * 86_400_000
 #: Before whoever sleeps is looked at whatever happens.
 SOON = RESYNC_MS // 2
 
@@ -95,6 +99,78 @@ def test_a_deadline_passes_while_a_request_sleeps_and_nobody_says_so() -> None:
     assert [(one.entry.key[0], one.reasons[0].code) for one in story.waits] == [(100, "deadline-missed")]
     story.look_on()
     assert story.waits == []
+
+
+def test_a_deadline_in_ten_years_hurries_nobody_past_who_came_before_and_has_as_little() -> None:
+    story = Story()
+    story.bench.a_grant("quota/beta", version=2)
+    story.job(1, tenant="beta")
+    story.bench.at += MINUTE
+    story.job(2, due_in=TEN_YEARS)
+    assert story.order() == [1, 2]
+    far, never = (urgency(story.bench.state, story.jobs[number].uid, story.bench.at) for number in (2, 1))
+    assert far == never
+
+
+def test_a_deadline_begins_to_hurry_an_hour_before_though_nobody_says_so() -> None:
+    story = Story()
+    story.job(1)
+    story.job(2, due_in=HURRY_MS + 2 * MINUTE)
+    story.job(3, due_in=HURRY_MS + MINUTE)
+    story.scheduler.load(story.bench.state)
+    assert story.scheduler.queue.next_due() == story.bench.at + MINUTE
+    story.bench.at += MINUTE
+    attempt = story.look_on()
+    assert attempt is not None
+    assert list(attempt.workloads) == [3, 1, 2]
+
+
+def test_whoever_begins_to_be_in_a_hurry_is_looked_at() -> None:
+    story = Story(cpu=500)
+    story.job(1, due_in=HURRY_MS + SOON)
+    assert story.look() is None
+    assert len(story.waits) == 1
+    story.bench.at += SOON - 1
+    story.look_on()
+    assert story.waits == []
+    story.bench.at += 1
+    story.look_on()
+    assert [one.entry.key[0] for one in story.waits] == [100]
+    assert story.scheduler.queue.next_due() == story.bench.at + RESYNC_MS
+
+
+def test_a_leap_of_time_over_the_whole_hurry_misses_no_deadline() -> None:
+    story = Story(cpu=500)
+    story.job(1, due_in=2 * HURRY_MS, fails_late=True)
+    assert story.look() is None
+    story.bench.at += 3 * HURRY_MS
+    story.scheduler.queue.asleep = {
+        key: replace(asleep, until=story.bench.at + MINUTE) for key, asleep in story.scheduler.queue.asleep.items()
+    }
+    assert story.look_on() is None
+    assert [one.reasons[0].code for one in story.waits] == ["deadline-missed"]
+
+
+def test_a_request_that_waits_no_more_wakes_nobody_at_its_deadline() -> None:
+    story = Story()
+    story.job(1, due_in=MINUTE)
+    story.scheduler.load(story.bench.state)
+    assert story.scheduler.queue.next_due() == story.bench.at + MINUTE
+    story.bench.place(story.jobs[1], c.Placement(0, story.node))
+    story.scheduler.load(story.bench.state)
+    assert story.scheduler.queue.next_due() is None
+
+
+def test_turns_of_deadlines_do_not_pile_up_however_often_a_request_comes_and_goes() -> None:
+    story = Story()
+    story.job(1, due_in=MINUTE)
+    queue, waiting = Queue(), story.bench.state
+    gone = story.bench.branch()
+    gone.place(story.jobs[1], c.Placement(0, story.node))
+    for _ in range(500):
+        queue.update(waiting, 100)
+        queue.update(gone.state, 100)
+    assert len(queue._turning) <= STALE_TURNS_MAX + 2
 
 
 def test_what_goes_on_as_best_effort_is_still_placed_when_it_is_late() -> None:

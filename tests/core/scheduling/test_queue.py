@@ -23,7 +23,7 @@ from holdfast.core.scheduling.order import NEVER, share
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from holdfast.core.scheduling.sleepers import Sleepers
 from tests.properties.scheduler_world import World
-from tests.support.region import REPLICA, RegionBench, a_class, a_template, an_assignment
+from tests.support.region import REPLICA, T0, RegionBench, a_class, a_template, an_assignment
 from tests.support.scheduling import Follower
 from tests.support.steps import Steps
 
@@ -163,7 +163,7 @@ def test_equal_requests_wait_together_oldest_first() -> None:
         {"tenant": "beta"},
         {"priority_class": "critical"},
         {"priority_class": "likewise"},
-        {"deadline": 1_800_000_000_000},
+        {"deadline": T0 + 60_000},
         {"accounts": ("quota/acme", "recovery/r")},
     ],
 )

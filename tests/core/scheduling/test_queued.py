@@ -9,6 +9,7 @@ from holdfast.core.region import commands as c
 from holdfast.core.region.seen import at_once, seen_of
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.look import Sight
+from holdfast.core.scheduling.order import HURRY_MS
 from holdfast.core.scheduling.queue import Queue
 from holdfast.core.scheduling.queued import Queued, in_order
 from holdfast.core.scheduling.scheduler import Scheduler
@@ -62,6 +63,16 @@ def test_it_has_the_order_in_which_a_scheduler_takes_it() -> None:
     assert [one.workload for one in found] == ["w5", "w4", "w3", "w2", "w1"]
     assert [one.workload for one in found] == taken(bench)
     assert [one.position for one in found] == [1, 2, 3, 4, 5]
+
+
+def test_what_is_late_or_due_far_away_is_shown_where_a_scheduler_takes_it() -> None:
+    bench = a_bench()
+    wants(bench, 1)
+    wants(bench, 2, deadline=bench.at + 60_000)
+    wants(bench, 3, deadline=bench.at + 10 * HURRY_MS)
+    bench.at += 60_000
+    wants(bench, 4, deadline=bench.at + 60_000)
+    assert [one.workload for one in queued(bench)] == ["w4", "w1", "w2", "w3"] == taken(bench)
 
 
 def test_equal_requests_stand_together_the_oldest_first() -> None:

@@ -103,11 +103,6 @@ class Group:
         self.resynced = False
 
     @property
-    def deadline(self) -> Instant:
-        """Until when their work is to be done, if that is ahead."""
-        return self.key[1]
-
-    @property
     def tenant(self) -> str:
         """Whose requests they are."""
         return self.key[2]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from heapq import heappop, heappush
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -23,9 +24,12 @@ from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask, ask_of
 from holdfast.core.scheduling.groups import Entry, Group, GroupKey, RequestKey
-from holdfast.core.scheduling.order import NEVER, share, urgency, used_by
+from holdfast.core.scheduling.order import share, turns_at, urgency, used_by
 from holdfast.core.scheduling.sleepers import Sleepers
 from holdfast.core.scheduling.turns import Turns
+
+#: So many turns of deadlines that hold no more are left in their order, beside as many as do.
+STALE_TURNS_MAX = 64
 
 
 class Why(StrEnum):
@@ -66,9 +70,11 @@ class Queue:
         #: Assignments with a request of which something is not known here yet.
         self._unknown: set[Revision] = set()
         self._turns = Turns((), lambda _: 0)
-        #: The time by which deadlines are judged, and the first of them that is ahead of it.
+        #: The time by which deadlines are judged; by assignment when its own is judged otherwise, and these in order,
+        #: with some that hold no more.
         self._now: Instant = 0
-        self._next_deadline: Instant = NEVER
+        self._turns_at: dict[Revision, Instant] = {}
+        self._turning: list[tuple[Instant, Revision]] = []
 
     def __len__(self) -> int:
         return len(self._group_of)
@@ -88,7 +94,8 @@ class Queue:
         return [self._group_of[key] for key in keys if key in self._group_of]
 
     def load(self, state: RegionState) -> None:
-        """Take all requests of a state."""
+        """Take all requests of a state, in its time."""
+        self._now = max(self._now, state.facts.at)
         gone = [uid for uid in self._by_assignment if uid not in state.requests]
         for uid in (*gone, *state.requests.keys()):
             self.update(state, uid)
@@ -105,6 +112,7 @@ class Queue:
             self._by_assignment[assignment] = tuple(request.template for request in requests)
         else:
             self._by_assignment.pop(assignment, None)
+        self._note_turn(state, assignment, waits=bool(requests))
         for request in requests:
             self._put(state, request)
 
@@ -114,14 +122,32 @@ class Queue:
             self.update(state, assignment)
 
     def pass_time(self, state: RegionState, now: Instant) -> None:
-        """Let those whose deadline has passed go behind those who can still be in time, and be looked at."""
+        """Let those whose deadline is near now go before others, those whose deadline has passed behind those who can
+        still be in time; all of them are looked at."""
         self._now = max(self._now, now)
-        if self._now < self._next_deadline:
-            return
-        late = [key for group in self.groups.values() if group.deadline <= self._now for key in group.entries]
-        for assignment in dict.fromkeys(assignment for assignment, _ in late):
+        while (turn := self._next_turn()) is not None and turn <= self._now:
+            _, assignment = heappop(self._turning)
+            del self._turns_at[assignment]
             self.update(state, assignment)
-        self._next_deadline = min((group.deadline for group in self.groups.values()), default=NEVER)
+            for group in self.groups_of(assignment):
+                self.wake(group.key)
+
+    def _note_turn(self, state: RegionState, assignment: Revision, *, waits: bool) -> None:
+        known = state.assignments.get(assignment) if waits else None
+        at = turns_at(known, self._now) if known is not None else None
+        if at is None:
+            self._turns_at.pop(assignment, None)
+        elif self._turns_at.get(assignment) != at:
+            self._turns_at[assignment] = at
+            heappush(self._turning, (at, assignment))
+            if len(self._turning) > 2 * len(self._turns_at) + STALE_TURNS_MAX:
+                self._turning = sorted((at, uid) for uid, at in self._turns_at.items())
+
+    def _next_turn(self) -> Instant | None:
+        """When the first deadline begins to hurry, or passes."""
+        while self._turning and self._turns_at.get(self._turning[0][1]) != self._turning[0][0]:
+            heappop(self._turning)
+        return self._turning[0][0] if self._turning else None
 
     def _put(self, state: RegionState, request: SchedulingRequest) -> None:
         key = (request.assignment, request.template)
@@ -150,7 +176,6 @@ class Queue:
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = Group(key, ask)
-            self._next_deadline = min(self._next_deadline, group.deadline)
         group.add(entry)
         self._group_of[entry.key] = group
         self.wake(key)
@@ -186,8 +211,9 @@ class Queue:
         return len(due)
 
     def next_due(self) -> Instant | None:
-        """When the first of those asleep is to be looked at whatever happens, or a deadline passes."""
-        ahead = [self._next_deadline] if self._next_deadline < NEVER else []
+        """When the first of those asleep is to be looked at whatever happens, or a deadline turns."""
+        turn = self._next_turn()
+        ahead = [turn] if turn is not None else []
         return min([*(asleep.until for asleep in self.asleep.values()), *ahead], default=None)
 
     def begin(self, state: RegionState, spent: Mapping[str, Resources]) -> None:

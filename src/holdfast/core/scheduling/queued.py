@@ -51,6 +51,7 @@ class Queued(Struct, frozen=True, rename="camel"):
 def in_order(state: RegionState) -> Generator[None, None, list[Queued]]:
     """Everything that waits, bit by bit: there may be very much."""
     queue = Queue()
+    queue.pass_time(state, state.facts.at)
     for number, (uid, _) in enumerate(state.requests.items()):
         if number % BIT == 0:
             yield
