@@ -19,6 +19,7 @@ Of a region, each looking at one assignment at a time (`assigned` is what they h
 - `kinds`           what slots have in common: those that are alike are looked at together
 - `replicas`        its slots are what it asks for: opened, retargeted, withdrawn, stopped
 - `rollout`         what runs an old template makes way for the new one, within the disruption share
+- `making_room`     whose end lets one of a new template be placed: no controller, but what a rollout asks
 - `rights`          what runs by a leased right ends with it
 - `emergencies`     what an emergency quota paid for ends with it
 

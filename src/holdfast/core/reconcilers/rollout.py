@@ -2,8 +2,9 @@
 
     does not serve, and will not soon ──▶ at once: it costs nothing
     serves ──▶ as many as serve beyond the wanted number, once the surge does
-           ──▶ where no surge can help (identities, or no room for it): as many as the disruption share leaves;
-               without a share it waits, and the workload's condition `Updated` says what for
+           ──▶ where no surge can help (identities, or no room for it): as many as the disruption share leaves,
+               of those whose end makes room (`making_room`); without a share, or where no end of theirs does, it
+               waits, and the workload's condition `Updated` says what for
 
 What the replica controller wants is computed here too, so that nothing is stopped for a template that is over already,
 and what goes anyway is not counted among what serves. The ledger's gate judges every stop once more.
@@ -16,9 +17,10 @@ from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.blocks import as_runs, count, each, union
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
-from holdfast.core.model.runs import first_of, numbers, runs_of
+from holdfast.core.model.runs import Runs, first_of, joined, numbers, runs_of, without
 from holdfast.core.model.shapes import Instant
 from holdfast.core.reconcilers.assigned import OfAssignments, in_chunks
+from holdfast.core.reconcilers.making_room import making_way
 from holdfast.core.reconcilers.wanted import Plan, Staying, asked, plan
 from holdfast.core.region.commands import Stop
 from holdfast.core.region.state import RegionState
@@ -46,7 +48,7 @@ class Rollout(OfAssignments):
         free = [as_runs(one.ordinals) for one in old if one.kind.phase in _NEVER_SERVED]
         free.append(runs_of(slot.ordinal for slot in settling if slot.since + SETTLES_MS <= now))
         serving = as_runs(union(one.ordinals for one in old if one.kind.phase is Phase.SERVING))
-        stopped = first_of(serving, _may_stop(state, assignment, found) if serving else 0)
+        stopped = _to_stop(state, assignment, found, serving, now) if serving else ()
         ordinals = (*numbers(runs_of(run for runs in free for run in runs)), *numbers(stopped))
         stops = [Stop(chunk, "rollout") for chunk in in_chunks([(assignment.workload, n) for n in ordinals])]
         again = min((slot.since + SETTLES_MS for slot in settling if slot.since + SETTLES_MS > now), default=None)
@@ -57,17 +59,12 @@ def _slots(state: RegionState, assignment: Assignment, some: Staying) -> list[Sl
     return state.slots.find((assignment.workload, ordinal) for ordinal in each(some.ordinals))
 
 
-def _may_stop(state: RegionState, assignment: Assignment, found: Plan) -> int:
-    """How many that serve may go now."""
+def _to_stop(state: RegionState, assignment: Assignment, found: Plan, old: Runs, now: Instant) -> Runs:
+    """Which of those that serve go now: what serves beyond the wanted number, then by the share who makes room."""
     serving = sum(count(one.ordinals) for one in found.staying if one.kind.phase is Phase.SERVING)
     beyond = serving - asked(assignment)
-    if assignment.exclusive or _waits_for_room(state, assignment):
-        beyond += assignment.disruption
-    return max(0, beyond)
-
-
-def _waits_for_room(state: RegionState, assignment: Assignment) -> bool:
-    """Whether slots of a template that is asked for could not be placed, as far as the scheduler has said."""
-    wanted = [share.template for share in assignment.shares if share.count]
-    requests = state.requests.get(assignment.uid) or ()
-    return any(request.reasons and request.template in wanted for request in requests)
+    if assignment.exclusive:
+        return first_of(old, max(0, beyond + assignment.disruption))
+    spare = first_of(old, max(0, beyond))
+    share = assignment.disruption + min(0, beyond)
+    return joined(spare, making_way(state, assignment, without(old, spare), share, now)) if share > 0 else spare

@@ -7,7 +7,10 @@ shut and what it lacked, or with nothing.
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import islice
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.isolation import Isolation, TenantHost, not_enforced
@@ -124,6 +127,18 @@ def fits_ports(node: Node, room: Room, wanted: int, ports: tuple[int, ...]) -> M
         if room.ports[place : place + 1] == (port,):
             return Misfit(Code.PORT, f"{port} is taken")
     return None
+
+
+def picked(node: Node, room: Room, template: Template, *, firm: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Devices and ports for one slot, the first that are free; fewer than it needs where there are not as many."""
+    devices: tuple[int, ...] = ()
+    if template.gpus:
+        each = replace(template, gpus=1)
+        free = (n for n in range(len(node.devices)) if fits_devices(node, room, each, (n,), firm=firm) is None)
+        devices = tuple(islice(free, template.gpus))
+    taken = {*room.ports} if template.ports else ()
+    ports = (port for port in ports_of(node) if port not in taken) if template.ports else ()
+    return devices, tuple(islice(ports, template.ports))
 
 
 def feasible(
