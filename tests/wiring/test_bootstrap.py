@@ -25,9 +25,24 @@ from holdfast.host.ledger import Identity, Ledger
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.memory import MemoryStore
 from holdfast.wiring.bootstrap import Bootstrap, is_good
+from holdfast.wiring.private import read_private, write_private
+from holdfast.wiring.server_token import drawn
 
 OPERATOR = "person/operator"
 DAY = 86_400_000
+
+
+class File:
+    """The operator's file, read and written in no time: virtual time waits for no thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    async def read(self) -> str | None:
+        return read_private(self.path)
+
+    async def write(self, text: str) -> None:
+        write_private(self.path, text + "\n")
 
 
 class Platform:
@@ -50,7 +65,7 @@ class Platform:
         """One life with a story in it, told once the token is seen to."""
         identity = Identity("s1", StartLog("log-1", "platform", OPERATOR))
         ledger: Ledger[PlatformState] = Ledger(PLATFORM, self.store, self.clock, identity)
-        bootstrap = Bootstrap(self.file, self.operator, 30 * DAY)
+        bootstrap = Bootstrap(File(self.file), drawn, self.operator, 30 * DAY)
         ledger.beside["bootstrap"] = bootstrap.run
         running = asyncio.create_task(ledger.run())
         try:

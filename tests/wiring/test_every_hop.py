@@ -34,6 +34,7 @@ from holdfast.wiring.agent import NodeWish, be_agent
 from holdfast.wiring.authority import AUTHORITY_LIFE, CertificateWish, issue, new_authority
 from holdfast.wiring.first import Place, document, introduce
 from holdfast.wiring.machine import MachineWish
+from holdfast.wiring.ports import of_machine
 from holdfast.wiring.server import serve
 from holdfast.wiring.sources import gather
 from tests.support.aio import in_a_loop
@@ -76,7 +77,8 @@ class Secured:
         }
         listen = url.removeprefix("https://")
         said |= {"data": str(self.folder / "data" / name), "listen": listen, **files, "tls_require_clients": True}
-        return asyncio.create_task(serve(gather("", {}, said).settings, SystemClock(), asyncio.Event()))
+        settings = gather("", {}, said).settings
+        return asyncio.create_task(serve(settings, of_machine(settings, SystemClock()), asyncio.Event()))
 
 
 async def until(holds: Callable[[], T]) -> T:

@@ -29,6 +29,7 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.wiring.authority import AUTHORITY_LIFE, CertificateWish, issue, new_authority
 from holdfast.wiring.contradictions import contradictions
 from holdfast.wiring.pieces import limits
+from holdfast.wiring.ports import of_machine
 from holdfast.wiring.private import read_private, write_private
 from holdfast.wiring.server import INSECURE, Ending, Server, serve
 from holdfast.wiring.settings import ServerSettings
@@ -73,7 +74,7 @@ def lived(one: ServerSettings, story: Coroutine[Any, Any, None] | None = None) -
 
     async def run() -> tuple[Ending, dict[str, Any]]:
         asked = asyncio.Event()
-        serving = asyncio.create_task(serve(one, SystemClock(), asked))
+        serving = asyncio.create_task(serve(one, of_machine(one, SystemClock()), asked))
         found = await ready(Path(one.data), serving)
         if story is not None:
             await story
@@ -83,13 +84,14 @@ def lived(one: ServerSettings, story: Coroutine[Any, Any, None] | None = None) -
     return asyncio.run(run())
 
 
-def ended(one: ServerSettings) -> Ending:
+async def served(one: ServerSettings) -> Ending:
     """How a server ends that nobody asks to."""
+    return await serve(one, of_machine(one, SystemClock()), asyncio.Event())
 
-    async def run() -> Ending:
-        return await serve(one, SystemClock(), asyncio.Event())
 
-    return asyncio.run(run())
+def ended(one: ServerSettings) -> Ending:
+    """How a server ends that nobody asks to, in a loop of its own."""
+    return asyncio.run(served(one))
 
 
 def refused(one: ServerSettings, capsys: pytest.CaptureFixture[str]) -> str:
@@ -141,7 +143,7 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_left_open(
 
 def test_a_store_that_is_in_use_is_named_with_who_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def second() -> None:
-        assert await serve(settings(tmp_path), SystemClock(), asyncio.Event()) is Ending.CANNOT_START
+        assert await served(settings(tmp_path)) is Ending.CANNOT_START
         assert (tmp_path / "ready.json").exists(), "that of the first one"
 
     lived(settings(tmp_path), second())
@@ -277,9 +279,13 @@ def test_the_limits_of_the_settings_are_those_of_the_api(tmp_path: Path) -> None
 
 def test_a_snapshot_is_due_when_the_settings_say_so(tmp_path: Path) -> None:
     one = settings(tmp_path, snapshot_bytes="3Mi", snapshot_batches="700", retention="2h")
-    server = Server(one, SystemClock(), MemoryStore())
-    assert server.ledger.snapshots._keeping == Keeping(3 << 20, 700, 7_200_000)
-    assert Server(settings(tmp_path), SystemClock(), MemoryStore()).ledger.snapshots._keeping == Keeping()
+    assert kept(one) == Keeping(3 << 20, 700, 7_200_000)
+    assert kept(settings(tmp_path)) == Keeping()
+
+
+def kept(one: ServerSettings) -> Keeping:
+    server = Server(one, of_machine(one, SystemClock()), MemoryStore())
+    return server.ledger.snapshots._keeping
 
 
 def test_a_server_makes_a_token_of_its_own_shows_it_after_a_restart_too_and_never_writes_it_to_its_log(

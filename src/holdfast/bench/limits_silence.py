@@ -28,6 +28,7 @@ from holdfast.core.region.state import RegionState
 from holdfast.host.clock import SystemClock
 from holdfast.host.ledger import Role
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.wiring.ports import of_machine
 from holdfast.wiring.server import Server
 from holdfast.wiring.settings import ServerSettings
 from holdfast.wiring.tokens import new_token
@@ -46,7 +47,7 @@ async def measure_silence(folder: Path, nodes: int = NODES) -> list[Result]:
     await _prepare(folder, nodes)
     async with AsyncExitStack() as stack:
         stack.enter_context(_only_errors())
-        server = await Server.open(settings, SystemClock(), stack)
+        server = await Server.open(settings, of_machine(settings, SystemClock()), stack)
         asked = asyncio.Event()
         serving = asyncio.create_task(server.run(asked), name="server")
         with watched(asyncio.get_running_loop()) as stalls:

@@ -11,6 +11,8 @@
 - `bootstrap`       the operator's first token
 - `credentials`     what a machine shows to a ledger
 - `pieces`          what a server is put together from
+- `ports`           what a server has of its machine; the simulator has others, and the same server
+- `node`            the agent of a node, put together
 - `plugins`         what schedulers ask and weigh, by entry point
 - `server`          one server: from settings to its exit code
 - `scheduler`       one scheduler in a process of its own: from what it is told to its exit code

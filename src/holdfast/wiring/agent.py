@@ -41,11 +41,12 @@ from holdfast.host.clock import Clock, SystemClock
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
 from holdfast.host.store import StoreError, StoreInUse
-from holdfast.host.voice import Sender, Voice
+from holdfast.host.voice import Sender
 from holdfast.host.waiting import together
 from holdfast.stores.folder import Lock
 from holdfast.wiring import logs
 from holdfast.wiring.machine import Ending, MachineWish, credentials, on_the_wire, say, until_signalled
+from holdfast.wiring.node import NodePorts, agent_of
 from holdfast.wiring.pieces import CannotStart
 from holdfast.wiring.private import write_private
 
@@ -131,12 +132,11 @@ async def be_agent(wish: MachineWish, node: NodeWish, clock: Clock, asked: async
     try:
         proof = credentials(wish)
         async with on_the_wire(wish, clock, meters) as transport, taken(node.data):
-            voice = Voice(transport, clock, Sender(wish.actor, wish.servers, proof), clock.boot)
-            registered = _registered(wish.name, node)
-            driver, terms = _driver(node, clock, registered.capacity), _terms(node.data)
+            sender, registered = Sender(wish.actor, wish.servers, proof), _registered(wish.name, node)
+            driver, times = _driver(node, clock, registered.capacity), on_disk(node.data)
             asking = RealAsking(driver, clock, node.address)
-            faring, times = OfMachine(clock, node.present), on_disk(node.data)
-            agent = Agent(registered, voice, transport, driver, asking, terms, clock, meters, faring, times)
+            ports = NodePorts(driver, asking, _terms(node.data), times, OfMachine(clock, node.present))
+            agent = agent_of(registered, sender, transport, clock, ports, meters)
             await driver.sweep()
             try:
                 await together(agent.run(), tell([agent], node.data / READY), asked.wait())

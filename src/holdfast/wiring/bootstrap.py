@@ -11,13 +11,12 @@ the file is readable by its owner alone. Run beside the platform's leader, at th
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.meta import Meta
-from holdfast.core.model.secrets import hashed, matches, parse
+from holdfast.core.model.secrets import hashed, matches, parse, spoken
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.tenancy import Token, TokenSpec
 from holdfast.core.platform.commands import Put
@@ -25,10 +24,12 @@ from holdfast.core.platform.state import PlatformState
 from holdfast.host.errors import Unavailable
 from holdfast.host.journal import Journal
 from holdfast.host.leader import Leader
-from holdfast.wiring.private import NotPrivate, read_private
-from holdfast.wiring.tokens import new_token
+from holdfast.host.own_token import Draw, PrivateFile
+from holdfast.wiring.private import NotPrivate
 
 RETRY_MS = 500
+#: So much of what was drawn tells its name from others.
+PART = 8
 
 
 def is_good(state: PlatformState, text: str, principal: str, now: Instant) -> bool:
@@ -44,8 +45,9 @@ def is_good(state: PlatformState, text: str, principal: str, now: Instant) -> bo
 class Bootstrap:
     """Keeps the operator's token in a file good. `ledger.beside["bootstrap"] = Bootstrap(...).run`."""
 
-    def __init__(self, file: Path, operator: str, life_ms: int) -> None:
+    def __init__(self, file: PrivateFile, draw: Draw, operator: str, life_ms: int) -> None:
         self._file = file
+        self._draw = draw
         self._operator = operator
         self._life_ms = life_ms
         self._journal = Journal("bootstrap", file=str(file), operator=operator)
@@ -63,13 +65,14 @@ class Bootstrap:
 
     async def _see_to_it(self, leader: Leader[PlatformState]) -> None:
         state, now = leader.term.durable.state, leader.term.now()
-        text = read_private(self._file) or ""
+        text = await self._file.read() or ""
         if is_good(state, text, self._operator, now):
             return
         parts = parse(text)
         if parts is None or parts[0] in state.tokens:
-            parts = parse(new_token("bootstrap", self._file))
-            assert parts is not None, "a token that was just made reads back"
+            part, secret = self._draw()
+            parts = f"bootstrap-{part[:PART]}", secret
+            await self._file.write(spoken(*parts))
         await self._put(leader, self._token(*parts, now + self._life_ms))
 
     def _token(self, name: str, secret: str, expires: Instant) -> Token:

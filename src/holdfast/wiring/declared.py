@@ -26,12 +26,13 @@ from holdfast.core.region.commands import RegisterNode
 from holdfast.host.clock import Clock, SystemClock
 from holdfast.host.meters import Meters
 from holdfast.host.transport import Transport
-from holdfast.host.voice import Sender, Voice
+from holdfast.host.voice import Sender
 from holdfast.host.waiting import together
 from holdfast.wiring import logs
 from holdfast.wiring.agent import READY, tell
 from holdfast.wiring.credentials import Credentials, NoToken
 from holdfast.wiring.dev_folder import NODES, REGIONS, address, node_name, token_file
+from holdfast.wiring.node import NodePorts, agent_of
 
 ZONES = ("a", "b", "c")
 #: Where the example has a pool of nodes with much memory beside the general one.
@@ -66,10 +67,9 @@ def played(
     transport: Transport, clock: Clock, sender: Sender, node: RegisterNode, meters: Meters | None = None
 ) -> Agent:
     """The agent of a node on which all that is started goes on until it is stopped, or this process ends."""
-    voice = Voice(transport, clock, sender, clock.boot)
     driver = SimulatedDriver(SimulatedMachine(clock, lambda _work: Habit()))
     terms = Terms(("", 0), lambda _log_id, _term: None)
-    return Agent(node, voice, transport, driver, Well(), terms, clock, meters or Meters())
+    return agent_of(node, sender, transport, clock, NodePorts(driver, Well(), terms), meters or Meters())
 
 
 async def run(data: Path, port: int, count: int, asked: asyncio.Event) -> None:

@@ -5,6 +5,7 @@ Written whole or not at all: under another name first, with mode 0600 from the f
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from contextlib import suppress
@@ -58,3 +59,21 @@ def read_private(path: Path) -> str | None:
                 f"hint: if nobody has, `chmod 600 {path}`; otherwise revoke the token and remove the file"
             )
         return opened.read().strip()
+
+
+class OwnersFile:
+    """Such a file. A thread reads and writes it: a disk may be slow."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def read(self) -> str | None:
+        """What it says, None if there is none. `NotPrivate` when others can read it."""
+        return await asyncio.to_thread(read_private, self._path)
+
+    async def write(self, text: str) -> None:
+        """Put this there, whole and durably."""
+        await asyncio.to_thread(write_private, self._path, text + "\n")
+
+    def __str__(self) -> str:
+        return str(self._path)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.core.ledger.codec import UpgradeNeeded
+from holdfast.core.scheduling.framework import Plugins
 from holdfast.host import collector
 from holdfast.host.clock import Clock, SystemClock
 from holdfast.host.journal import Journal
@@ -43,8 +44,9 @@ async def schedule(wish: MachineWish, clock: Clock, asked: asyncio.Event) -> End
     try:
         proof = credentials(wish)
         async with on_the_wire(wish, clock, meters) as transport:
-            voice = Voice(transport, clock, Sender(wish.actor, wish.servers, proof), clock.boot)
-            await together(_scheduler(voice, transport, clock, meters).run(), _until(asked))
+            sender = Sender(wish.actor, wish.servers, proof)
+            found = plugins(Journal(SCHEDULER, actor=wish.actor))
+            await together(scheduler_of(sender, transport, clock, found, meters).run(), _until(asked))
     except CannotStart as error:
         say(SCHEDULER, f"cannot start: {error}")
         return Ending.CANNOT_START
@@ -59,9 +61,12 @@ async def schedule(wish: MachineWish, clock: Clock, asked: asyncio.Event) -> End
     return Ending.ASKED
 
 
-def _scheduler(voice: Voice, transport: Transport, clock: Clock, meters: Meters) -> SchedulerApart:
-    journal = Journal(SCHEDULER, actor=voice.actor)
-    return SchedulerApart(voice, Mirror(voice, transport, clock, meters), plugins(journal), clock, meters)
+def scheduler_of(
+    sender: Sender, transport: Transport, clock: Clock, plugins: Plugins, meters: Meters
+) -> SchedulerApart:
+    """A scheduler apart from its region: what it sees is a mirror, what it says is said in a session."""
+    voice = Voice(transport, clock, sender, clock.boot)
+    return SchedulerApart(voice, Mirror(voice, transport, clock, meters), plugins, clock, meters)
 
 
 async def _until(asked: asyncio.Event) -> None:

@@ -15,14 +15,10 @@ Size: everything that a server is put together from, in one place.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import secrets
 import signal
 import ssl
 from contextlib import AsyncExitStack
 from enum import IntEnum
-from pathlib import Path
 from typing import Any
 
 from holdfast.api.server import Api
@@ -32,8 +28,7 @@ from holdfast.core.platform.book import PLATFORM
 from holdfast.core.reconcilers import registry
 from holdfast.core.region.book import REGION
 from holdfast.host.audit import Audit
-from holdfast.host.clock import Clock, SystemClock
-from holdfast.host.controller import Care
+from holdfast.host.clock import SystemClock
 from holdfast.host.controllers import Controllers
 from holdfast.host.decisions import Decisions
 from holdfast.host.endpoints import Endpoints
@@ -47,24 +42,16 @@ from holdfast.host.log_index import Lasting
 from holdfast.host.own_token import OwnToken
 from holdfast.host.scheduling_beside import SchedulerBeside
 from holdfast.host.servers import ServerAdmission
-from holdfast.host.snapshots import Keeping
 from holdfast.host.store import Store, StoreCorrupt
 from holdfast.host.supervise import Supervisor
-from holdfast.host.workqueue import Pace
 from holdfast.wiring import logs, pieces
-from holdfast.wiring.asking import SocketAsker
 from holdfast.wiring.bootstrap import Bootstrap
 from holdfast.wiring.contradictions import ledger_settings
 from holdfast.wiring.files import allow_many_files
-from holdfast.wiring.opening import open_audit, open_decisions
 from holdfast.wiring.pieces import CannotStart, ledger_name
-from holdfast.wiring.plugins import plugins
-from holdfast.wiring.private import write_private
-from holdfast.wiring.server_token import FILE, ServerTokenFile, drawn
+from holdfast.wiring.ports import Carrier, Ports, of_machine
 from holdfast.wiring.settings import ServerSettings
 
-#: So many keys of a controller are under way at a time: what they send goes into one batch of the log.
-CARE = Care(pace=Pace(per_second=5_000, burst=5_000), workers=64)
 INSECURE = "other machines are asked and answered without TLS, where tokens can be read"
 #: How often a server looks whether it has become ready.
 LOOK_MS = 20
@@ -89,44 +76,48 @@ async def _until_signalled(settings: ServerSettings) -> Ending:
     asked = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    return await serve(settings, SystemClock(), asked)
+    return await serve(settings, of_machine(settings, SystemClock()), asked)
 
 
-async def serve(settings: ServerSettings, clock: Clock, asked: asyncio.Event) -> Ending:
+async def serve(settings: ServerSettings, ports: Ports, asked: asyncio.Event) -> Ending:
     """Run a server within this loop until `asked` to stop."""
     try:
         async with AsyncExitStack() as stack:
-            server = await Server.open(settings, clock, stack)
+            server = await Server.open(settings, ports, stack)
             return await server.run(asked)
     except CannotStart as error:
-        _say(f"cannot start: {error}")
+        ports.say(f"cannot start: {error}")
         return Ending.CANNOT_START
     except (Stopped, UpgradeNeeded, StoreCorrupt) as error:
-        _say(f"stopped: {type(error).__name__}: {error}")
+        ports.say(f"stopped: {type(error).__name__}: {error}")
         return Ending.STOPPED
 
 
 class Server:
     """One running server. Made by `open`, which leaves what is to be closed on a stack."""
 
-    def __init__(self, settings: ServerSettings, clock: Clock, store: Store) -> None:
+    transport: Carrier
+
+    def __init__(self, settings: ServerSettings, ports: Ports, store: Store) -> None:
         self.settings = settings
-        self.clock = clock
+        self.ports = ports
+        self.clock = ports.clock
         self.journal = Journal("server", server=settings.name, ledger=ledger_name(settings))
-        start = StartLog(secrets.token_hex(8), ledger_name(settings), settings.operator, ledger_settings(settings)[0])
+        start = StartLog(ports.draw()[0], ledger_name(settings), settings.operator, ledger_settings(settings)[0])
         book: Any = PLATFORM if settings.role == "platform" else REGION
-        keeping = Keeping(settings.snapshot_bytes, settings.snapshot_batches, settings.retention)
-        self.ledger: Ledger[Any] = Ledger(book, store, clock, Identity(settings.name, start), keeping=keeping)
+        identity = Identity(settings.name, start)
+        self.ledger: Ledger[Any] = Ledger(book, store, ports.clock, identity, keeping=ports.keeping)
         self.bootstrap: Bootstrap | None = None
         self.decisions: Decisions | None = None
+        self.link: Link | None = None
 
     @classmethod
-    async def open(cls, settings: ServerSettings, clock: Clock, stack: AsyncExitStack) -> Server:
+    async def open(cls, settings: ServerSettings, ports: Ports, stack: AsyncExitStack) -> Server:
         """Open the store, put the server together, and listen. `CannotStart` when something is in the way."""
-        store = await pieces.opened(settings)
+        store = await ports.store()
         stack.push_async_callback(store.close)
         await pieces.must_be_ours(settings, store)
-        server = cls(settings, clock, store)
+        server = cls(settings, ports, store)
         if settings.store == "memory:":
             server.journal.warning("store-in-memory", why="everything is gone when this process ends")
         if settings.insecure:
@@ -135,49 +126,31 @@ class Server:
         return server
 
     async def _put_together(self, stack: AsyncExitStack) -> None:
-        settings, ledger = self.settings, self.ledger
-        transport = pieces.transport(settings, self.clock)
-        link = None
+        settings, ports, ledger = self.settings, self.ports, self.ledger
+        self.transport = transport = ports.transport()
         if settings.role == "platform":
-            self.bootstrap = Bootstrap(Path(settings.bootstrap_file), settings.operator, settings.bootstrap_life)
-            ledger.beside["bootstrap"] = self.bootstrap.run
-            ledger.beside["controllers"] = Controllers(ledger, registry.of_platform(), care=CARE).run
+            self._be_platform()
         else:
-            platform = Platform(
-                settings.platform,
-                settings.region,
-                (*settings.reached_at, settings.advertise)[0],
-                pieces.credentials(settings).headers,
-            )
-            link = Link(ledger, transport, self.clock, platform)
-            ledger.beside["link"] = link.run
-            ledger.beside["controllers"] = Controllers(ledger, registry.of_region(), care=CARE).run
-            ledger.beside["endpoints"] = Endpoints(ledger, SocketAsker()).run
-            if settings.scheduler == "beside":
-                ledger.beside["scheduler"] = SchedulerBeside(ledger, plugins(self.journal)).run
-            ledger.beside["expiry"] = Expiry(ledger).run
-            kept = open_decisions(settings.store, Path(settings.data))
-            stack.push_async_callback(kept.close)
-            self.decisions = Decisions(ledger, kept, Lasting(settings.retention, settings.decisions_bytes))
+            self._be_region(stack)
         admission = ServerAdmission(ledger)
         ledger.beside["servers"] = admission.run
-        self.token = OwnToken(ledger, ServerTokenFile(Path(settings.data) / FILE), drawn, admission.wake)
-        done = open_audit(settings.store, Path(settings.data))
+        self.token = OwnToken(ledger, ports.own_token, ports.draw, admission.wake)
+        done = ports.audit()
         stack.push_async_callback(done.close)
         self.audit = Audit(ledger, done, Lasting(settings.retention, settings.audit_bytes))
         self.api = Api(
             ledger,
             transport,
-            limits=pieces.limits(settings),
-            link=link,
+            limits=ports.limits,
+            link=self.link,
             kept=self.decisions,
             warnings=lambda: _warnings(settings, transport.trouble()),
             own=self.token.current,
             addresses=(settings.advertise, *settings.reached_at),
             audit=self.audit,
+            run=ports.draw()[0],
         )
         transport.serve(self.api.serve)
-        self.transport = transport
         stack.push_async_callback(transport.close)
         try:
             await transport.start()
@@ -186,6 +159,28 @@ class Server:
         except OSError as error:
             hint = "hint: another process has it, or it is no address of this machine; say --listen ADDRESS:PORT"
             raise CannotStart(f"listening on {settings.listen}: {error.strerror or error}\n{hint}") from error
+
+    def _be_platform(self) -> None:
+        settings, ports, ledger = self.settings, self.ports, self.ledger
+        self.bootstrap = Bootstrap(ports.operator_token, ports.draw, settings.operator, settings.bootstrap_life)
+        ledger.beside["bootstrap"] = self.bootstrap.run
+        planners = [*registry.of_platform(), *ports.planners]
+        ledger.beside["controllers"] = Controllers(ledger, planners, care=ports.care).run
+
+    def _be_region(self, stack: AsyncExitStack) -> None:
+        settings, ports, ledger = self.settings, self.ports, self.ledger
+        address = (*settings.reached_at, settings.advertise)[0]
+        platform = Platform(settings.platform, settings.region, address, ports.proof())
+        self.link = Link(ledger, self.transport, self.clock, platform)
+        ledger.beside["link"] = self.link.run
+        ledger.beside["controllers"] = Controllers(ledger, registry.of_region(), care=ports.care).run
+        ledger.beside["endpoints"] = Endpoints(ledger, ports.asker, habits=ports.habits).run
+        if settings.scheduler == "beside":
+            ledger.beside["scheduler"] = SchedulerBeside(ledger, ports.plugins(self.journal)).run
+        ledger.beside["expiry"] = Expiry(ledger).run
+        kept = ports.decisions()
+        stack.push_async_callback(kept.close)
+        self.decisions = Decisions(ledger, kept, Lasting(settings.retention, settings.decisions_bytes))
 
     async def run(self, asked: asyncio.Event) -> Ending:
         """Serve until asked to stop. Raises what the ledger was stopped by."""
@@ -212,7 +207,7 @@ class Server:
             self.journal.info("stopping", why="asked to")
             return Ending.ASKED
         finally:
-            (Path(self.settings.data) / "ready.json").unlink(missing_ok=True)
+            self.ports.ready(None)
             await beside.stop()
             await self.transport.close()  # nothing new comes in while this server steps down
             for one in waited:
@@ -228,14 +223,10 @@ class Server:
         if self.bootstrap is not None and self.ledger.role is Role.LEADING:
             await self.bootstrap.done.wait()
         log_id = self.ledger.durable.state.facts.log_id
-        ready = {
-            "pid": os.getpid(),
-            "address": self.settings.advertise,
-            "server": self.settings.name,
-            "ledger": ledger_name(self.settings),
-            "logId": log_id,
-        }
-        write_private(Path(self.settings.data) / "ready.json", json.dumps(ready) + "\n", mode=0o644)
+        ledger = ledger_name(self.settings)
+        self.ports.ready(
+            {"address": self.settings.advertise, "server": self.settings.name, "ledger": ledger, "logId": log_id}
+        )
         self.journal.info("ready", address=self.settings.advertise, log=log_id, role=self.ledger.role.value)
 
 
@@ -253,7 +244,3 @@ def _must_not_have_failed(one: asyncio.Future[Any]) -> None:
             f"{error!r}, a fault of ours, which was logged\nhint: start it again; please report it"
         ) from error
     one.result()
-
-
-def _say(text: str) -> None:
-    logs.say(f"holdfast server: {text}")

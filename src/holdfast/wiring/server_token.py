@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from pathlib import Path
 
-from holdfast.wiring.private import NotPrivate, read_private, write_private
+from holdfast.wiring.private import NotPrivate, OwnersFile
 
 #: In the server's data folder.
 FILE = "server-token.json"
 
 
-class ServerTokenFile:
-    """A file in the data folder that its owner alone can read. A thread reads and writes it: a disk may be slow."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
+class ServerTokenFile(OwnersFile):
+    """A file in the data folder that its owner alone can read."""
 
     async def read(self) -> str | None:
         """What it says; `OSError` also when others can read it: then it is no secret."""
         try:
-            return await asyncio.to_thread(read_private, self._path)
+            return await super().read()
         except NotPrivate as error:
             raise PermissionError(f"{error}; another is made; `revoke-server` ends the one that was read") from error
-
-    async def write(self, text: str) -> None:
-        """Put this there, whole and durably."""
-        await asyncio.to_thread(write_private, self._path, text + "\n")
 
 
 def drawn() -> tuple[str, str]:

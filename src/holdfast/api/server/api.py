@@ -127,9 +127,11 @@ class Api:
         own: Callable[[], OwnToken | None] = lambda: None,
         addresses: tuple[str, ...] = (),
         audit: Audit | None = None,
+        run: str = "",
     ) -> None:
         self.desk = Desk(ledger, transport, limits or Limits(), link, kept, warnings, own, addresses, audit)
-        self._pages = Pages(ledger.clock, secrets.token_hex(4))
+        #: What tells the lists of this life of a server from those of others.
+        self._pages = Pages(ledger.clock, run[:8] or secrets.token_hex(4))
         self._lines = Lines()
         #: By the first segments of the path, then by verb. Kinds of the other ledger are there to say where they are.
         self.routes = _FIXED | (_ON_PLATFORM if ledger.book.name == "platform" else _IN_REGION)
