@@ -154,9 +154,8 @@ def test_what_is_not_sent_yet_is_in_the_reference() -> None:
     assert [one.name for one in NOT_SENT_YET if f"`{one.name}`" not in text] == []
 
 
-@pytest.mark.parametrize("file", ["wiring/server.py", "sim/actors/servers.py"])
-def test_servers_and_the_simulator_run_the_controllers_of_the_registry(file: str) -> None:
-    tree = ast.parse((ROOT / "src" / "holdfast" / file).read_text(encoding="utf-8"))
+def test_servers_run_the_controllers_of_the_registry() -> None:
+    tree = ast.parse((ROOT / "src" / "holdfast" / "wiring" / "server.py").read_text(encoding="utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     taken = {alias.name for node in imports if "core.reconcilers" in (node.module or "") for alias in node.names}
     called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}

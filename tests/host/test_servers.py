@@ -23,7 +23,7 @@ from holdfast.host.meters import Meters
 from holdfast.host.own_token import LIFE_MS, Held, OwnToken, Tokens
 from holdfast.host.servers import LOOK_MS, ServerAdmission, announcement, read_announcement
 from holdfast.host.store import ANNOUNCEMENT_BYTES, Store
-from holdfast.sim.actors.token_file import TokenFile, drawing
+from holdfast.sim.actors.server_files import TokenFile, drawing
 from tests.support.faulty import FaultyStore
 from tests.support.host import MemoryStore, Server, World, batches_in, in_world, until
 

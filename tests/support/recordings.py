@@ -31,7 +31,7 @@ from holdfast.core.region.commands import Group, Propose
 from holdfast.core.region.events import SlotsBound, SlotsPlaced, SlotsReleased
 from holdfast.core.region.state import RegionState
 from holdfast.host.store import Stored
-from holdfast.sim.actors.remote import ASK_MS
+from holdfast.host.voice import ASK_MS
 from holdfast.sim.audit import Audit
 from holdfast.sim.plan import Plan
 from holdfast.sim.recorder import record_run

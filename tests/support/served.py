@@ -32,7 +32,7 @@ from holdfast.host.own_token import OwnToken
 from holdfast.host.servers import ServerAdmission
 from holdfast.host.store import Store
 from holdfast.host.transport import Reply, Request
-from holdfast.sim.actors.token_file import TokenFile, drawing
+from holdfast.sim.actors.server_files import TokenFile, drawing
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.audit import AuditInMemory
 from holdfast.stores.decisions import DecisionsInMemory

@@ -139,7 +139,7 @@ class LogIndex(ABC, Generic[S]):
             self._tell_moved()
             await self._tidy()
             with suppress(DeadlinePassed):
-                await within(self._clock, LOOK_MS, self._wake.wait())
+                await within(self._clock, self._tidied + TIDY_EVERY_MS - self._clock.boot(), self._wake.wait())
             await self._gather()
             self._wake.clear()
             self._asked.clear()
@@ -157,6 +157,7 @@ class LogIndex(ABC, Generic[S]):
         header = batch.header
         if header.seq != self._heard.seq + 1 or len(self._wanted) >= WANTED_MAX:
             self._is_sure, self._wanted = False, OrderedDict()  # the state was loaded, or too many: the log tells
+            self._wake.set()
         self._heard = Place(header.log_id, header.seq, batch.digest)
         if self.concerns(batch):
             self._wanted |= {header.seq: batch.digest} if self._is_sure else {}

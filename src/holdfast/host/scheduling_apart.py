@@ -102,7 +102,7 @@ class SchedulerApart:
 
     def __init__(self, voice: Voice, mirror: Mirror, plugins: Plugins, clock: Clock, meters: Meters) -> None:
         self._voice = voice
-        self._mirror = mirror
+        self.mirror = mirror
         self._plugins = plugins
         self._clock = clock
         self._meters = meters
@@ -110,11 +110,11 @@ class SchedulerApart:
 
     async def run(self) -> None:
         """Schedule until `Superseded`, or `UpgradeNeeded`."""
-        await together(self._mirror.run(), self._lives())
+        await together(self.mirror.run(), self._lives())
 
     async def _lives(self) -> None:
         while True:
-            times = await self._mirror.shown.there()
+            times = await self.mirror.shown.there()
             await self._open()
             try:
                 await self._live(times)
@@ -136,10 +136,10 @@ class SchedulerApart:
 
     async def _live(self, times: int) -> None:
         """One session, to its end; or until its state is shown no more: another one knows nothing of this session."""
-        region = _Apart(self._mirror, self._voice)
-        await together(self._voice.keep_alive(), region.speak(), self._schedule(region), self._mirror.shown.over(times))
-        self._journal.warning("state-replaced", times=self._mirror.shown.times)
+        region = _Apart(self.mirror, self._voice)
+        await together(self._voice.keep_alive(), region.speak(), self._schedule(region), self.mirror.shown.over(times))
+        self._journal.warning("state-replaced", times=self.mirror.shown.times)
 
     async def _schedule(self, region: _Apart) -> None:
-        await self._mirror.reach(self._voice.session)
+        await self.mirror.reach(self._voice.session)
         await Scheduling(region, self._plugins, self._clock, self._meters, self._journal).run()

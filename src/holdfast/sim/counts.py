@@ -24,10 +24,9 @@ def counted(scene: Scene, faults: dict[str, int]) -> dict[str, int]:
             add(f"audit.{what}", count)
     for what, count in (*scene.servers.heard.items(), *scene.chronicle.counts().items()):
         add(what, count)
-    for code, count in scene.refused.items():
-        add(f"refused.{code}", count)
-    for meters in scene.servers.meters:
+    for meters in (*scene.servers.meters, *scene.meters):
         for (name, labels), count in meters.counts.items():
-            labelled = dict(labels)
-            add(f"refused.{labelled['code']}" if name == "commands_refused" else f"meter.{name}", count)
+            # Of a proposal that is accepted otherwise only its scheduler counts what was refused.
+            refused = name in ("commands_refused", "scheduler_refused")
+            add(f"refused.{dict(labels)['code']}" if refused else f"meter.{name}", count)
     return dict(sorted(found.items()))

@@ -8,6 +8,8 @@ when it lands, so that a partition takes what was under way too. What a peer sen
 All chance is drawn from the `random.Random` handed in, one packet after the other. What happened is counted in `tally`,
 and folded line by line into `digest()`: two runs that agree in it sent the same packets to the same fates at the same
 times.
+
+Size: one object, with every verb that breaks a link or mends it.
 """
 
 from __future__ import annotations
@@ -88,6 +90,8 @@ class Links:
         self._cut: dict[tuple[str, str], None] = {}
         self._isolated: dict[str, None] = {}
         self._clogged_ms: dict[tuple[str, str], int] = {}
+        #: By peer: what of all that is sent to it lags, and by how much.
+        self._lagging: dict[str, tuple[str, int]] = {}
         #: For each paused peer, what waits for it, and whether that is something it sends.
         self._waiting: dict[str, list[tuple[bool, Callable[[], None]]]] = {}
         self._highest: dict[tuple[str, str], int] = {}
@@ -111,8 +115,21 @@ class Links:
             self._clogged_ms[b, a] = ms
         self.note(f"clog {a} {b} {ms}{' one way' if one_way else ''}")
 
+    def lag(self, name: str, what: str, ms: int) -> None:
+        """Of what is sent to this peer from now on, that which is called so takes so much longer."""
+        self._lagging[name] = what, ms
+        self.note(f"lag {name} {what} {ms}")
+
+    def keep_up(self, name: str) -> None:
+        """Nothing that is sent to this peer lags any more."""
+        self._lagging.pop(name, None)
+        self.note(f"keep up {name}")
+
     def heal(self, a: str | None = None, b: str | None = None) -> None:
-        """End partitions and clogs: all of them, all of one peer (its isolation too), or those between two."""
+        """End partitions and clogs: all of them, and what lags; all of one peer, and its isolation; or those between
+        two."""
+        if a is None:
+            self._lagging.clear()
         for pair in [*self._cut, *self._clogged_ms]:
             if (a is None or a in pair) and (b is None or b in pair):
                 self._cut.pop(pair, None)
@@ -214,6 +231,9 @@ class Links:
         delay_ms = least + int(chance.random() * (most - least + 1))
         if self._clogged_ms:
             delay_ms += self._clogged_ms.get((packet.sender, packet.receiver), 0)
+        what, lag_ms = self._lagging.get(packet.receiver, ("", 0))
+        if lag_ms and what in packet.what:
+            delay_ms += lag_ms
         if chance.random() < weather.slow:
             self.tally["slowed"] += 1
             delay_ms += chance.randint(0, weather.slow_ms)

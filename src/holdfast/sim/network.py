@@ -103,6 +103,13 @@ class SimTransport:
         self._serving_with = serving
         self._context = copy_context()
 
+    async def start(self) -> None:
+        """It is heard from when it joined."""
+
+    def trouble(self) -> str:
+        """Nothing is ever wrong with its certificate."""
+        return ""
+
     def die(self) -> None:
         """The process is gone, at once: it sends and hears nothing more, and those it served are reset.
 

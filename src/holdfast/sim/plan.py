@@ -55,8 +55,8 @@ class Cast(Struct, frozen=True):
     nodes: dict[str, list[str]]
 
     def ledger_of(self, machine: str) -> str:
-        """The ledger that a server serves or a scheduler follows."""
-        for ledger, names in (*self.servers.items(), *self.schedulers.items()):
+        """The ledger that a server serves."""
+        for ledger, names in self.servers.items():
             if machine in names:
                 return ledger
         raise AssertionError(f"{machine} has no store")
@@ -97,7 +97,7 @@ def _where(what: str, cast: Cast, chance: Random) -> str:
     nodes = [name for names in cast.nodes.values() for name in names]
     match what:
         case "crash" | "pause":
-            return chance.choice(chance.choice([servers, schedulers, nodes]))
+            return chance.choice(chance.choice([names for names in (servers, schedulers, nodes) if names]))
         case "step-clock":
             return chance.choice([*servers, *schedulers, *nodes])
         case "isolate" | "cut-store" | "hang-store":

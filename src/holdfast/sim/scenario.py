@@ -40,11 +40,12 @@ class Written(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
 
 
 class Regional(Written, frozen=True):
-    """A region: its servers, its schedulers, its nodes spread over zones. The agents of the last `one_user` of these
-    are not root: they enforce nothing, and take one tenant at a time."""
+    """A region: its servers, its schedulers apart, whether its leader schedules, and its nodes spread over zones. The
+    agents of the last `one_user` of these are not root: they enforce nothing, and take one tenant at a time."""
 
     servers: int = 2
     schedulers: int = 1
+    beside: bool = False
     nodes: int = 4
     one_user: int = 0
     zones: int = 2
@@ -66,7 +67,10 @@ class Topology(Written, frozen=True):
 
     times: Clockwork = Clockwork()
     platform: int = 2
-    regions: dict[str, Regional] = field(default_factory=lambda: {"eu": Regional(), "us": Regional()})
+    #: Of two that nobody wrote down, one is scheduled from another machine, one by its leader.
+    regions: dict[str, Regional] = field(
+        default_factory=lambda: {"eu": Regional(), "us": Regional(schedulers=0, beside=True)}
+    )
     #: Ledgers that have one server more, which reads one format level less than the others write.
     behind: tuple[str, ...] = ()
 

@@ -13,7 +13,6 @@ from holdfast.agent.simulated import EVERYTHING, OF_ONE_USER
 from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.draft import Book, Landed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.house import StartLog
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.ledger.revision import Token, show
 from holdfast.core.model.control import Action
@@ -24,17 +23,20 @@ from holdfast.core.platform.state import PlatformState
 from holdfast.core.region.book import REGION
 from holdfast.core.region.endpoints import Question
 from holdfast.core.region.events import SlotsMoved
+from holdfast.host.meters import Meters
+from holdfast.host.scheduling_apart import SchedulerApart
 from holdfast.host.transport import TransportError
 from holdfast.sim import links, service
 from holdfast.sim.actors.agent import agent
 from holdfast.sim.actors.desk import Look, Seen, encode, read_seen
+from holdfast.sim.actors.ears import Ears
 from holdfast.sim.actors.habits import Habits
 from holdfast.sim.actors.metal import Metal, Truth
 from holdfast.sim.actors.paths import post
 from holdfast.sim.actors.people import People, amounts
 from holdfast.sim.actors.remote import ROOT, Heard, Remote
 from holdfast.sim.actors.scheduler import scheduler
-from holdfast.sim.actors.servers import Manner, Servers
+from holdfast.sim.actors.servers import Manner, Servers, settings_of_platform, settings_of_region, url
 from holdfast.sim.audit import Asked, Audit, Finding
 from holdfast.sim.chronicle import Chronicle
 from holdfast.sim.machine import Machine
@@ -76,8 +78,8 @@ class Scene:
         self.people: People | None = None
         self.audits: dict[str, Audit[Any]] = {}
         self.chronicle = Chronicle()
-        #: By code: placements that were refused while others of their proposal were accepted.
-        self.refused: dict[str, int] = {}
+        #: The counters of schedulers apart and of agents, through all their lives.
+        self.meters: list[Meters] = []
         self._clocks = self.world.chance.stream("clocks")
         self._watch(PLATFORM, PLATFORM_NAME)
         for name in scenario.topology.regions:
@@ -123,9 +125,9 @@ class Scene:
                 self.truth.findings.append(Finding("answered", detail))
 
     def _populate(self) -> None:
-        start = StartLog("log-platform", PLATFORM_NAME, ROOT, settings_of(self.scenario.topology.times))
+        settings = settings_of_platform(settings_of(self.scenario.topology.times))
         for name in self.cast.servers[PLATFORM_NAME]:
-            self._machine(name, self.servers.platform(start))
+            self._machine(name, self.servers.server(settings, self.heard(PLATFORM_NAME)))
         for region, written in self.scenario.topology.regions.items():
             self._populate_region(region, written)
         for name in self.scenario.topology.behind:
@@ -138,19 +140,27 @@ class Scene:
             self._machine(f"storm-{number}", self._storm)
 
     def _populate_region(self, region: str, written: Regional) -> None:
-        servers, platform = self.cast.servers[region], self.cast.servers[PLATFORM_NAME]
-        start = StartLog(f"log-{region}", f"region/{region}", ROOT, settings_of(self.scenario.topology.times))
-        for name in servers:
-            self._machine(name, self.servers.region(start, platform, self.heard(PLATFORM_NAME)))
+        times, platform = settings_of(self.scenario.topology.times), self.cast.servers[PLATFORM_NAME]
+        settings = settings_of_region(region, platform, times, beside=written.beside)
+        for name in self.cast.servers[region]:
+            self._machine(name, self.servers.server(settings, self.heard(PLATFORM_NAME)))
+        servers = [url(name) for name in self.cast.servers[region]]
         for name in self.cast.schedulers[region]:
-            self._machine(name, scheduler(region, servers, self.heard(region), self.refused))
+            self._machine(name, scheduler(servers, self.heard(region), self._begun))
         capacity = amounts(written.cpu, written.memory)
         for number, name in enumerate(self.cast.nodes[region]):
-            machine = self._machine(name, agent(self.metals, servers, capacity, self.heard(region)))
+            meters = Meters()
+            self.meters.append(meters)
+            machine = self._machine(name, agent(self.metals, servers, capacity, self.heard(region), meters))
             habits, zone = Habits(self.world.chance, name), str(1 + number % written.zones)
             is_root = number < written.nodes - written.one_user
             can = EVERYTHING if is_root else OF_ONE_USER
             self.metals[name] = Metal(name, region, zone, machine.clock, habits, self.truth, can)
+
+    def _begun(self, name: str, one: SchedulerApart, meters: Meters) -> None:
+        """A scheduler begins: it hears of its region as well as the region's servers hear of themselves."""
+        self.meters.append(meters)
+        self.servers.ears.setdefault(name, Ears(self.servers.heard)).put_on(one.mirror.shown.hub)
 
     def _machine(self, name: str, program: Program) -> Machine:
         drift = self._clocks.randrange(-500, 500)

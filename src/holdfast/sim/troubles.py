@@ -13,11 +13,16 @@ from random import Random
 from typing import NamedTuple
 
 from holdfast.host.ledger import Role
+from holdfast.host.mirror.mirror import IDLE_MS
+from holdfast.host.mirror.wire import LOG
 from holdfast.sim import service
 from holdfast.sim.plan import LEAP_MS, STEP_MS, Fault
 from holdfast.sim.scene import PLATFORM_NAME, Scene
 
 SLOW = service.Weather(latency_ms=(100, 900), lose_answer=0.02, land_late=0.05)
+
+#: Longer than any run: what is sent then has not come when it ends.
+NEVER_MS = 86_400_000
 
 #: How long a fault waits for another one to be over, before it lets it be.
 WAITS, WAIT_MS = 20, 500
@@ -209,10 +214,16 @@ class Troubles:
         holds = [("ways", name) for name in servers[where]]
         return Strike(holds, lambda: each(self._world.partition), lambda: each(self._world.join))
 
+    def stale_view(self, where: str, chance: Random) -> Strike:
+        """A scheduler hears of its region's log late, or so late that its stream breaks each time; all else is heard in
+        time."""
+        late = chance.randrange(500, IDLE_MS) if chance.random() < 0.5 else NEVER_MS
+        return Strike([("view", where)], lambda: self._world.age(where, LOG, late), lambda: self._world.renew(where))
+
     # Stores
 
     def cut_store(self, where: str, _chance: Random) -> Strike:
-        """A server or a scheduler does not reach its store."""
+        """A server does not reach its store."""
         return self._unstored(where, self._world.cut_store)
 
     def hang_store(self, where: str, _chance: Random) -> Strike:
@@ -246,7 +257,9 @@ class Troubles:
 
     def deafen(self, where: str, chance: Random) -> Strike:
         """Whoever watches a ledger is told of some changes late, twice, or not at all."""
-        ears = [self.scene.servers.ears[name] for name in self.scene.cast.servers[where]]
+        cast = self.scene.cast
+        names = [*cast.servers[where], *cast.schedulers.get(where, [])]
+        ears = [self.scene.servers.ears[name] for name in names if name in self.scene.servers.ears]
 
         def hear(badly: bool) -> None:
             for one in ears:
@@ -276,7 +289,7 @@ KINDS: dict[str, Callable[[Troubles, str, Random], Strike]] = {
     "swizzle": Troubles.swizzle,
     "cut-link": Troubles.cut_link,
     "cut-store": Troubles.cut_store,
-    "stale-view": Troubles.cut_store,
+    "stale-view": Troubles.stale_view,
     "hang-store": Troubles.hang_store,
     "depose": Troubles.depose,
     "slow-store": Troubles.slow_store,

@@ -38,6 +38,15 @@ class Process:
         self._world = world
         self._life = life
 
+    def rejoin(self) -> None:
+        """Another process begins in this life of the machine. If the one before closed its ways to others, it has new
+        ones."""
+        if not self.transport.has_left:
+            return
+        shown, self.transport = self.transport.certificate, self._world.network.join(self.machine)
+        self.transport.certificate = shown
+        self._life.on_death(self.transport.die)
+
     def store(self, name: str) -> Store:
         """A door to a store of this world, for this life."""
         door = self._world.store(name).door(self._life.machine.name)
@@ -141,6 +150,16 @@ class World:
         """What passes between two machines takes so much longer."""
         self._note(f"clog {a} {b} by {ms}")
         self.network.clog(a, b, ms)
+
+    def age(self, name: str, what: str, ms: int) -> None:
+        """Of what is sent to a machine, that which is called so comes so much later."""
+        self._note(f"age {what} of {name} by {ms}")
+        self.network.lag(name, what, ms)
+
+    def renew(self, name: str) -> None:
+        """What is sent to a machine comes in time again."""
+        self._note(f"renew {name}")
+        self.network.keep_up(name)
 
     def join(self, a: str, b: str | None = None) -> None:
         """Partitions, clogs and isolation end: between two machines, or all of one."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import ssl
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from enum import IntEnum
 from typing import Any
@@ -79,11 +80,14 @@ async def _until_signalled(settings: ServerSettings) -> Ending:
     return await serve(settings, of_machine(settings, SystemClock()), asked)
 
 
-async def serve(settings: ServerSettings, ports: Ports, asked: asyncio.Event) -> Ending:
-    """Run a server within this loop until `asked` to stop."""
+async def serve(
+    settings: ServerSettings, ports: Ports, asked: asyncio.Event, opened: Callable[[Server], None] = lambda _one: None
+) -> Ending:
+    """Run a server within this loop until `asked` to stop. `opened` is told of it before it runs."""
     try:
         async with AsyncExitStack() as stack:
             server = await Server.open(settings, ports, stack)
+            opened(server)
             return await server.run(asked)
     except CannotStart as error:
         ports.say(f"cannot start: {error}")

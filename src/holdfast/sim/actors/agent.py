@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from holdfast.agent.agent import Agent, Superseded
+from holdfast.agent.agent import Superseded
 from holdfast.agent.simulated import SimulatedDriver
 from holdfast.agent.terms import Terms
 from holdfast.core.agent.bound import Bound
@@ -15,11 +15,12 @@ from holdfast.core.model.workload import Template
 from holdfast.core.region.book import REGION
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.meters import Meters
-from holdfast.host.voice import Sender, Voice
+from holdfast.host.voice import Sender
 from holdfast.sim.actors.metal import Metal
 from holdfast.sim.actors.remote import Heard
 from holdfast.sim.actors.witness import Witness
 from holdfast.sim.world import Process, Program
+from holdfast.wiring.node import NodePorts, agent_of
 
 #: The ports that every node gives to what runs there. Its address is its name.
 PORTS = (30_000, 30_099)
@@ -37,7 +38,9 @@ class _Asking:
         return "" if self._metal.answers(one.slot, one.epoch) else "connection refused"
 
 
-def agent(metals: Mapping[str, Metal], servers: list[str], capacity: Resources, heard: Heard) -> Program:
+def agent(
+    metals: Mapping[str, Metal], servers: Sequence[str], capacity: Resources, heard: Heard, meters: Meters
+) -> Program:
     """The program of a node's agent, on the metal of its machine."""
 
     async def run(process: Process) -> None:
@@ -46,15 +49,14 @@ def agent(metals: Mapping[str, Metal], servers: list[str], capacity: Resources, 
         node = RegisterNode(
             metal.name, "pool", metal.zone, capacity, (), PORTS, (), metal.name, metal.identity, shares_user=False
         )
-        way = Witness(process.transport, REGION, heard)
+        way = Witness(process.transport, dict.fromkeys(servers, (REGION, heard)))
         chance = process.chance("agent")
         while True:
             await clock.sleep(chance.randrange(APART_MS))
-            voice = Voice(way, clock, Sender(actor, tuple(servers)), clock.boot)
             terms, driver = Terms(metal.newest, metal.keep), SimulatedDriver(metal)
+            ports = NodePorts(driver, _Asking(metal), terms, metal.times)
             try:
-                one = Agent(node, voice, way, driver, _Asking(metal), terms, clock, Meters(), times=metal.times)
-                await one.run()
+                await agent_of(node, Sender(actor, tuple(servers)), way, clock, ports, meters).run()
             except Superseded:
                 continue  # this network copies questions: an opening of its own came twice, and once too late
 

@@ -1,56 +1,92 @@
-"""The programs of servers: a production ledger, link and controllers, beside one another."""
+"""The programs of servers: the production server over a world's store, network, files and chance, and whoever starts
+it again when it could not start.
+
+Its reconcilers, link, endpoints, scheduler, indexes and API are put together in `wiring.server` and nowhere else.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict, fields, replace
 
-from holdfast.api.server import Api, Limits
+from holdfast.api.server import Limits
 from holdfast.core.ledger.draft import Book
-from holdfast.core.ledger.house import StartLog
 from holdfast.core.ledger.levels import LEVEL
+from holdfast.core.model.settings import DEFAULTS, Settings
 from holdfast.core.platform.book import PLATFORM
-from holdfast.core.reconcilers import registry
-from holdfast.core.region.book import REGION
 from holdfast.host.asker import Habits
 from holdfast.host.controller import Care
-from holdfast.host.controllers import Controllers
-from holdfast.host.endpoints import Endpoints
-from holdfast.host.expiry import Expiry
 from holdfast.host.ledger import Identity, Ledger
-from holdfast.host.link.link import Link
-from holdfast.host.link.speaker import Platform
 from holdfast.host.meters import Meters
-from holdfast.host.own_token import OwnToken
-from holdfast.host.servers import ServerAdmission
 from holdfast.host.snapshots import Keeping
-from holdfast.host.waiting import together
-from holdfast.host.workqueue import Pace
+from holdfast.host.store import Store
 from holdfast.sim.actors import desk
 from holdfast.sim.actors.asking import Lives, SimAsker
 from holdfast.sim.actors.ears import Ears
 from holdfast.sim.actors.paths import Paths
 from holdfast.sim.actors.planners import Failing
-from holdfast.sim.actors.remote import Heard
-from holdfast.sim.actors.token_file import TokenFile, drawing
+from holdfast.sim.actors.remote import ROOT, Heard
+from holdfast.sim.actors.server_files import ServerFiles, drawing
+from holdfast.sim.actors.two_steps import with_two_steps
 from holdfast.sim.actors.witness import Witness
 from holdfast.sim.world import Process, Program
+from holdfast.wiring.ports import CARE, Carrier, Ports
+from holdfast.wiring.server import Ending, Server, serve
+from holdfast.wiring.settings import ServerSettings
 
 #: Full lists come in parts of few objects, so that some are under way when something breaks.
 LIMITS = Limits(shipped_objects=5)
+#: A server that could not start is started again after so long.
+AGAIN_MS = 1_000
 
 
 class Manner(Struct, frozen=True):
-    """How servers of a world are set up: how much log between two snapshots, and how often controllers resync.
+    """How servers of a world are set up: how much log between two snapshots; all else is as everywhere.
 
     So little log that every run takes snapshots and trims behind them, while whoever lags or sleeps still wants it.
     """
 
     keeping: Keeping = Keeping(log_batches=10, retention_ms=2_000)
-    care: Care = Care(pace=Pace(backoff_max_ms=10_000), resync_ms=30_000, measure_ms=10_000)
-    habits: Habits = Habits(workers=4, resync_ms=30_000)
+    care: Care = CARE
+    habits: Habits = Habits()
+
+
+class Ended(Exception):
+    """A server has ended, and no fault explains it."""
+
+
+def url(machine: str) -> str:
+    """Where a server is, and so its name."""
+    return f"https://{machine}"
+
+
+def settings_of_platform(times: Settings) -> ServerSettings:
+    """What every server of the platform is told, but for its name."""
+    return ServerSettings(role="platform", store="sim:platform", operator=ROOT, ledger=_written(times))
+
+
+def settings_of_region(name: str, platform: Sequence[str], times: Settings, *, beside: bool) -> ServerSettings:
+    """What every server of a region is told, but for its name."""
+    return ServerSettings(
+        role="region",
+        region=name,
+        store=f"sim:{name}",
+        operator=ROOT,
+        platform=tuple(map(url, platform)),
+        scheduler="beside" if beside else "none",
+        ledger=_written(times),
+    )
+
+
+def _written(times: Settings) -> tuple[tuple[str, str], ...]:
+    """What a ledger's numbers are other than by default, as settings say it."""
+    names = {field.name: field.encode_name for field in fields(Settings)}
+    usual = asdict(DEFAULTS)
+    return tuple((names[name], f"{value}ms") for name, value in asdict(times).items() if value != usual[name])
 
 
 class Servers:
@@ -64,48 +100,25 @@ class Servers:
         self.meters: list[Meters] = []
         self.heard: dict[str, int] = {}
         self.ears: dict[str, Ears] = {}
-        #: The files in which machines keep their servers' tokens, through all their lives.
-        self._files: dict[str, TokenFile] = {}
+        #: What machines keep for their servers through all their lives.
+        self._files: dict[str, ServerFiles] = {}
 
-    def platform(self, start: StartLog) -> Program:
-        """A server of the platform's ledger."""
-
-        async def run(process: Process) -> None:
-            ledger = Ledger(
-                PLATFORM,
-                process.store("platform"),
-                process.clock,
-                Identity(process.name, start),
-                keeping=self.manner.keeping,
-            )
-            planners = [*registry.of_platform(), Failing()]
-            ledger.beside["controllers"] = Controllers(ledger, planners, care=self.manner.care).run
-            token = self._token(process, ledger)
-            api = Api(ledger, process.transport, limits=LIMITS, own=token.current)
-            await self._run(process, ledger, api, token, Paths(api.serve))
-
-        return run
-
-    def region(self, start: StartLog, platform: Sequence[str], heard: Heard) -> Program:
-        """A server of a region's ledger."""
+    def server(self, settings: ServerSettings, heard: Heard) -> Program:
+        """A server. `heard` is told of what the platform has acknowledged to it."""
 
         async def run(process: Process) -> None:
-            name = start.ledger.removeprefix("region/")
-            ledger = Ledger(
-                REGION, process.store(name), process.clock, Identity(process.name, start), keeping=self.manner.keeping
-            )
-            ledger.beside["controllers"] = Controllers(ledger, registry.of_region(), care=self.manner.care).run
-            asker = SimAsker(process, self._lives)
-            ledger.beside["endpoints"] = Endpoints(ledger, asker, habits=self.manner.habits).run
-            process.transport.certificate = f"region/{name}"
-            way = Witness(process.transport, PLATFORM, heard)
-            ledger.beside["link"] = Link(ledger, way, process.clock, Platform(tuple(platform), name)).run
-            ledger.beside["expiry"] = Expiry(ledger).run
-            token = self._token(process, ledger)
-            api = Api(ledger, process.transport, limits=LIMITS, own=token.current)
-            paths = Paths(api.serve)
-            desk.serve_nodes(paths, ledger)
-            await self._run(process, ledger, api, token, paths)
+            own = _named(settings, process.machine)
+            if own.role == "region":
+                process.transport.certificate = f"region/{own.region}"
+            words: list[str] = []
+            draw = drawing(process.chance("server"))
+            while True:
+                ports = self._ports(process, own, heard, draw, words.append)
+                ending = await serve(own, ports, asyncio.Event(), lambda server: self._begun(process, server))
+                if ending is not Ending.CANNOT_START:
+                    raise Ended(f"{process.machine} ended with {ending.name}: {words[-1:]}")
+                await process.clock.sleep(AGAIN_MS)
+                process.rejoin()
 
         return run
 
@@ -119,17 +132,48 @@ class Servers:
 
         return run
 
-    def _token(self, process: Process, ledger: Ledger[Any]) -> OwnToken:
-        """The server's own token, and what puts those of all servers into the log."""
-        admission = ServerAdmission(ledger)
-        ledger.beside["servers"] = admission.run
-        file = self._files.setdefault(process.machine, TokenFile())
-        return OwnToken(ledger, file, drawing(process.chance("server-token")), admission.wake)
+    def _ports(self, process: Process, settings: ServerSettings, heard: Heard, draw: Any, say: Any) -> Ports:
+        files = self._files.setdefault(process.machine, ServerFiles())
 
-    async def _run(self, process: Process, ledger: Ledger[Any], api: Api, token: OwnToken, paths: Paths) -> None:
-        desk.serve(paths, ledger)
+        async def store() -> Store:
+            return process.store(settings.store.removeprefix("sim:"))
+
+        def transport() -> Carrier:
+            if settings.role == "region":
+                return Witness(process.transport, dict.fromkeys(settings.platform, (PLATFORM, heard)))
+            return process.transport
+
+        return Ports(
+            clock=process.clock,
+            store=store,
+            transport=transport,
+            proof=lambda: tuple,  # a certificate does
+            asker=SimAsker(process, self._lives),
+            plugins=lambda _journal: with_two_steps(),
+            decisions=lambda: files.decisions,
+            audit=lambda: files.audit,
+            own_token=files.own_token,
+            operator_token=files.operator_token,
+            draw=draw,
+            ready=lambda _said: None,
+            say=say,
+            keeping=self.manner.keeping,
+            limits=LIMITS,
+            care=self.manner.care,
+            habits=self.manner.habits,
+            planners=(Failing(),),
+        )
+
+    def _begun(self, process: Process, server: Server) -> None:
+        paths = Paths(server.api.serve)
+        desk.serve(paths, server.ledger)
+        if server.settings.role == "region":
+            desk.serve_nodes(paths, server.ledger)
         process.transport.serve(paths.serve)
-        self.ledgers[process.machine] = ledger
-        self.meters.append(ledger.meters)
-        self.ears.setdefault(process.machine, Ears(self.heard)).put_on(ledger.hub)
-        await together(ledger.run(), api.run(), token.run())
+        self.ledgers[process.machine] = server.ledger
+        self.meters.append(server.ledger.meters)
+        self.ears.setdefault(process.machine, Ears(self.heard)).put_on(server.ledger.hub)
+
+
+def _named(settings: ServerSettings, machine: str) -> ServerSettings:
+    return replace(settings, name=url(machine), advertise=url(machine), listen=machine)

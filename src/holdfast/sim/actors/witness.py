@@ -6,35 +6,36 @@ anybody.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.draft import Book
-from holdfast.host.transport import Reply, Request, Serving, Transport
+from holdfast.host.transport import Reply, Request, Serving
 from holdfast.host.wire import ENVELOPES, ENVELOPES_MANY, Answered, Said, read_answered, read_answered_many
 from holdfast.sim.actors.remote import Heard
+from holdfast.wiring.ports import Carrier
 
 _many = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 class Witness:
-    """A transport that notes which commands were answered to have landed."""
+    """A way to others that notes which commands the servers of a ledger answered to have landed."""
 
-    def __init__(self, inner: Transport, book: Book[Any], heard: Heard) -> None:
+    def __init__(self, inner: Carrier, ledgers: Mapping[str, tuple[Book[Any], Heard]]) -> None:
         self._inner = inner
-        self._book = book
-        self._heard = heard
+        #: By server: what its commands are read with, and who notes them. What others answer is for others to note.
+        self._ledgers = ledgers
 
     async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         reply = await self._inner.ask(peer, request, timeout_ms)
-        if request.path == ENVELOPES:
-            self._note([request.body], [read_answered(reply)])
-        elif request.path == ENVELOPES_MANY:
+        if peer in self._ledgers and request.path == ENVELOPES:
+            self._note(peer, [request.body], [read_answered(reply)])
+        elif peer in self._ledgers and request.path == ENVELOPES_MANY:
             sent = [bytes(one) for one in _many.decode(request.body)]
-            self._note(sent, read_answered_many(reply, len(sent)))
+            self._note(peer, sent, read_answered_many(reply, len(sent)))
         return reply
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
@@ -43,9 +44,19 @@ class Witness:
     def serve(self, serving: Serving) -> None:
         self._inner.serve(serving)
 
-    def _note(self, sent: list[bytes], answers: list[Answered]) -> None:
+    async def start(self) -> None:
+        await self._inner.start()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def trouble(self) -> str:
+        return self._inner.trouble()
+
+    def _note(self, peer: str, sent: list[bytes], answers: list[Answered]) -> None:
+        book, heard = self._ledgers[peer]
         for body, answered in zip(sent, answers, strict=True):
             if answered.said is Said.LANDED:
-                envelope = self._book.envelopes.read(body)
+                envelope = book.envelopes.read(body)
                 assert not isinstance(envelope, Refused), envelope
-                self._heard(envelope, answered.revision)
+                heard(envelope, answered.revision)

@@ -1,4 +1,4 @@
-"""The file in which a simulated machine keeps its server's token, and the chance that tokens are made of."""
+"""What a simulated machine keeps for its server through all its lives, and the chance that tokens are made of."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 from random import Random
 
 from holdfast.core.model.secrets import SECRET_CHARACTERS
+from holdfast.stores.audit import AuditInMemory
+from holdfast.stores.decisions import DecisionsInMemory
 
 _LETTERS = string.ascii_letters + string.digits + "-_"
 
@@ -22,6 +24,26 @@ class TokenFile:
 
     async def write(self, text: str) -> None:
         self.text = text
+
+
+class _Decisions(DecisionsInMemory):
+    async def close(self) -> None:
+        """A process lets go of it, and it stays."""
+
+
+class _Audit(AuditInMemory):
+    async def close(self) -> None:
+        """A process lets go of it, and it stays."""
+
+
+class ServerFiles:
+    """The folder of one server."""
+
+    def __init__(self) -> None:
+        self.own_token = TokenFile()
+        self.operator_token = TokenFile()
+        self.decisions = _Decisions()
+        self.audit = _Audit()
 
 
 def drawing(chance: Random) -> Callable[[], tuple[str, str]]:
