@@ -10,7 +10,6 @@ import pytest
 from holdfast.host.ledger import Ledger
 from holdfast.sim import scenario, scene, troubles
 from holdfast.sim.actors.people import People
-from holdfast.sim.actors.remote import Remote
 from holdfast.sim.run import Run, run
 from holdfast.sim.scenario import read
 from holdfast.sim.scene import Scene
@@ -37,14 +36,14 @@ def test_a_server_that_fails_to_answer_is_found_though_it_is_no_answer_to_whoeve
 
 
 def test_people_who_wait_for_an_answer_for_ever_are_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    submit = Remote.submit
+    once = People._once
 
-    async def deaf(self: Remote, envelope: Any, patience_ms: int = 1 << 40) -> Any:
-        if envelope.key.endswith("-20"):
+    async def deaf(self: People, client: Any, command: Any, key: str) -> str:
+        if key.endswith("-20"):
             await self._process.clock.sleep(1 << 40)
-        return await submit(self, envelope, patience_ms)
+        return await once(self, client, command, key)
 
-    monkeypatch.setattr(Remote, "submit", deaf)
+    monkeypatch.setattr(People, "_once", deaf)
     report = run(SCENARIO, 1)
     assert report.verdicts.liveness == "broken"
     assert "people are not done" in report.unsettled[0]

@@ -64,6 +64,8 @@ class Audit(Generic[S]):
         #: Whose each session is that is open, by events alone: what the state makes of them is not trusted here.
         self._open: dict[Revision, str] = {}
         self._told: dict[Name, Revision] = {}
+        #: What somebody was told to be done, wherever in the log that is.
+        self._accepted: dict[Name, str] = {}
         self._newest_told = 0
         self._unchecked = 0
         #: What stays broken is told once.
@@ -81,6 +83,12 @@ class Audit(Generic[S]):
         before = self._told.setdefault(name, landed.revision)
         if before != landed.revision:
             self._find("one-answer", f"{name} was told {show(before)} and {show(landed.revision)}")
+
+    def accepted(self, actor: str, key: str, seq: int) -> None:
+        """Somebody was told that what it sent under a key is done, by a server that had folded so many batches."""
+        self.counts["acknowledged"] += 1
+        self._newest_told = max(self._newest_told, seq)
+        self._accepted[-1, key_id(actor, key)] = f"{actor} {key}"
 
     def asks(self) -> Asked:
         """Somebody asks for a linear read now."""
@@ -183,6 +191,9 @@ class Audit(Generic[S]):
             if found != told:
                 where = "nowhere" if found is None else f"at {show(found)}"
                 self._find("acknowledged-is-durable", f"{name} was told {show(told)} and is in the log {where}")
+        for name, who in self._accepted.items():
+            if name not in self._seen:
+                self._find("acknowledged-is-durable", f"{who} was told that it is done, and it is nowhere in the log")
         return self.findings
 
     def _find(self, promise: str, detail: str) -> None:

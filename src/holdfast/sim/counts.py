@@ -24,7 +24,7 @@ def counted(scene: Scene, faults: dict[str, int]) -> dict[str, int]:
             add(f"audit.{what}", count)
     for what, count in (*scene.servers.heard.items(), *scene.chronicle.counts().items()):
         add(what, count)
-    for meters in (*scene.servers.meters, *scene.meters):
+    for meters in scene.servers.meters:
         for (name, labels), count in meters.counts.items():
             # Of a proposal that is accepted otherwise only its scheduler counts what was refused.
             refused = name in ("commands_refused", "scheduler_refused")

@@ -6,6 +6,7 @@ watchers   an audit of each ledger, the truth about processes
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from holdfast.agent.driver import Work
@@ -13,9 +14,7 @@ from holdfast.agent.simulated import EVERYTHING, OF_ONE_USER
 from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.draft import Book, Landed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.overrides import OpenOverride
-from holdfast.core.ledger.revision import Token, show
-from holdfast.core.model.control import Action
+from holdfast.core.ledger.revision import show
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.platform.book import PLATFORM
@@ -24,20 +23,20 @@ from holdfast.core.region.book import REGION
 from holdfast.core.region.endpoints import Question
 from holdfast.core.region.events import SlotsMoved
 from holdfast.host.meters import Meters
+from holdfast.host.mirror.mirror import Mirror
 from holdfast.host.scheduling_apart import SchedulerApart
-from holdfast.host.transport import TransportError
 from holdfast.sim import links, service
 from holdfast.sim.actors.agent import agent
-from holdfast.sim.actors.desk import Look, Seen, encode, read_seen
+from holdfast.sim.actors.crowd import reader, storm
 from holdfast.sim.actors.ears import Ears
 from holdfast.sim.actors.habits import Habits
 from holdfast.sim.actors.metal import Metal, Truth
-from holdfast.sim.actors.paths import post
 from holdfast.sim.actors.people import People, amounts
-from holdfast.sim.actors.remote import ROOT, Heard, Remote
+from holdfast.sim.actors.person import Line
 from holdfast.sim.actors.scheduler import scheduler
 from holdfast.sim.actors.servers import Manner, Servers, settings_of_platform, settings_of_region, url
-from holdfast.sim.audit import Asked, Audit, Finding
+from holdfast.sim.actors.witness import Heard
+from holdfast.sim.audit import Audit, Finding
 from holdfast.sim.chronicle import Chronicle
 from holdfast.sim.machine import Machine
 from holdfast.sim.plan import Cast, Plan, drawn
@@ -58,7 +57,8 @@ STORES = {
     "treacherous": service.Weather(latency_ms=(1, 20), lose_answer=0.05, land_late=0.04),
 }
 PLATFORM_NAME = "platform"
-STORM_ASK_MS, STORM_PATIENCE_MS, STORM_LIFE_MS = 40, 2_000, 10_000
+#: How often somebody looks whether the operator's token is there.
+PROOF_MS = 100
 
 
 class Scene:
@@ -78,8 +78,8 @@ class Scene:
         self.people: People | None = None
         self.audits: dict[str, Audit[Any]] = {}
         self.chronicle = Chronicle()
-        #: The counters of schedulers apart and of agents, through all their lives.
-        self.meters: list[Meters] = []
+        #: What schedulers apart see, by machine.
+        self.mirrors: dict[str, Mirror] = {}
         self._clocks = self.world.chance.stream("clocks")
         self._watch(PLATFORM, PLATFORM_NAME)
         for name in scenario.topology.regions:
@@ -135,9 +135,10 @@ class Scene:
             self._machine(old_server(name), self.servers.behind(book, name))
         self._machine("people", self._play_people)
         for number in range(1, self.scenario.traffic.readers + 1):
-            self._machine(f"reader-{number}", self._read)
+            self._machine(f"reader-{number}", reader(self._lines, self._proof, self.audits))
         for number in range(1, self.scenario.traffic.storm + 1):
-            self._machine(f"storm-{number}", self._storm)
+            regions = sorted(self.cast.nodes)
+            self._machine(f"storm-{number}", storm(self._lines, self._proof, regions, self._goes_on))
 
     def _populate_region(self, region: str, written: Regional) -> None:
         times, platform = settings_of(self.scenario.topology.times), self.cast.servers[PLATFORM_NAME]
@@ -150,7 +151,7 @@ class Scene:
         capacity = amounts(written.cpu, written.memory)
         for number, name in enumerate(self.cast.nodes[region]):
             meters = Meters()
-            self.meters.append(meters)
+            self.servers.meters.append(meters)
             machine = self._machine(name, agent(self.metals, servers, capacity, self.heard(region), meters))
             habits, zone = Habits(self.world.chance, name), str(1 + number % written.zones)
             is_root = number < written.nodes - written.one_user
@@ -159,7 +160,8 @@ class Scene:
 
     def _begun(self, name: str, one: SchedulerApart, meters: Meters) -> None:
         """A scheduler begins: it hears of its region as well as the region's servers hear of themselves."""
-        self.meters.append(meters)
+        self.servers.meters.append(meters)
+        self.mirrors[name] = one.mirror
         self.servers.ears.setdefault(name, Ears(self.servers.heard)).put_on(one.mirror.shown.hub)
 
     def _machine(self, name: str, program: Program) -> Machine:
@@ -167,44 +169,26 @@ class Scene:
         return self.world.machine(name, program, fast_per_million=drift, wrong_by=self._clocks.randrange(-1_500, 1_500))
 
     async def _play_people(self, process: Process) -> None:
-        remotes = {name: Remote(process, servers, self.heard(name)) for name, servers in self.cast.servers.items()}
-        platform = remotes.pop(PLATFORM_NAME)
-        self.people = people = People(process, self.scenario, platform, remotes, self.world.now)
+        token = await self._proof()
+        self.people = people = People(process, self.scenario, self._lines(process), token, self.world.now)
         await people.open()
         await people.live(self.plan.acts)
 
-    async def _read(self, process: Process) -> None:
-        """Reads, anywhere: linear ones, and ones at least as new as what was read before."""
-        chance = process.chance("reads")
-        known: dict[str, Token] = {}
-        while True:
-            ledger = chance.choice(sorted(self.audits))
-            token = known.get(ledger) if chance.random() < 0.5 else None
-            audit = self.audits[ledger]
-            asked = audit.asks() if token is None else None
-            server = chance.choice(self.cast.servers[ledger])
-            try:
-                reply = await process.transport.ask(server, post("/read", encode(Look(token))), 3_000)
-                seen = read_seen(reply.body) if reply.status == 200 else Seen("nothing")
-            except TransportError:
-                seen = Seen("nothing")
-            if seen.token is not None:
-                audit.reads(asked if asked is not None else Asked(known[ledger].seq, "at-least"), seen.token.seq)
-                known[ledger] = max(seen.token, known.get(ledger, seen.token), key=lambda one: one.seq)
-            await process.clock.sleep(chance.randrange(200, 2_000))
+    def _goes_on(self) -> bool:
+        return self.world.now() < self.plan.length
 
-    async def _storm(self, process: Process) -> None:
-        """Small commands, asked for again and again with almost no patience, by many at once."""
-        chance = process.chance("storm")
-        ledger = chance.choice(sorted(self.cast.nodes))
-        remote = Remote(process, self.cast.servers[ledger], self.heard(ledger), ask_ms=STORM_ASK_MS)
-        number = 0
-        while self.world.now() < self.plan.length:
-            number += 1
-            now = process.clock.wall()
-            drill = OpenOverride(Action.PAUSE_AUTOSCALER, ledger, "", "a storm", now + STORM_LIFE_MS)
-            await remote.submit(Envelope(ROOT, drill, now, key=f"{process.name}-{number}"), STORM_PATIENCE_MS)
-            await process.clock.sleep(chance.randrange(20, 200))
+    def _lines(self, process: Process) -> dict[str, Line]:
+        """How people on a machine reach each ledger."""
+        return {
+            name: Line(process, [url(one) for one in servers], self.audits[name].accepted)
+            for name, servers in self.cast.servers.items()
+        }
+
+    async def _proof(self) -> str:
+        """The operator's token, once a server of the platform has put it into its file."""
+        while not (token := self.servers.operator_token()):
+            await asyncio.sleep(PROOF_MS / 1000)
+        return token
 
 
 def cast_of(scenario: Scenario) -> Cast:

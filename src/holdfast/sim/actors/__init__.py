@@ -1,9 +1,10 @@
 """The programs of a world's machines, and people.
 
     people ──▶ platform servers ◀──link── region servers ◀──sessions── agents ── metal, which really runs things
-                (planners)                (replicas, health)  ◀──proposals── schedulers, each with a view of its own
+    (API client)  (planners)              (a scheduler beside) ◀──proposals── schedulers apart, each with a mirror
 
-They are production code around the network and the stores of a world, but for `planners`, where failover is a stand-in,
-and the paths of `desk`, on which people and schedulers speak without proving who they are. What agents start is made
-up: `metal` holds it, and `habits` say how it behaves.
+Servers, schedulers and agents are put together by `wiring`, over the network, stores, files and chance of a world;
+people, readers and storms speak through the API client with tokens. What is left of stand-ins is listed in
+docs/correctness.md: failover (`planners`), a plugin that reserves first (`two_steps`), what agents start (`metal`, and
+`habits` say how it behaves), and a server that an upgrade left out.
 """

@@ -17,8 +17,7 @@ from holdfast.core.region.commands import RegisterNode
 from holdfast.host.meters import Meters
 from holdfast.host.voice import Sender
 from holdfast.sim.actors.metal import Metal
-from holdfast.sim.actors.remote import Heard
-from holdfast.sim.actors.witness import Witness
+from holdfast.sim.actors.witness import Heard, Witness
 from holdfast.sim.world import Process, Program
 from holdfast.wiring.node import NodePorts, agent_of
 

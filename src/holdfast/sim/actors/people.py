@@ -1,24 +1,33 @@
 """People: operators who set a platform up and operate it, tenants who ask for things, readers, and whoever storms.
 
-Everybody names a key for each command and repeats it under that key until it is answered.
+They speak through the API client, tenants with tokens that the operator made for them. Everybody names a key for each
+command and repeats it under that key until it is answered.
+
+Size: everything that people do, one method for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.ledger.envelope import Envelope
+from holdfast.api.client.aio import Holdfast
+from holdfast.api.client.problems import HoldfastError, OutcomeUnknown, Refusal, Unavailable
+from holdfast.api.documents.commands import show_command, tag_of
+from holdfast.api.documents.objects import show_object
+from holdfast.api.documents.shown import SchedulerPolicy
 from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.ledger.revision import parse
 from holdfast.core.model.allotment import RecoveryBudget, RecoveryBudgetSpec
 from holdfast.core.model.control import Action, PolicyDocument, Strategy
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.quantity import parse_cpu, parse_memory
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.secrets import hashed, spoken
+from holdfast.core.model.shapes import Revision
 from holdfast.core.model.tenancy import (
     Principal,
     PrincipalSpec,
@@ -29,19 +38,25 @@ from holdfast.core.model.tenancy import (
     Right,
     Tenant,
     TenantSpec,
+    Token,
+    TokenSpec,
 )
 from holdfast.core.model.topology import Effect, Region, RegionSpec, Taint
 from holdfast.core.model.workload import Failover, OnDisconnect, Placement, Recovery, Template, Workload, WorkloadSpec
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
-from holdfast.sim.actors.desk import Reply
 from holdfast.sim.actors.habits import LIVENESS, READINESS, STARTUP
-from holdfast.sim.actors.remote import ROOT, Remote
+from holdfast.sim.actors.person import ROOT, Line
+from holdfast.sim.actors.server_files import drawing
 from holdfast.sim.plan import Act
 from holdfast.sim.scenario import Asked, Scenario
 from holdfast.sim.world import Process
 
-_uids = msgspec.msgpack.Decoder(list[int])
+#: The ledger that most is asked of.
+PLATFORM = "platform"
+TOKEN_LIFE_MS = 30 * 86_400_000
+#: In place of the revision of something that is gone.
+ENDED = "1.0"
 
 CLASSES = {"critical": (100, False), "normal": (50, False), "best-effort": (10, True)}
 
@@ -99,15 +114,19 @@ class People:
         self,
         process: Process,
         scenario: Scenario,
-        platform: Remote,
-        regions: dict[str, Remote],
+        lines: Mapping[str, Line],
+        token: str,
         now: Callable[[], int],
     ) -> None:
         self._process = process
         self._now = now
         self._scenario = scenario
-        self._platform = platform
-        self._regions = regions
+        self._regions = sorted(name for name in lines if name != PLATFORM)
+        self._lines = lines
+        self._chance = process.chance("people")
+        self._draw = drawing(process.chance("tokens"))
+        self._tokens = {ROOT: token}
+        self._clients: dict[tuple[str, str], Holdfast] = {}
         self._number = 0
         #: What they want now, by workload.
         self.wanted: dict[str, Workload] = {}
@@ -118,9 +137,19 @@ class People:
     async def open(self) -> None:
         """Set the platform up, and ask for the first workloads."""
         for one in opening(self._scenario):
-            await self.send(self._platform, ROOT, p.Put(one))
+            await self.send(PLATFORM, ROOT, p.Put(one))
+        for tenant in self._scenario.tenants:
+            await self._admit(f"tenant/{tenant}")
         for name, asked in self._scenario.workloads.items():
             await self.put(workload_of(name, asked))
+
+    async def _admit(self, actor: str) -> None:
+        """Make a token for somebody."""
+        part, secret = self._draw()
+        name = f"{actor.replace('/', '-')}-{part[:8]}"
+        spec = TokenSpec(principal=actor, hash=hashed(secret), expires=self._process.clock.wall() + TOKEN_LIFE_MS)
+        await self.send(PLATFORM, ROOT, p.Put(Token(meta=Meta(name=name), spec=spec)))
+        self._tokens[actor] = spoken(name, secret)
 
     async def live(self, acts: tuple[Act, ...]) -> None:
         """Do this and that at its time, or as soon as what comes before is done."""
@@ -132,7 +161,7 @@ class People:
     async def do(self, kind: str, chance: Random) -> None:
         """One thing of a kind."""
         named = chance.choice(sorted(self._scenario.workloads))
-        region = chance.choice(sorted(self._regions))
+        region = chance.choice(self._regions)
         match kind:
             case "scale" | "roll" | "recreate" if named not in self.wanted:
                 return
@@ -159,8 +188,7 @@ class People:
 
     async def put(self, workload: Workload) -> None:
         """Ask for a workload as it is to be."""
-        reply = await self.send(self._platform, f"tenant/{workload.meta.tenant}", p.PutWorkload(workload))
-        if reply.said == "landed":
+        if await self.send(PLATFORM, f"tenant/{workload.meta.tenant}", p.PutWorkload(workload)):
             self.wanted[workload.meta.name] = workload
 
     async def _scale(self, name: str, chance: Random) -> None:
@@ -175,28 +203,34 @@ class People:
 
     async def _recreate(self, name: str, chance: Random) -> None:
         before = self.wanted.pop(name)
-        await self.send(self._platform, f"tenant/{before.meta.tenant}", p.DeleteWorkload(before.meta.tenant, name))
+        await self.send(PLATFORM, f"tenant/{before.meta.tenant}", p.DeleteWorkload(before.meta.tenant, name))
         await self._process.clock.sleep(chance.randrange(0, 3_000))
         await self.put(before)
 
     async def _cordon(self, region: str, chance: Random) -> None:
         """Somebody looks at a node, and then no more."""
-        raw = await self._regions[region].ask("/nodes", b"")
-        if raw is not None:
-            uid = chance.choice(_uids.decode(raw) or [0])
-            await self.send(self._regions[region], ROOT, c.AdministerNode(uid, cordoned=True, note="looking at it"))
+        uid = chance.choice(await self._nodes(region) or [0])
+        if uid:
+            await self.send(region, ROOT, c.AdministerNode(uid, cordoned=True, note="looking at it"))
             await self._process.clock.sleep(chance.randrange(1_000, 8_000))
-            await self.send(self._regions[region], ROOT, c.AdministerNode(uid))
+            await self.send(region, ROOT, c.AdministerNode(uid))
 
     async def _taint(self, region: str, chance: Random) -> None:
         """Somebody keeps a node free of everything for a while: what stands there is evicted."""
-        raw = await self._regions[region].ask("/nodes", b"")
-        if raw is not None:
-            uid = chance.choice(_uids.decode(raw) or [0])
+        uid = chance.choice(await self._nodes(region) or [0])
+        if uid:
             taint = Taint("drill", "", Effect.EVICT)
-            await self.send(self._regions[region], ROOT, c.AdministerNode(uid, taints=(taint,)))
+            await self.send(region, ROOT, c.AdministerNode(uid, taints=(taint,)))
             await self._process.clock.sleep(chance.randrange(2_000, 10_000))
-            await self.send(self._regions[region], ROOT, c.AdministerNode(uid))
+            await self.send(region, ROOT, c.AdministerNode(uid))
+
+    async def _nodes(self, region: str) -> list[Revision]:
+        """The nodes of a region, if anybody there says so."""
+        try:
+            found = await self._client(region, ROOT).list("Node")
+        except HoldfastError:
+            return []
+        return [_revision(one["metadata"]["uid"]) for one in found.items]
 
     async def _emergency(self, region: str, chance: Random) -> None:
         """Somebody lends a tenant more than its quota for a while."""
@@ -205,27 +239,27 @@ class People:
         facts = (("tenant", tenant), ("cpu", str(more.cpu)), ("memory", str(more.memory)))
         ends = self._process.clock.wall() + chance.randrange(8_000, 25_000)
         emergency = OpenOverride(Action.EMERGENCY_QUOTA, region, "", "a storm", ends, facts)
-        await self.send(self._platform, ROOT, emergency)
+        await self.send(PLATFORM, ROOT, emergency)
 
     async def _requota(self, tenant: str, chance: Random) -> None:
         tenancy = self._scenario.tenants[tenant]
         whole = amounts(tenancy.cpu, tenancy.memory)
         part = chance.choice((50, 75, 100, 125))
         hard = Resources(whole.cpu * part // 100, whole.memory * part // 100)
-        await self.send(self._platform, ROOT, p.Put(Quota(meta=Meta(name=tenant), spec=QuotaSpec(hard=hard))))
+        await self.send(PLATFORM, ROOT, p.Put(Quota(meta=Meta(name=tenant), spec=QuotaSpec(hard=hard))))
 
     async def _policy(self, region: str, chance: Random) -> None:
         """Publish a policy, try it, and take it back if there was one before."""
         document = PolicyDocument(strategy=chance.choice(list(Strategy)), scores=(("balance", chance.randint(0, 3)),))
         name = f"trial-{chance.randrange(1_000_000)}"
-        reply = await self.send(self._platform, ROOT, p.PublishPolicy(name, document))
-        if reply.said != "landed":
+        published = await self.send(PLATFORM, ROOT, p.PublishPolicy(name, document))
+        if not published:
             return
-        before, self.policy = self.policy, reply.revision
-        await self.send(self._platform, ROOT, p.ActivatePolicy(self.policy, region))
+        before, self.policy = self.policy, published
+        await self.send(PLATFORM, ROOT, p.ActivatePolicy(self.policy, region))
         await self._process.clock.sleep(chance.randrange(500, 6_000))
         if before:
-            await self.send(self._platform, ROOT, p.RollBackPolicy(self.policy, before, "it was a trial"))
+            await self.send(PLATFORM, ROOT, p.RollBackPolicy(self.policy, before, "it was a trial"))
             self.policy = before
 
     async def _override(self, region: str, chance: Random) -> None:
@@ -235,12 +269,41 @@ class People:
         kinds = ((Action.PAUSE_SCHEDULING, tenant), (Action.AVOID_ZONE, zone), (Action.PAUSE_REPAIR, ""))
         action, target = chance.choice(kinds)
         ends = self._process.clock.wall() + chance.randrange(8_000, 25_000)
-        await self.send(self._platform, ROOT, OpenOverride(action, region, target, "a drill", ends))
+        await self.send(PLATFORM, ROOT, OpenOverride(action, region, target, "a drill", ends))
 
-    async def send(self, ledger: Remote, actor: str, command: Any) -> Reply:
-        """Send a command under a key of its own until it is answered."""
+    async def send(self, ledger: str, actor: str, command: Any) -> Revision:
+        """Send a command under a key of its own until it is answered; the revision that came of it, 0: refused."""
         self._number += 1
         key = f"{self._process.name}-{self._number}"
-        reply = await ledger.submit(Envelope(actor, command, self._process.clock.wall(), key=key))
-        assert reply is not None, "people have all the patience there is"
-        return reply
+        while True:
+            try:
+                return _revision(await self._once(self._client(ledger, actor), command, key))
+            except Refusal as refused:
+                if refused.problem.code != "unauthenticated":
+                    return 0
+            except (Unavailable, OutcomeUnknown):  # people have all the patience there is
+                pass
+            await self._process.clock.sleep(self._chance.randrange(20, 300))
+
+    async def _once(self, client: Holdfast, command: Any, key: str) -> str:
+        match command:
+            case p.Put(one) | p.PutWorkload(one):
+                return (await client.put(show_object(one, secrets=True), idempotency_key=key)).revision or ENDED
+            case p.PublishPolicy(name, document):
+                policy = SchedulerPolicy(meta=Meta(name=name), spec=document)
+                return (await client.put(show_object(policy), idempotency_key=key)).revision
+            case p.DeleteWorkload(tenant, name):
+                return (await client.delete("Workload", name, tenant, idempotency_key=key)).revision or ENDED
+        fields = show_command(command)
+        return (await client.command(tag_of(type(command)), idempotency_key=key, **fields)).revision
+
+    def _client(self, ledger: str, actor: str) -> Holdfast:
+        if (ledger, actor) not in self._clients:
+            self._clients[ledger, actor] = self._lines[ledger].client(actor, self._tokens[actor])
+        return self._clients[ledger, actor]
+
+
+def _revision(text: str) -> Revision:
+    found = parse(text)
+    assert found is not None, f"{text!r} was answered, and is no revision"
+    return found

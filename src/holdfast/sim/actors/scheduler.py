@@ -8,9 +8,8 @@ from holdfast.core.region.book import REGION
 from holdfast.host.meters import Meters
 from holdfast.host.scheduling_apart import SchedulerApart, Superseded
 from holdfast.host.voice import Sender
-from holdfast.sim.actors.remote import Heard
 from holdfast.sim.actors.two_steps import with_two_steps
-from holdfast.sim.actors.witness import Witness
+from holdfast.sim.actors.witness import Heard, Witness
 from holdfast.sim.world import Process, Program
 from holdfast.wiring.scheduler import scheduler_of
 

@@ -24,15 +24,13 @@ from holdfast.host.ledger import Identity, Ledger
 from holdfast.host.meters import Meters
 from holdfast.host.snapshots import Keeping
 from holdfast.host.store import Store
-from holdfast.sim.actors import desk
 from holdfast.sim.actors.asking import Lives, SimAsker
 from holdfast.sim.actors.ears import Ears
-from holdfast.sim.actors.paths import Paths
+from holdfast.sim.actors.person import ROOT
 from holdfast.sim.actors.planners import Failing
-from holdfast.sim.actors.remote import ROOT, Heard
 from holdfast.sim.actors.server_files import ServerFiles, drawing
 from holdfast.sim.actors.two_steps import with_two_steps
-from holdfast.sim.actors.witness import Witness
+from holdfast.sim.actors.witness import Heard, Witness
 from holdfast.sim.world import Process, Program
 from holdfast.wiring.ports import CARE, Carrier, Ports
 from holdfast.wiring.server import Ending, Server, serve
@@ -96,7 +94,7 @@ class Servers:
         self.manner = manner
         self._lives = lives
         self.ledgers: dict[str, Ledger[Any]] = {}
-        #: Every life's counters, to be added up at the end.
+        #: Every life's counters, those of schedulers apart and of agents among them, to be added up at the end.
         self.meters: list[Meters] = []
         self.heard: dict[str, int] = {}
         self.ears: dict[str, Ears] = {}
@@ -121,6 +119,10 @@ class Servers:
                 process.rejoin()
 
         return run
+
+    def operator_token(self) -> str:
+        """The operator's token, as it lies on a machine of the platform; empty: on none yet."""
+        return next((text for one in self._files.values() if (text := one.operator_token.text)), "")
 
     def behind(self, book: Book[Any], store: str) -> Program:
         """A server that an upgrade has left out: it reads one format level less than the others write."""
@@ -165,11 +167,6 @@ class Servers:
         )
 
     def _begun(self, process: Process, server: Server) -> None:
-        paths = Paths(server.api.serve)
-        desk.serve(paths, server.ledger)
-        if server.settings.role == "region":
-            desk.serve_nodes(paths, server.ledger)
-        process.transport.serve(paths.serve)
         self.ledgers[process.machine] = server.ledger
         self.meters.append(server.ledger.meters)
         self.ears.setdefault(process.machine, Ears(self.heard)).put_on(server.ledger.hub)

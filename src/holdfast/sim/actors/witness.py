@@ -6,17 +6,21 @@ anybody.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.model.shapes import Revision
 from holdfast.host.transport import Reply, Request, Serving
 from holdfast.host.wire import ENVELOPES, ENVELOPES_MANY, Answered, Said, read_answered, read_answered_many
-from holdfast.sim.actors.remote import Heard
 from holdfast.wiring.ports import Carrier
+
+#: Called with every command that somebody was told has landed.
+Heard = Callable[[Envelope[Any], Revision], None]
 
 _many = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
