@@ -128,6 +128,28 @@ def test_more_batches_than_are_kept_in_mind_are_found_in_the_log(monkeypatch: py
     story_of(story)
 
 
+def test_an_index_that_nothing_concerns_sleeps_until_it_tidies_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[int] = []
+    tell = Decisions._tell_moved
+
+    def told(self: Decisions) -> None:
+        woken.append(self._clock.boot())
+        tell(self)
+
+    monkeypatch.setattr(Decisions, "_tell_moved", told)
+
+    async def story(watched: Any) -> None:
+        region = await watched(MemoryStore(), DecisionsInMemory())
+        await region.server.clock.sleep(TIDY_EVERY_MS // 2)
+        before = len(woken)
+        for number in range(5):
+            await region.server.override(f"nothing-{number}")
+            await region.server.clock.sleep(TIDY_EVERY_MS)
+        assert len(woken) - before <= 6
+
+    story_of(story)
+
+
 def test_batches_come_together_while_nobody_asks() -> None:
     writes: list[int] = []
 

@@ -67,6 +67,21 @@ def test_a_second_server_follows_and_refuses_commands() -> None:
     in_world(story)
 
 
+def test_whoever_waits_for_a_server_to_begin_is_told_when_there_is_a_log_and_not_before() -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        server = world.server(store)
+        waits = asyncio.create_task(server.ledger.begun(Role.LEADING))
+        await server.clock.sleep(5_000)
+        assert not waits.done()
+        await server.start().leads()
+        await asyncio.sleep(0)
+        assert waits.done()
+        await server.ledger.begun(Role.FOLLOWING, Role.LEADING)
+
+    in_world(story)
+
+
 def test_every_server_knows_who_leads() -> None:
     async def story(world: World) -> None:
         store = MemoryStore()

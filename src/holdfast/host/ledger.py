@@ -13,6 +13,7 @@ Size: what a server can be asked, and the one life in which it answers.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -88,7 +89,8 @@ class Ledger(Generic[S]):
         self.meters = Meters()
         self.journal = Journal("ledger", server=identity.server, store=store.name)
         self.durable: Durable[S] = Durable(book, book.empty())
-        self.role = Role.LOADING
+        self._role, self._turned = Role.LOADING, asyncio.Event()
+        self.durable.listeners.append(lambda _batch: self._turned.set())
         #: Work done beside a leader for as long as it leads, by name: controllers, for one.
         self.beside: dict[str, Callable[[Leader[S]], Coroutine[Any, Any, None]]] = {}
         self._trouble, self._trouble_in = "", 0
@@ -104,7 +106,23 @@ class Ledger(Generic[S]):
         #: The leader of the last term, whose append may still be under way: nothing is appended before that has ended.
         self._last: Leader[S] | None = None
 
+    @property
+    def role(self) -> Role:
+        """What this server is to its ledger now."""
+        return self._role
+
+    @role.setter
+    def role(self, role: Role) -> None:
+        self._role = role
+        self._turned.set()
+
     # What others ask of it
+
+    async def begun(self, *roles: Role) -> None:
+        """Return when this server is one of these to a log that has begun."""
+        while self.role not in roles or not self.durable.state.facts.log_id:
+            self._turned.clear()
+            await self._turned.wait()
 
     def submit(self, envelope: Envelope[Any]) -> Coroutine[Any, Any, Answered]:
         """The answer to a command, once it is durable. `Unavailable` when there is none to give."""

@@ -38,7 +38,7 @@ READ_BYTES = 4 << 20
 GATHER_MS, GATHER_MOST_MS = 250, 2_000
 #: So many batches that were not read yet are kept in mind; where there are more, all are searched for in the log.
 WANTED_MAX = 100_000
-LOOK_MS, AFTER_FAILURE_MS, TIDY_EVERY_MS = 1_000, 30_000, 60_000
+AFTER_FAILURE_MS, TIDY_EVERY_MS = 30_000, 60_000
 
 
 class Lasting(Struct, frozen=True):
@@ -126,8 +126,7 @@ class LogIndex(ABC, Generic[S]):
                 await self._clock.sleep(AFTER_FAILURE_MS)
 
     async def _follow(self) -> None:
-        while self._ledger.role is Role.LOADING or not self._ledger.durable.state.facts.log_id:
-            await self._clock.sleep(LOOK_MS)
+        await self._ledger.begun(*(role for role in Role if role is not Role.LOADING))
         self._is_sure = False
         self.restart()
         self._place = await self._rows.place()

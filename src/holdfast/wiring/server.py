@@ -54,8 +54,6 @@ from holdfast.wiring.ports import Carrier, Ports, of_machine
 from holdfast.wiring.settings import ServerSettings
 
 INSECURE = "other machines are asked and answered without TLS, where tokens can be read"
-#: How often a server looks whether it has become ready.
-LOOK_MS = 20
 
 
 class Ending(IntEnum):
@@ -222,8 +220,7 @@ class Server:
         """Say so, once reads are served and a platform's operator has a token."""
         # Where no other server can lead, one that follows is only about to lead.
         roles = (Role.LEADING, Role.FOLLOWING) if self.ledger.store.shared else (Role.LEADING,)
-        while self.ledger.role not in roles or not self.ledger.durable.state.facts.log_id:
-            await self.clock.sleep(LOOK_MS)
+        await self.ledger.begun(*roles)
         if self.bootstrap is not None and self.ledger.role is Role.LEADING:
             await self.bootstrap.done.wait()
         log_id = self.ledger.durable.state.facts.log_id
