@@ -272,6 +272,25 @@ def test_a_clogged_link_delays_both_ways_until_it_heals() -> None:
     tell(story)
 
 
+def test_what_lags_at_a_peer_comes_late_and_all_else_in_time() -> None:
+    async def story(world: World) -> None:
+        world.network.lag("a", "answer", 100)
+        assert await world.outcome() == "b.1:x"
+        assert world.now_ms == 102
+        world.network.lag("a", "something else", 100)
+        await world.outcome()
+        assert world.now_ms == 104
+        world.network.lag("a", "answer", 100)
+        world.network.heal("a")
+        await world.outcome()
+        assert world.now_ms == 206, "another fault's end does not end this one"
+        world.network.keep_up("a")
+        await world.outcome()
+        assert world.now_ms == 208
+
+    tell(story)
+
+
 def test_what_is_sent_to_a_paused_peer_waits_for_it() -> None:
     async def story(world: World) -> None:
         world.network.pause("b")

@@ -2,6 +2,8 @@
 
 A file of `scenarios/`. Times are written `40s`, or `30s..50s` for one that the seed draws. What is not written is what
 most scenarios have. One whose piece does not exist yet says so under `absent`, is listed, and never run.
+
+Size: one struct for each part of a file, and what is refused of it.
 """
 
 from __future__ import annotations
@@ -196,6 +198,7 @@ def parse(text: str, where: str) -> Scenario:
         for one in (found.length, found.settle, found.traffic.every, found.faults.every, found.faults.lasts):
             span(one)
         _check_names(found)
+        _check_schedulers(found)
         wrong = unsafe(settings_of(found.topology.times))
         if wrong:
             raise BadScenario(f"{where}: {wrong[0]}")
@@ -217,6 +220,15 @@ def _check_names(scenario: Scenario) -> None:
         unknown = sorted(set(names) - set(known))
         if unknown:
             raise BadQuantity(unknown[0], f"a {what} that anybody knows: {', '.join(sorted(known))}")
+
+
+def _check_schedulers(scenario: Scenario) -> None:
+    regions = scenario.topology.regions
+    idle = [name for name, one in regions.items() if not one.schedulers and not one.beside]
+    if idle:
+        raise BadQuantity(idle[0], "a region in which somebody schedules: say schedulers, or beside")
+    if scenario.faults.kinds.get("stale-view") and not any(one.schedulers for one in regions.values()):
+        raise BadQuantity("stale-view", "a fault of schedulers apart, of which there are none")
 
 
 def all_in(folder: Path = FOLDER) -> dict[str, Scenario]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
 
-from holdfast.api.client.problems import HoldfastError, OutcomeUnknown, Unavailable
+from holdfast.api.client.problems import HoldfastError
 from holdfast.api.documents.commands import show_command, tag_of
 from holdfast.api.server.call import read_token
 from holdfast.core.ledger.overrides import OpenOverride
@@ -23,7 +25,7 @@ Lines = Callable[[Process], Mapping[str, Line]]
 Proof = Callable[[], Awaitable[str]]
 
 
-def reader(lines: Lines, proof: Proof, audits: Mapping[str, Audit]) -> Program:  # type: ignore[type-arg]
+def reader(lines: Lines, proof: Proof, audits: Mapping[str, Audit[Any]]) -> Program:
     """Reads, anywhere: linear ones, and ones at least as new as what was read before."""
 
     async def run(process: Process) -> None:
@@ -62,11 +64,9 @@ def storm(lines: Lines, proof: Proof, regions: list[str], goes_on: Callable[[], 
             number += 1
             ends = process.clock.wall() + STORM_LIFE_MS
             drill = OpenOverride(Action.PAUSE_AUTOSCALER, ledger, "", "a storm", ends)
-            try:
-                key = f"{process.name}-{number}"
+            key = f"{process.name}-{number}"
+            with suppress(HoldfastError):  # whoever storms asks for the next thing
                 await client.command(tag_of(OpenOverride), idempotency_key=key, **show_command(drill))
-            except (HoldfastError, OutcomeUnknown, Unavailable):
-                pass  # whoever storms asks for the next thing
             await process.clock.sleep(chance.randrange(20, 200))
 
     return run

@@ -7,7 +7,7 @@ Its reconcilers, link, endpoints, scheduler, indexes and API are put together in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -22,6 +22,7 @@ from holdfast.host.asker import Habits
 from holdfast.host.controller import Care
 from holdfast.host.ledger import Identity, Ledger
 from holdfast.host.meters import Meters
+from holdfast.host.own_token import Draw
 from holdfast.host.snapshots import Keeping
 from holdfast.host.store import Store
 from holdfast.sim.actors.asking import Lives, SimAsker
@@ -134,7 +135,9 @@ class Servers:
 
         return run
 
-    def _ports(self, process: Process, settings: ServerSettings, heard: Heard, draw: Any, say: Any) -> Ports:
+    def _ports(
+        self, process: Process, settings: ServerSettings, heard: Heard, draw: Draw, say: Callable[[str], None]
+    ) -> Ports:
         files = self._files.setdefault(process.machine, ServerFiles())
 
         async def store() -> Store:
