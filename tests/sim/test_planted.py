@@ -179,23 +179,23 @@ def planted(plant: Callable[[pytest.MonkeyPatch], None], scenario: str, *promise
 
 #: The last of the seeds is the first that finds the bug: the search from seed 1 is a soak test.
 PLANTED = {
-    "capacity check removed": planted(capacity_check_removed, "stale-cache", "region.capacity", seeds=range(2, 3)),
-    "repeat executed twice": planted(repeat_executed_twice, "timeout-after-commit", "once", seeds=range(3, 4)),
+    "capacity check removed": planted(capacity_check_removed, "stale-cache", "region.capacity", seeds=range(1, 2)),
+    "repeat executed twice": planted(repeat_executed_twice, "timeout-after-commit", "once", seeds=range(4, 5)),
     "session epoch ignored": planted(
-        session_epoch_ignored, "timeout-after-commit", "in-session", "region.epochs", seeds=range(1, 2)
+        session_epoch_ignored, "timeout-after-commit", "in-session", "region.epochs", seeds=range(4, 5)
     ),
     "answer before durable": planted(
-        answer_before_durable, "leader-restart", "acknowledged-is-durable", "linear", seeds=range(1, 2)
+        answer_before_durable, "leader-restart", "acknowledged-is-durable", "linear", seeds=range(4, 5)
     ),
-    "renewal without proof": planted(renewal_without_proof, "leader-restart", "one-live-process", seeds=range(7, 8)),
+    "renewal without proof": planted(renewal_without_proof, "leader-restart", "one-live-process", seeds=range(6, 7)),
     "key absent instead of head": planted(
-        key_absent_instead_of_head, "leader-restart", "chain", "acknowledged-is-durable", seeds=range(1, 2)
+        key_absent_instead_of_head, "leader-restart", "chain", "acknowledged-is-durable", seeds=range(4, 5)
     ),
     "unknown append taken for lost": planted(
-        unknown_append_taken_for_lost, "timeout-after-commit", "acknowledged-is-durable", seeds=range(4, 5)
+        unknown_append_taken_for_lost, "timeout-after-commit", "acknowledged-is-durable", seeds=range(3, 4)
     ),
     "gone believed": planted(gone_believed, "machine-replaced", "one-live-process", seeds=range(2, 3)),
-    "fence without the term": planted(fence_without_the_term, "clock-ahead", "one-live-process", seeds=range(2, 3)),
+    "fence without the term": planted(fence_without_the_term, "clock-ahead", "one-live-process", seeds=range(1, 2)),
     "defaults instead of the region's numbers": planted(
         defaults_instead_of_the_regions_numbers, "machine-replaced", "one-live-process", seeds=range(2, 3)
     ),
