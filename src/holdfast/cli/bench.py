@@ -95,10 +95,10 @@ def agent(as_json: AsJson = False) -> None:
 
 @app.command()
 def sim(as_json: AsJson = False) -> None:
-    """The simulator: a quiet world, against real time."""
+    """The simulator: a quiet world against real time, and what a run of the standing scenarios costs."""
     from holdfast.bench import sim as benchmark
 
-    Console(stderr=True).print("measuring the simulator: three regions, 60 nodes, 300 replicas; about ten seconds")
+    Console(stderr=True).print("measuring the simulator: 60 nodes, 300 replicas, and runs; about a minute")
     _show(benchmark.run(), as_json=as_json)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 
 from holdfast.agent.driver import Binding, StartFault, Why, Work
@@ -29,9 +30,10 @@ LASTING = 0.2
 class Habits:
     """The habits of what runs on one machine, drawn for each binding; each process of it draws its own times."""
 
-    def __init__(self, chance: Chance, name: str) -> None:
+    def __init__(self, chance: Chance, name: str, troubles: Mapping[str, int] = TROUBLES) -> None:
         self._chance = chance
         self._name = name
+        self._troubles = troubles
         #: How often a binding was begun here.
         self._begun: dict[Binding, int] = {}
 
@@ -39,7 +41,8 @@ class Habits:
         binding = work.slot, work.epoch
         begun = self._begun[binding] = self._begun.get(binding, 0) + 1
         fate = self._chance.stream("fate", self._name, *work.slot, work.epoch)
-        trouble = fate.choices((*TROUBLES, ""), (*TROUBLES.values(), 1_000 - sum(TROUBLES.values())))[0]
+        troubles = self._troubles
+        trouble = fate.choices((*troubles, ""), (*troubles.values(), 1_000 - sum(troubles.values())))[0]
         lasts = fate.random() < LASTING
         chance = self._chance.stream("habit", self._name, *work.slot, work.epoch, begun)
         return _drawn(chance, trouble if begun == 1 or lasts else "")
