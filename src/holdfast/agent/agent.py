@@ -33,6 +33,7 @@ from holdfast.core.region.commands import RegisterNode
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
+from holdfast.host.signal import Signal
 from holdfast.host.transport import Transport
 from holdfast.host.voice import SessionOver, Voice
 from holdfast.host.waiting import together
@@ -80,7 +81,7 @@ class Agent:
         self._faring = faring
         self._refusing = Refusing(node, driver.kinds)
         self._journal = Journal("agent", node=node.name)
-        self._wake = asyncio.Event()
+        self._wake = Signal()
         self._probing = Probing(asking, clock, meters, self._wake.set)
         #: What is being started. It outlives the session that began it: a driver sees starts to their end.
         self._starting: dict[RunKey, asyncio.Task[None]] = {}

@@ -7,9 +7,7 @@ are there in effect: leased work ends at its deadline, whoever looks.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +18,7 @@ from holdfast.core.model.settings import Times
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.model.topology import OVERRUN_MS
 from holdfast.host.clock import Clock
-from holdfast.host.waiting import DeadlinePassed, within
+from holdfast.host.signal import Signal
 
 NEVER = 2**62
 
@@ -145,7 +143,7 @@ class SimulatedDriver:
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
         self._clock = machine.clock
-        self._changed = asyncio.Event()
+        self._changed = Signal()
         #: What was seen when `changed` last returned.
         self._known: Sequence[Live] = ()
 
@@ -234,8 +232,7 @@ class SimulatedDriver:
         processes = self._machine.processes.values()
         times = [time for process in processes for time in (process.asked_at(), process.ends_at())]
         ahead = [time for time in times if now < time < NEVER]
-        if not ahead:
+        if ahead:
+            await self._changed.within(self._clock, min(ahead) - now)
+        else:
             await self._changed.wait()
-            return
-        with suppress(DeadlinePassed):
-            await within(self._clock, min(ahead) - now, self._changed.wait())

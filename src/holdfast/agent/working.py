@@ -9,7 +9,6 @@ something has changed, or after a while.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 import msgspec
 
@@ -31,8 +30,8 @@ from holdfast.core.region.unmet import Unmet
 from holdfast.host.clock import Clock
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
+from holdfast.host.signal import Signal
 from holdfast.host.voice import Voice
-from holdfast.host.waiting import DeadlinePassed, within
 from holdfast.host.wire import Said
 
 #: Without anything to do, everything is looked at after so long.
@@ -57,7 +56,7 @@ class Working:
         refusing: Refusing,
         clock: Clock,
         meters: Meters,
-        wake: asyncio.Event,
+        wake: Signal,
         starting: dict[RunKey, asyncio.Task[None]],
         times: KeptTimes,
     ) -> None:
@@ -101,8 +100,7 @@ class Working:
         try:
             while True:
                 idle_ms = await self._once()
-                with suppress(DeadlinePassed):
-                    await within(self._clock, idle_ms, self._wake.wait())
+                await self._wake.within(self._clock, idle_ms)
                 self._wake.clear()
                 if heard.done():
                     heard.result()

@@ -11,7 +11,6 @@ Size: one life, from the first look to the last row; what differs between indexe
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from contextlib import suppress
@@ -27,8 +26,8 @@ from holdfast.host.errors import NotReached
 from holdfast.host.journal import Journal
 from holdfast.host.kept import KeptRows, Place
 from holdfast.host.ledger import Ledger, Role
+from holdfast.host.signal import Signal
 from holdfast.host.store import Stored, StoreError, Trimmed
-from holdfast.host.waiting import DeadlinePassed, within
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -78,7 +77,7 @@ class LogIndex(ABC, Generic[S]):
         #: Whether all that was not read is among the wanted. Otherwise the log says.
         self._is_sure = False
         #: Something is to be read; somebody waits for it; something was read.
-        self._wake, self._asked, self._moved = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._wake, self._asked, self._moved = Signal(), Signal(), Signal()
         self._tidied = 0
         ledger.durable.listeners.append(self._hear)
         ledger.snapshots.readers[name] = self.settled
@@ -92,12 +91,10 @@ class LogIndex(ABC, Generic[S]):
             self._asked.set()
             self._wake.set()
             moved, left = self._moved, deadline - self._clock.boot()
-            try:
-                await within(self._clock, max(0, left), moved.wait())
-            except DeadlinePassed:
+            if not await moved.within(self._clock, max(0, left)):
                 why = f": {self.trouble}" if self.trouble else ""
                 said = f"{self._name} was read up to batch {self.up_to()}, not to {seq}, within {timeout_ms} ms{why}"
-                raise NotReached(said) from None
+                raise NotReached(said)
 
     def up_to(self) -> int:
         """The last batch of which everything that concerns it is written."""
@@ -137,8 +134,7 @@ class LogIndex(ABC, Generic[S]):
             self.trouble = ""
             self._tell_moved()
             await self._tidy()
-            with suppress(DeadlinePassed):
-                await within(self._clock, self._tidied + TIDY_EVERY_MS - self._clock.boot(), self._wake.wait())
+            await self._wake.within(self._clock, self._tidied + TIDY_EVERY_MS - self._clock.boot())
             await self._gather()
             self._wake.clear()
             self._asked.clear()
@@ -148,8 +144,7 @@ class LogIndex(ABC, Generic[S]):
         before, until = -1, self._clock.boot() + GATHER_MOST_MS
         while before != self._heard.seq and self._clock.boot() < until and not self._asked.is_set():
             before = self._heard.seq
-            with suppress(DeadlinePassed):
-                await within(self._clock, GATHER_MS, self._asked.wait())
+            await self._asked.within(self._clock, GATHER_MS)
 
     def _hear(self, batch: Batch[Any]) -> None:
         """A batch landed. Which of them concern the index is seen here, so that no other is read."""
@@ -165,7 +160,7 @@ class LogIndex(ABC, Generic[S]):
 
     def _tell_moved(self) -> None:
         self._moved.set()
-        self._moved = asyncio.Event()
+        self._moved = Signal()
         self.measure(Measured.BEHIND, max(0, self._ledger.durable.state.facts.seq - self._place.seq))
 
     # Reading

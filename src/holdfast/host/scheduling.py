@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -31,7 +30,7 @@ from holdfast.host.proposing import Touched
 from holdfast.host.scheduling_binding import Binding
 from holdfast.host.scheduling_region import Region
 from holdfast.host.scheduling_telling import Telling
-from holdfast.host.waiting import DeadlinePassed, within
+from holdfast.host.signal import Signal
 
 #: So many proposals are under way at a time.
 UNDER_WAY = 3
@@ -52,7 +51,7 @@ class Scheduling:
         self.scheduler = Scheduler(plugins)
         self._binding = Binding(region, self.scheduler, plugins, meters, journal)
         self._telling = Telling(region, self.scheduler, clock, meters, journal)
-        self._wake = asyncio.Event()
+        self._wake = Signal()
         self._touched: list[Touched] = []
         #: Whether changes were left out: everything is to be taken anew. Nothing is known before the first time.
         self._missed = False
@@ -72,8 +71,7 @@ class Scheduling:
                 if sight is not None and self._proposals < UNDER_WAY and self._look(sight):
                     await asyncio.sleep(0)
                 else:
-                    with suppress(DeadlinePassed):
-                        await within(self._clock, self._idle_ms(sight), self._wake.wait())
+                    await self._wake.within(self._clock, self._idle_ms(sight))
                     self._wake.clear()
                 if self._fault is not None:
                     raise self._fault

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -29,7 +28,7 @@ from holdfast.host.errors import Unavailable
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
 from holdfast.host.scheduling_region import Region
-from holdfast.host.waiting import DeadlinePassed, within
+from holdfast.host.signal import Signal
 
 #: A request that has waited for less is not spoken of.
 SOON_MS = 2_000
@@ -61,7 +60,7 @@ class Telling:
         self._untold: dict[RequestKey, _Untold] = {}
         #: By request: when its reasons were last told.
         self._told_at: dict[RequestKey, int] = {}
-        self._wake = asyncio.Event()
+        self._wake = Signal()
 
     def note(self, sight: Sight, waits: Sequence[Waits]) -> None:
         """Keep what a look found, as far as it is news."""
@@ -83,8 +82,7 @@ class Telling:
                 await asyncio.gather(*(self._tell(key, self._untold.pop(key)) for key in due))
                 continue
             self._wake.clear()
-            with suppress(DeadlinePassed):
-                await within(self._clock, LOOK_MS, self._wake.wait())
+            await self._wake.within(self._clock, LOOK_MS)
 
     def _due(self) -> list[RequestKey]:
         """Whose time has come, a few. Who waits no more is let go."""

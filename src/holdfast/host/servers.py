@@ -9,7 +9,6 @@ or is refused is told in the journal, taken out of the store, and changes nothin
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,8 +23,8 @@ from holdfast.host.errors import Unavailable
 from holdfast.host.journal import Journal
 from holdfast.host.leader import Leader
 from holdfast.host.ledger import Ledger
+from holdfast.host.signal import Signal
 from holdfast.host.store import ANNOUNCEMENT_BYTES, ANNOUNCEMENTS, StoreError
-from holdfast.host.waiting import DeadlinePassed, within
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -60,7 +59,7 @@ class ServerAdmission:
         self._clock = ledger.clock
         self._meters = ledger.meters
         self._journal = Journal("servers", server=ledger.identity.server)
-        self._woken = asyncio.Event()
+        self._woken = Signal()
 
     def wake(self) -> None:
         """Something was announced by this very server: look now."""
@@ -74,10 +73,7 @@ class ServerAdmission:
                 await self._look(leader)
             except (StoreError, Unavailable) as error:
                 self._journal.warning("servers-wait", why=error)
-            try:
-                await within(self._clock, LOOK_MS, self._woken.wait())
-            except DeadlinePassed:
-                continue
+            await self._woken.within(self._clock, LOOK_MS)
 
     async def _look(self, leader: Leader[S]) -> None:
         state = leader.term.durable.state

@@ -14,13 +14,13 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Hashable
-from contextlib import suppress
 from heapq import heappop, heappush
 
 from msgspec import Struct
 
 from holdfast.host.clock import Clock
-from holdfast.host.waiting import DeadlinePassed, Turns, doubled, jittered, within
+from holdfast.host.signal import Signal
+from holdfast.host.waiting import Turns, doubled, jittered
 
 Key = Hashable
 
@@ -68,7 +68,7 @@ class WorkQueue:
         self._alarms_set = 0
         self._attempts: dict[Key, int] = {}
         self._taken = 0
-        self._changed = asyncio.Event()
+        self._changed = Signal()
         #: Of all who want a key one waits for the queue to change: woken by every change, many would do nothing else.
         self._taking = asyncio.Lock()
 
@@ -185,6 +185,5 @@ class WorkQueue:
         """Wait for a change, and at most this long."""
         if pause_ms is None:
             await self._changed.wait()
-            return
-        with suppress(DeadlinePassed):
-            await within(self._clock, pause_ms, self._changed.wait())
+        else:
+            await self._changed.within(self._clock, pause_ms)

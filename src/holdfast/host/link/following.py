@@ -11,8 +11,6 @@ store that lost its end, or was written to anew, must not be taken for what was 
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,6 +29,7 @@ from holdfast.host.journal import Journal
 from holdfast.host.leader import Leader
 from holdfast.host.link.speaker import SessionOver, Speaker, ToldToStop, WentBack
 from holdfast.host.link.wire import SHIPMENTS, Beat, Known, Shipment, read_message
+from holdfast.host.signal import Signal
 from holdfast.host.store import StoreError, Trimmed
 from holdfast.host.streams import close
 from holdfast.host.transport import Declined, Request, Transport, TransportError, named
@@ -61,7 +60,7 @@ class Outlook:
         self.heard: Heard | None = None
         self.trouble = ""
         #: Set by every word of the platform, and by whoever has heard of something else to tell it.
-        self.wake = asyncio.Event()
+        self.wake = Signal()
 
     def hear(self, message: Shipment | Beat, server: str, boot: int) -> None:
         """All is well: this came, and is applied."""

@@ -22,7 +22,6 @@ Nothing is said before the platform was heard in this session, and while its log
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 from holdfast.core.ledger.keys import BREACH
 from holdfast.core.ledger.revision import INDEX_MAX, revision, show_digest
@@ -39,7 +38,7 @@ from holdfast.host.link.following import Outlook
 from holdfast.host.link.noticed import CALM_MS, Noticed
 from holdfast.host.link.saying import Saying
 from holdfast.host.link.wavering import Wavering
-from holdfast.host.waiting import DeadlinePassed, bit_by_bit, within
+from holdfast.host.waiting import bit_by_bit
 from holdfast.host.watch import Hub
 
 #: Between two looks, when something was told: at least, for each workload that was reported, and at most.
@@ -115,8 +114,7 @@ class Reporting:
         while True:
             wait_ms = self._wait_ms() if self._may_speak() else IDLE_MS
             if wait_ms > 0:
-                with suppress(DeadlinePassed):
-                    await within(self._clock, wait_ms, self._outlook.wake.wait())
+                await self._outlook.wake.within(self._clock, wait_ms)
             self._outlook.wake.clear()
             if self._may_speak():
                 told = self._told.of
