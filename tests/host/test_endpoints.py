@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from itertools import pairwise
 from typing import Any
 
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.region import commands as c
 from holdfast.host.asker import Habits
+from holdfast.host.rota import STROKES
 from tests.support.host import MemoryStore, World, in_world, until
 from tests.support.published import FIRST_PORT, HABITS, Publishing, Town
 
@@ -191,6 +193,30 @@ def test_what_serves_is_asked_every_few_seconds_and_not_all_at_once() -> None:
         assert max(sum(first <= at < first + 100 for at in asked) for first in asked) <= 10
 
     all_serve(story, 20)
+
+
+def test_those_whose_time_comes_together_are_asked_in_one_moment_so_many_at_a_time() -> None:
+    async def story(_: World, region: Publishing) -> None:
+        region.town.most_at_once = 0
+        await region.server.clock.sleep(20_000)
+        moments = {at for at, _ in region.town.asked}
+        assert len(region.town.asked) > 4 * 60
+        assert len(moments) <= 2 * 20 * STROKES // 5, "one timer for many"
+        assert 1 < region.town.most_at_once <= 8
+
+    all_serve(story, 60, Habits(workers=8))
+
+
+def test_one_that_does_not_answer_holds_up_none_of_those_asked_with_it() -> None:
+    async def story(_: World, region: Publishing) -> None:
+        region.town.mute = {FIRST_PORT}
+        await region.server.clock.sleep(60_000)
+        times = {n: [at for at, one in region.town.asked if one.port == FIRST_PORT + n] for n in range(1, 6)}
+        gaps = [later - at for asked in times.values() for at, later in pairwise(asked)]
+        assert max(gaps) <= HABITS.again_ms + HABITS.again_ms // STROKES
+        assert region.serving() == [1, 2, 3, 4, 5]
+
+    all_serve(story, 6)
 
 
 def test_one_that_fails_several_times_in_a_row_is_withdrawn_and_comes_back() -> None:

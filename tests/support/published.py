@@ -16,7 +16,7 @@ from holdfast.core.model.resources import Resources
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.region import commands as c
 from holdfast.core.region.endpoints import Question
-from holdfast.host.asker import Habits
+from holdfast.host.asker import Asker, Habits
 from holdfast.host.endpoints import Endpoints
 from tests.support.host import Server
 from tests.support.region import LINK, REPLICA, a_template, an_assignment
@@ -42,7 +42,7 @@ class Town:
         return Asking(self, server)
 
 
-class Asking:
+class Asking(Asker):
     """The way from one server."""
 
     def __init__(self, town: Town, server: Server) -> None:

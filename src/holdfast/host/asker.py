@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from holdfast.core.region.endpoints import Question
+
+#: The number of a question, and why it was not answered; empty: it was.
+Answered = Callable[[int, str | Exception], None]
 
 
 class Asker(Protocol):
@@ -14,6 +19,17 @@ class Asker(Protocol):
 
     async def ask(self, question: Question) -> str:
         """Why it was not answered; empty: it was. It takes as long as it takes: who asks knows how long to wait."""
+
+    async def ask_all(self, questions: Sequence[Question], answered: Answered) -> None:
+        """Ask all of them at a time. Of each it is said what `ask` gives, or raises, as soon as that is known."""
+
+        async def one(number: int, question: Question) -> None:
+            try:
+                answered(number, await self.ask(question))
+            except Exception as error:
+                answered(number, error)
+
+        await asyncio.gather(*(one(*numbered) for numbered in enumerate(questions)))
 
 
 class Habits(Struct, frozen=True):

@@ -32,6 +32,11 @@ class Beside(Generic[S]):
         self._hub = hub
         self._kinds = kinds
 
+    @property
+    def state(self) -> S:
+        """What is durable now."""
+        return self._leader.term.durable.state
+
     def view(self) -> Sight[S]:
         term = self._leader.term
         state = term.durable.state

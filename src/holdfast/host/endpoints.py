@@ -50,9 +50,8 @@ class Endpoints:
         supervisor.start("endpoints/listen", asking.listen)
         supervisor.start("endpoints/patrol", asking.patrol)
         supervisor.start("endpoints/send", asking.send)
-        for number in range(1, self._habits.workers + 1):
-            supervisor.start(f"endpoints/first/{number}", asking.work_first)
-            supervisor.start(f"endpoints/again/{number}", asking.work_again)
+        supervisor.start("endpoints/first", asking.work_first)
+        supervisor.start("endpoints/again", asking.work_again)
         try:
             raise await given_up
         finally:

@@ -1,13 +1,17 @@
 """What endpoints of one term were asked and have answered, and what follows from that.
 
 Two lines: of those that are ready, which are asked at once and again soon; and of those that serve, which are asked now
-and then, so many in a second at most. A slot is asked for under its binding epoch, and what it answers counts for that
-one alone.
+and then, those whose time comes together at once, so many in a second at most. A slot is asked for under its binding
+epoch, and what it answers counts for that one alone.
+
+Size: what was asked, what came of it and what follows belong together; the two lines are modules of their own.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from holdfast.core.ledger.reconciler import Wanted
@@ -19,11 +23,14 @@ from holdfast.core.region.endpoints import Question, is_published, question
 from holdfast.core.region.state import RegionState
 from holdfast.host.asker import Asker, Habits
 from holdfast.host.controllers import Beside
+from holdfast.host.crew import Crew
 from holdfast.host.journal import Journal
 from holdfast.host.ledger import Ledger
 from holdfast.host.proposing import Proposer, told
-from holdfast.host.waiting import DeadlinePassed, jittered, within
-from holdfast.host.workqueue import Pace, WorkQueue
+from holdfast.host.rota import Rota
+from holdfast.host.signal import Signal
+from holdfast.host.waiting import DeadlinePassed, within
+from holdfast.host.workqueue import Key, Pace, Taken, WorkQueue
 
 NAME = "endpoints"
 #: So many nodes are looked at before others get their turn.
@@ -48,13 +55,14 @@ class Asking:
         self._clock = ledger.clock
         self._meters = ledger.meters
         self._asker = asker
-        self._seed = seed
         self._habits = habits
         self._journal = journal
         retries = Pace(backoff_max_ms=habits.retry_most_ms)
-        often = Pace(per_second=habits.again_per_second, burst=habits.again_per_second)
         self._first = WorkQueue(self._clock, "endpoints/first", seed=seed, pace=retries)
-        self._again = WorkQueue(self._clock, "endpoints/again", seed=seed, pace=often)
+        self._again: Rota[SlotKey] = Rota(self._clock, habits.again_ms, habits.again_per_second, seed)
+        #: Of those that serve: who is being asked, and that there is room for one more.
+        self._under_way: dict[SlotKey, None] = {}
+        self._room = Signal()
         self._proposer = Proposer(NAME, region, self._clock, self._meters, habits.submit_ms)
         #: By node: what was last seen there; and of each of these under which epoch and in which phase.
         self._there: dict[Revision, set[SlotKey]] = {}
@@ -68,7 +76,7 @@ class Asking:
 
     @property
     def _state(self) -> RegionState:
-        return self._region.view().state
+        return self._region.state
 
     # Listening
 
@@ -115,7 +123,7 @@ class Asking:
                     self._first.add(key)
                 elif question(state, slot) is not None:
                     self._asked.add(key)
-                    self._again.add_after(key, jittered(self._habits.again_ms, self._seed, key))
+                    self._again.add(key)
 
     def _forget(self, key: SlotKey) -> None:
         self._seen.pop(key, None)
@@ -125,52 +133,109 @@ class Asking:
     def _stop_asking_again(self, key: SlotKey) -> None:
         self._asked.discard(key)
         self._failed.pop(key, None)
+        self._again.drop(key)
 
-    # Asking
+    # Asking those that are ready
 
     async def work_first(self) -> None:
-        """Ask one after the other that is ready, for ever."""
-        while True:
-            taken = await self._first.take()
-            try:
-                await self._look_first(taken.key)  # type: ignore[arg-type]
-            finally:
-                self._first.done(taken.key)
-            await self._clock.sleep(0)
+        """Ask those that are ready, several at a time, for ever."""
+        await Crew(self._clock, self._first, self._habits.workers, self._look_first, self._went_wrong).run()
 
-    async def work_again(self) -> None:
-        """Ask one after the other that serves, for ever."""
-        while True:
-            taken = await self._again.take()
-            try:
-                await self._look_again(taken.key)  # type: ignore[arg-type]
-            finally:
-                self._again.done(taken.key)
-
-    async def _look_first(self, key: SlotKey) -> None:
-        slot = self._found(key, Phase.READY)
+    def _look_first(self, taken: Taken) -> Coroutine[Any, Any, None] | None:
+        slot = self._found(taken.key, Phase.READY)  # type: ignore[arg-type]
         if slot is None:
-            return
+            return None
         asked = question(self._state, slot)
-        why = await self._ask(asked) if asked is not None else "it has no address" if slot.ports else ""
+        if asked is not None:
+            return self._ask_first(slot, asked)
+        self._answered_first(slot, "it has no address" if slot.ports else "")
+        return None
+
+    async def _ask_first(self, slot: Slot, asked: Question) -> None:
+        why: str | Exception = f"no answer within {self._habits.ask_ms} ms"
+        try:
+            with suppress(DeadlinePassed):
+                why = await within(self._clock, self._habits.ask_ms, self._asker.ask(asked))
+        except Exception as error:
+            why = error
+        self._answered_first(slot, self._told(asked, why))
+
+    def _answered_first(self, slot: Slot, why: str) -> None:
         if not self._is_same(slot):
             return
         if why:
-            self._first.retry(key)
+            self._first.retry((slot.workload, slot.ordinal))
             return
         self._meters.count("endpoints_published")
         self._move(slot, Phase.SERVING, "published")
 
-    async def _look_again(self, key: SlotKey) -> None:
+    def _went_wrong(self, key: Key, error: Exception) -> None:
+        self._journal.error("looking-raised", error, slot=key)
+
+    # Asking those that serve
+
+    async def work_again(self) -> None:
+        """Ask those that serve when their time comes, all of one time together, for ever."""
+        tasks: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                while len(self._under_way) >= self._habits.workers:
+                    self._room.clear()
+                    await self._room.wait()
+                keys = await self._again.take(self._habits.workers - len(self._under_way))
+                asked = [one for one in map(self._look_again, keys) if one is not None]
+                if asked:
+                    task = asyncio.create_task(self._ask_again(asked))
+                    tasks.add(task)
+                    task.add_done_callback(tasks.discard)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _look_again(self, key: SlotKey) -> tuple[Slot, Question] | None:
+        """What it is to be asked, if it still serves and is not being asked already."""
+        if key in self._under_way:
+            self._again.add(key)
+            return None
         slot = self._found(key, Phase.SERVING)
         asked = question(self._state, slot) if slot is not None else None
         if slot is None or asked is None:
             self._stop_asking_again(key)
-            return
-        why = await self._ask(asked)
+            return None
+        self._under_way[key] = None
+        return slot, asked
+
+    async def _ask_again(self, asked: Sequence[tuple[Slot, Question]]) -> None:
+        """Ask all of them, and act on each answer when it comes."""
+        left = dict(enumerate(asked))
+
+        def answered(number: int, why: str | Exception) -> None:
+            slot, question = left.pop(number)
+            del self._under_way[slot.workload, slot.ordinal]
+            self._room.set()
+            self._answered_again(slot, question, self._told(question, why))
+
+        why: str | Exception = f"no answer within {self._habits.ask_ms} ms"
+        try:
+            everybody = self._asker.ask_all([question for _, question in asked], answered)
+            with suppress(DeadlinePassed):
+                await within(self._clock, self._habits.ask_ms, everybody)
+        except Exception as error:
+            why = error
+        except BaseException:
+            for slot, _ in left.values():  # this is the end of the term, or somebody begins anew
+                del self._under_way[slot.workload, slot.ordinal]
+                self._again.add((slot.workload, slot.ordinal))
+            raise
+        for number in list(left):
+            answered(number, why)
+
+    def _answered_again(self, slot: Slot, asked: Question, why: str) -> None:
         if not self._is_same(slot):
             return
-        self._again.add_after(key, jittered(self._habits.again_ms, self._seed, key, self._clock.boot()))
+        key = slot.workload, slot.ordinal
+        self._again.add(key)
         if not why:
             self._failed.pop(key, None)
             self._brake()
@@ -196,16 +261,13 @@ class Asking:
     def _is_same(self, before: Slot) -> bool:
         """Whether nothing else was said of it while it was asked."""
         now = self._state.slots.get((before.workload, before.ordinal))
-        return now is not None and (now.epoch, now.phase) == (before.epoch, before.phase)
+        return now is before or (now is not None and (now.epoch, now.phase) == (before.epoch, before.phase))
 
-    async def _ask(self, asked: Question) -> str:
-        try:
-            why = await within(self._clock, self._habits.ask_ms, self._asker.ask(asked))
-        except DeadlinePassed:
-            why = f"no answer within {self._habits.ask_ms} ms"
-        except Exception as error:
-            self._journal.error("asking-raised", error, host=asked.host, port=asked.port)
-            why = told(error)
+    def _told(self, asked: Question, why: str | Exception) -> str:
+        """Why it was not answered, in words; empty: it was."""
+        if isinstance(why, Exception):
+            self._journal.error("asking-raised", why, host=asked.host, port=asked.port)
+            why = told(why)
         self._meters.count("endpoints_asked", result="failed" if why else "answered")
         return why
 

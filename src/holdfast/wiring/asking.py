@@ -6,6 +6,7 @@ import asyncio
 from urllib.parse import quote
 
 from holdfast.core.region.endpoints import Question
+from holdfast.host.asker import Asker
 
 #: Of an answer only its first line is read.
 LINE_BYTES = 4_096
@@ -13,7 +14,7 @@ LINE_BYTES = 4_096
 _SAFE = "/%?=&;:@!$'()*+,~-._"
 
 
-class SocketAsker:
+class SocketAsker(Asker):
     """Asks from this machine. A connection is used for one question, and closed at once."""
 
     async def ask(self, question: Question) -> str:
