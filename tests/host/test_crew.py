@@ -18,13 +18,13 @@ class Shop:
         self.clock = clock
         self.queue = WorkQueue(clock, "shop")
         self.done: list[Key] = []
-        self.failed: list[Key] = []
+        self.broken: set[Key] = set()
         self.at_once = self.most_at_once = self.tasks = 0
-        self.crew = Crew(clock, self.queue, 3, self.handle, lambda key, _error: self.failed.append(key))
+        self.crew = Crew(clock, self.queue, 3, self.handle)
 
     def handle(self, taken: Taken) -> Coroutine[Any, Any, None] | None:
-        if taken.key == "broken" and not self.failed:
-            raise KeyError("so it was arranged")
+        if taken.key in self.broken:
+            raise KeyError(taken.key)
         if str(taken.key).startswith("slow"):
             return self.wait(taken.key)
         self.done.append(taken.key)
@@ -36,8 +36,8 @@ class Shop:
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
             await self.clock.sleep(100)
-            if key == "slow-broken" and not self.failed:
-                raise KeyError("so it was arranged")
+            if key in self.broken:
+                raise KeyError(key)
             self.done.append(key)
         finally:
             self.at_once -= 1
@@ -83,25 +83,28 @@ def test_so_many_are_worked_on_at_a_time_and_the_others_after_them() -> None:
     played(story)
 
 
-def test_what_goes_wrong_with_a_key_is_told_and_it_is_tried_again_while_others_go_on() -> None:
-    async def story(shop: Shop) -> None:
-        for key in ("broken", "well"):
+@pytest.mark.parametrize("broken", ["broken", "slow-broken"])
+def test_a_fault_of_ours_ends_the_crew_with_what_it_has_begun_and_no_key_is_lost(broken: str) -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        shop = Shop(VirtualClock(loop))
+        shop.broken = {broken}
+        for key in (broken, "slow-other", "well"):
             shop.queue.add(key)
-        await shop.clock.sleep(1)
-        assert (shop.failed, shop.done) == (["broken"], ["well"])
-        await shop.clock.sleep(200)
-        assert shop.done == ["well", "broken"]
+        with pytest.raises(KeyError, match=broken):
+            await shop.crew.run()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+        shop.broken = set()
+        running = asyncio.create_task(shop.crew.run())
+        await shop.clock.sleep(1_000)
+        assert sorted(map(str, shop.done)) == sorted([broken, "slow-other", "well"])
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
 
-    played(story)
-
-
-def test_what_goes_wrong_later_is_told_and_tried_again_too() -> None:
-    async def story(shop: Shop) -> None:
-        shop.queue.add("slow-broken")
-        await shop.clock.sleep(500)
-        assert (shop.failed, shop.done) == (["slow-broken"], ["slow-broken"])
-
-    played(story)
+    run_virtual(story())
 
 
 def test_a_key_at_hand_when_a_crew_is_ended_is_worked_on_by_the_next_one() -> None:

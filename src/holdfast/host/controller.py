@@ -6,10 +6,13 @@
 Nothing that a reconciler or a ledger does about one key stops the others: a failure belongs to its key, is counted
 under the controller's name, and is tried again for ever, in the end once in `backoff_max_ms`. A command whose answer
 did not come may have landed: the next look sees what is, and the ledger judges whatever is sent then.
+
+Size: one key's way, from what wakes it to what becomes of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from enum import Enum
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
@@ -19,6 +22,7 @@ from msgspec import Struct
 from holdfast.core.ledger.reconciler import Key, Outcome, Reconciler, woken
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.host.clock import Clock
+from holdfast.host.crew import Crew
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
 from holdfast.host.proposing import LedgerBeside, Problem, Proposer, Sight, Touched, gravest, told
@@ -69,7 +73,7 @@ ALL = Everything.ALL
 
 
 class Controller(Generic[S]):
-    """A reconciler with its queue. Several tasks may `work` on it; no key is ever with two of them."""
+    """A reconciler with its queue. Several keys may be worked on at a time, none of them twice."""
 
     def __init__(
         self, reconciler: Reconciler[S], ledger: LedgerBeside[S], clock: Clock, meters: Meters, seed: int, care: Care
@@ -123,17 +127,8 @@ class Controller(Generic[S]):
                 self._queue.add(key)
 
     async def work(self) -> None:
-        """Work on one key after the other, for ever. Whatever ends this, the key at hand is not lost."""
-        while True:
-            taken = await self._queue.take()
-            try:
-                await self._handle(taken)
-            except BaseException:
-                self._queue.retry(taken.key)
-                raise
-            finally:
-                self._queue.done(taken.key)
-            await self._clock.sleep(0)  # looks that send nothing never wait: a long line of them would stop the host
+        """Work on keys, so many at a time, for ever. Whatever ends this, the keys at hand are not lost."""
+        await Crew(self._clock, self._queue, self._care.workers, self._handle).run()
 
     def failing(self) -> list[Failing]:
         """The keys that are not well, the longest so first."""
@@ -146,31 +141,49 @@ class Controller(Generic[S]):
         self._meters.gauge("reconcile_patrol_depth", self._queue.patrol_depth(), controller=self.name)
         self._meters.gauge("reconcile_failing", len(self._failing), controller=self.name)
 
-    async def _handle(self, taken: Taken) -> None:
+    def _handle(self, taken: Taken) -> Coroutine[Any, Any, None] | None:
+        """Look at a key. What is to be sent then, or listed, is waited for by whoever called."""
         if self._waits_for_a_newer_view(taken.key):
-            return
-        try:
-            problem = await (self._list() if taken.key is ALL else self._look(taken))
-        except Exception as error:
-            self._name_error("reconcile-raised", error, key=taken.key)
-            self._meters.count("reconcile_total", controller=self.name, result="raised")
-            problem = Problem("raised", told(error))
-        self._settle(taken.key, problem)
-
-    async def _look(self, taken: Taken) -> Problem | None:
+            return None
+        if taken.key is ALL:
+            return self._named(ALL, self._list())
         view = self._ledger.view()
         self._now = view.now
         # Until the changes up to this view are heard, a patrol cannot know that nobody would have asked.
         unasked = taken.patrol and self._heard >= view.revision
-        outcome = self._reconcile(view, taken.key)
+        try:
+            outcome = self._reconcile(view, taken.key)
+        except Exception as error:
+            self._settle(taken.key, self._raised(taken.key, error))
+            return None
+        if outcome.send:
+            return self._named(taken.key, self._send(taken.key, view, outcome, unasked=unasked))
+        self._meters.count("reconcile_total", controller=self.name, result="quiet")
+        self._look_again(taken.key, view.now, outcome.again_at, failed=False)
+        self._settle(taken.key, None)
+        return None
+
+    async def _named(self, key: Key, work: Coroutine[Any, Any, Problem | None]) -> None:
+        """Settle a key by what came of the work, also if that raised."""
+        try:
+            problem = await work
+        except Exception as error:
+            problem = self._raised(key, error)
+        self._settle(key, problem)
+
+    def _raised(self, key: Key, error: Exception) -> Problem:
+        self._name_error("reconcile-raised", error, key=key)
+        self._meters.count("reconcile_total", controller=self.name, result="raised")
+        return Problem("raised", told(error))
+
+    async def _send(self, key: Key, view: Sight[S], outcome: Outcome, *, unasked: bool) -> Problem | None:
         sent = await self._proposer.send(view, outcome.send)
         if unasked and None in sent:
             self._meters.count("reconcile_caught", controller=self.name)
-            self._journal.warning("resync-caught", key=taken.key)
+            self._journal.warning("resync-caught", key=key)
         problem = gravest([problem for problem in sent if problem is not None])
-        result = problem.result if problem else "sent" if sent else "quiet"
-        self._meters.count("reconcile_total", controller=self.name, result=result)
-        self._look_again(taken.key, view.now, outcome.again_at, failed=problem is not None)
+        self._meters.count("reconcile_total", controller=self.name, result=problem.result if problem else "sent")
+        self._look_again(key, view.now, outcome.again_at, failed=problem is not None)
         return problem
 
     def _look_again(self, key: Key, now: Instant, again_at: Instant | None, *, failed: bool) -> None:

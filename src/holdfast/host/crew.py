@@ -19,32 +19,36 @@ from holdfast.host.workqueue import Key, Taken, WorkQueue
 
 #: Does what can be done at once; the rest, if there is any.
 Handle = Callable[[Taken], Coroutine[Any, Any, None] | None]
-#: Told of what went wrong with a key that should not have. Nobody else is held up by it.
-Failed = Callable[[Key, Exception], None]
 
 
 class Crew:
     """Works on one queue. `run` it once at a time; what it has begun ends with it."""
 
-    def __init__(self, clock: Clock, queue: WorkQueue, most: int, handle: Handle, failed: Failed) -> None:
+    def __init__(self, clock: Clock, queue: WorkQueue, most: int, handle: Handle) -> None:
         assert most > 0, most
         self._clock = clock
         self._queue = queue
         self._most = most
         self._handle = handle
-        self._failed = failed
         self._tasks: set[asyncio.Task[None]] = set()
         self._room = Signal()
+        self._main: asyncio.Task[Any] | None = None
+        self._fault: BaseException | None = None
 
     async def run(self) -> None:
-        """Work on one key after the other, several at a time, for ever. Whatever ends this, no key is lost."""
+        """Work on one key after the other, several at a time, for ever. Whatever ends this, no key is lost.
+
+        What is not expected of the work on a key is a fault of ours, and raised: whoever runs this starts it again.
+        """
+        main = self._main = asyncio.current_task()
+        assert main is not None, "only a task can work"
         try:
-            while True:
-                while len(self._tasks) >= self._most:
-                    self._room.clear()
-                    await self._room.wait()
-                self._begin(await self._queue.take())
-                await self._clock.sleep(0)  # looks that send nothing never wait: a long line would stop the host
+            await self._work()
+        except asyncio.CancelledError:
+            fault, self._fault = self._fault, None
+            if fault is None or main.uncancel():  # somebody else wants it to end, too
+                raise
+            raise fault from None
         finally:
             tasks = list(self._tasks)
             for task in tasks:
@@ -52,12 +56,21 @@ class Crew:
             if tasks:
                 await asyncio.wait(tasks)
 
+    async def _work(self) -> None:
+        while True:
+            while len(self._tasks) >= self._most:
+                self._room.clear()
+                await self._room.wait()
+            self._begin(await self._queue.take())
+            await self._clock.sleep(0)  # looks that send nothing never wait: a long line of them would stop the host
+
     def _begin(self, taken: Taken) -> None:
         rest = None
         try:
             rest = self._handle(taken)
-        except Exception as error:
-            self._fail(taken.key, error)
+        except BaseException:
+            self._queue.retry(taken.key)
+            raise
         finally:
             if rest is None:
                 self._queue.done(taken.key)
@@ -69,18 +82,16 @@ class Crew:
     async def _see_through(self, key: Key, rest: Coroutine[Any, Any, None]) -> None:
         try:
             await rest
-        except Exception as error:
-            self._fail(key, error)
         except BaseException:
             self._queue.retry(key)
             raise
         finally:
             self._queue.done(key)
 
-    def _fail(self, key: Key, error: Exception) -> None:
-        self._queue.retry(key)
-        self._failed(key, error)
-
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._room.set()
+        if self._fault is None and not task.cancelled() and task.exception() is not None:
+            self._fault = task.exception()
+            assert self._main is not None
+            self._main.cancel()

@@ -30,7 +30,7 @@ from holdfast.host.proposing import Proposer, told
 from holdfast.host.rota import Rota
 from holdfast.host.signal import Signal
 from holdfast.host.waiting import DeadlinePassed, within
-from holdfast.host.workqueue import Key, Pace, Taken, WorkQueue
+from holdfast.host.workqueue import Pace, Taken, WorkQueue
 
 NAME = "endpoints"
 #: So many nodes are looked at before others get their turn.
@@ -139,7 +139,7 @@ class Asking:
 
     async def work_first(self) -> None:
         """Ask those that are ready, several at a time, for ever."""
-        await Crew(self._clock, self._first, self._habits.workers, self._look_first, self._went_wrong).run()
+        await Crew(self._clock, self._first, self._habits.workers, self._look_first).run()
 
     def _look_first(self, taken: Taken) -> Coroutine[Any, Any, None] | None:
         slot = self._found(taken.key, Phase.READY)  # type: ignore[arg-type]
@@ -168,9 +168,6 @@ class Asking:
             return
         self._meters.count("endpoints_published")
         self._move(slot, Phase.SERVING, "published")
-
-    def _went_wrong(self, key: Key, error: Exception) -> None:
-        self._journal.error("looking-raised", error, slot=key)
 
     # Asking those that serve
 

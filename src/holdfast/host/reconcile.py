@@ -54,8 +54,7 @@ class Runner(Generic[S]):
         self._supervisor.start("reconcile", self._listen)
         self._supervisor.start("reconcile/measure", self._measure)
         for controller in self._controllers:
-            for number in range(1, self._care.workers + 1):
-                self._supervisor.start(f"reconcile/{controller.name}/{number}", controller.work)
+            self._supervisor.start(f"reconcile/{controller.name}", controller.work)
 
     async def stop(self) -> None:
         """End all of it. Nothing is sent after this; what was sent and not answered may still land."""
