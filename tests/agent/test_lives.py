@@ -19,6 +19,7 @@ from holdfast.agent.driver import StartFault, Work
 from holdfast.agent.faring import Fares
 from holdfast.agent.simulated import Habit, SimulatedDriver
 from holdfast.core.agent.bound import Bound, bound_to
+from holdfast.core.agent.plan import Sight, Steps, plan
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.house import EndSession, OpenSession
 from holdfast.core.model.lifecycle import Phase
@@ -734,6 +735,62 @@ def test_an_agent_with_nothing_to_tell_writes_nothing_and_its_stream_stays() -> 
         assert node.meters.counted("agent_streams_broken") == 0
         assert region.ledger.meters.counted("bindings_told") == 1
 
+    told(story)
+
+
+def test_an_agent_with_nothing_to_do_plans_nothing_until_it_looks_at_everything_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plans: list[int] = []
+
+    async def story(world: World, region: Part, node: Node) -> None:
+        await bind(region, node, *range(5))
+        await world.until(lambda: set(phases(region).values()) == {"ready"})
+        await world.clock.sleep(1_000)
+
+        def counted(sight: Sight) -> Steps:
+            plans.append(world.clock.boot())
+            return plan(sight)
+
+        monkeypatch.setattr(working, "plan", counted)
+        await world.clock.sleep(10 * working.RESYNC_MS)
+        assert 9 <= len(plans) <= 11
+        assert node.meters.counted("agent_caught") == 0
+
+    told(story)
+
+
+def test_what_a_driver_did_not_say_is_found_when_everything_is_looked_at_again_and_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def never(_driver: SimulatedDriver) -> None:
+        await asyncio.Event().wait()
+
+    async def story(world: World, region: Part, node: Node) -> None:
+        node.habits[0] = Habit(runs_ms=10_000, code=3)
+        await bind(region, node, 0)
+        await world.until(lambda: phases(region) == {0: "ready"})
+        await world.until(lambda: restarts(region, 0) == 1, 2 * working.RESYNC_MS)
+        assert node.meters.counted("agent_caught") >= 1
+
+    monkeypatch.setattr(SimulatedDriver, "changed", never)
+    told(story)
+    assert "resync-caught" in caplog.text
+
+
+def test_a_driver_whose_news_break_ends_the_work_of_the_session_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def breaks(_driver: SimulatedDriver) -> None:
+        raise OSError("so it was arranged")
+
+    async def story(world: World, region: Part, node: Node) -> None:
+        assert node.task is not None
+        began = world.clock.boot()
+        with pytest.raises(OSError, match="so it was arranged"):
+            await node.task
+        assert world.clock.boot() - began < 1_000
+        node.task = None
+
+    monkeypatch.setattr(SimulatedDriver, "changed", breaks)
     told(story)
 
 

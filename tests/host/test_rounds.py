@@ -58,3 +58,25 @@ def test_who_has_left_is_nudged_no_more() -> None:
     first, *others = _nudged(count=5, rounds_gone=3, leaves=1)
     assert len(first.at) == 1
     assert all(len(one.at) == 3 for one in others)
+
+
+def test_where_nobody_is_nobody_goes_round_and_who_comes_late_is_nudged_within_a_round() -> None:
+    async def main() -> tuple[int, Nudged]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        clock, rounds = VirtualClock(loop), Rounds()
+        one = Nudged(clock)
+        running = asyncio.create_task(rounds.run(clock))
+        await clock.sleep(1)
+        due = len(loop._due)
+        await clock.sleep(10 * ROUND_MS)
+        rounds.add(cast(Subscription, cast(Any, one)))
+        joined = clock.boot()
+        await clock.sleep(2 * ROUND_MS)
+        running.cancel()
+        assert one.at[0] <= joined + ROUND_MS
+        return due, one
+
+    due, one = run_virtual(main())
+    assert due == 0
+    assert len(one.at) == 2

@@ -43,7 +43,7 @@ REFUSED_MS = 2_000
 #: One that may speak, and whose node is not taken, is silent for so long: longer than a lease and the fence. Each
 #: session begins the fence of what stands there anew, and nobody could replace it.
 NOT_TAKEN_MS = 60_000
-#: Why nobody hears it is looked at so often: what passes sooner is not worth a word.
+#: Why nobody hears it is told after so long: what passes sooner is not worth a word.
 COMPLAIN_MS = 5_000
 
 
@@ -130,7 +130,9 @@ class Agent:
         """Say why nobody hears it, each reason once: its region knows only that it is silent."""
         said = ""
         while True:
+            await self._voice.turned.wait()
             await self._clock.sleep(COMPLAIN_MS)
+            self._voice.turned.clear()
             if self._voice.trouble != said:
                 said = self._voice.trouble
                 if said:

@@ -34,8 +34,8 @@ from holdfast.host.signal import Signal
 from holdfast.host.voice import Voice
 from holdfast.host.wire import Said
 
-#: Without anything to do, everything is looked at after so long.
-IDLE_MS = 2_000
+#: Without anything to do, everything is looked at after so long, in case nobody said that something had changed.
+RESYNC_MS = 30_000
 #: What was refused is said again after so long.
 REFUSED_MS = 1_000
 #: So many processes are started at a time.
@@ -97,10 +97,12 @@ class Working:
     async def run(self) -> None:
         """Work until the session is over."""
         heard = asyncio.create_task(self._hear())
+        heard.add_done_callback(lambda _: self._wake.set())
         try:
+            was_woken = True
             while True:
-                idle_ms = await self._once()
-                await self._wake.within(self._clock, idle_ms)
+                idle_ms = await self._once(was_woken=was_woken)
+                was_woken = await self._wake.within(self._clock, idle_ms) or idle_ms < RESYNC_MS
                 self._wake.clear()
                 if heard.done():
                     heard.result()
@@ -115,11 +117,11 @@ class Working:
             await self._driver.changed()
             self._wake.set()
 
-    async def _once(self) -> int:
+    async def _once(self, *, was_woken: bool) -> int:
         """One look; after how long to look again if nothing happens."""
         told, templates = self._listening.bindings, self._listening.templates
         if told is None:
-            return IDLE_MS
+            return RESYNC_MS
         now = self._clock.boot()
         runs = self._runs()
         self._forget_gone(told.slots, runs)
@@ -141,12 +143,17 @@ class Working:
             grace_ms=self._times.now.grace,
         )
         steps = plan(sight)
+        if not was_woken and (steps.stops or steps.forgets or steps.starts or steps.moves):
+            self._meters.count("agent_caught")
+            self._journal.warning("resync-caught", steps=steps)
         await self._do(steps)
         moves = [one for one in steps.moves if self._silent.get(one.slot, 0) <= now]
         if moves:
             await self._tell(moves)
             return 0 if len(moves) == len(steps.moves) else REFUSED_MS
-        due = min([IDLE_MS, *([steps.look_at - now] if steps.look_at else []), *([REFUSED_MS] if steps.moves else [])])
+        due = min(
+            [RESYNC_MS, *([steps.look_at - now] if steps.look_at else []), *([REFUSED_MS] if steps.moves else [])]
+        )
         return max(1, due)
 
     def _runs(self) -> dict[RunKey, Run]:

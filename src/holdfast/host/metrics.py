@@ -29,6 +29,7 @@ class Metric(Struct, frozen=True):
 _COUNT, _GAUGE, _TIME = Kind.COUNT, Kind.GAUGE, Kind.TIME
 
 METRICS: dict[str, Metric] = {
+    "agent_caught": Metric(_COUNT, "looks of an agent that found something to do, and nobody had said so"),
     "agent_moves": Metric(_COUNT, "edges that an agent moved its slots along", ("target",)),
     "agent_probes": Metric(_COUNT, "questions of probes", ("which", "result")),
     "agent_refused": Metric(_COUNT, "moves of an agent that the ledger refused", ("code",)),

@@ -9,6 +9,7 @@ everybody else for as long as it takes.
 from __future__ import annotations
 
 from holdfast.host.clock import Clock
+from holdfast.host.signal import Signal
 from holdfast.host.subscription import Subscription
 
 #: How long a round takes: nobody hears nothing for longer.
@@ -23,6 +24,7 @@ class Rounds:
         self._parts: list[dict[Subscription, None]] = [{} for _ in range(PARTS)]
         self._part_of: dict[Subscription, int] = {}
         self._added = 0
+        self._joined = Signal()
 
     def __len__(self) -> int:
         return len(self._part_of)
@@ -32,6 +34,7 @@ class Rounds:
         self._added += 1
         self._part_of[subscription] = part = self._added % PARTS
         self._parts[part][subscription] = None
+        self._joined.set()
 
     def leave(self, subscription: Subscription) -> None:
         """Nudge it no more."""
@@ -40,9 +43,12 @@ class Rounds:
             del self._parts[part][subscription]
 
     async def run(self, clock: Clock) -> None:
-        """Go round for ever."""
+        """Go round for ever; where nobody is, not before somebody comes."""
         while True:
             for part in self._parts:
+                self._joined.clear()
+                if not self._part_of:
+                    await self._joined.wait()
                 await clock.sleep(ROUND_MS // PARTS)
                 for subscription in part:
                     subscription.nudge()

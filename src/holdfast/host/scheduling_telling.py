@@ -36,8 +36,8 @@ SOON_MS = 2_000
 TOLD_AGAIN_MS = 30_000
 #: So many are told of at a time.
 AT_A_TIME = 16
-#: After this long it is looked whether somebody's time has come.
-LOOK_MS = 500
+#: While nothing can be told, it is tried again after so long.
+AGAIN_MS = 500
 
 
 class _Untold(Struct, frozen=True):
@@ -77,30 +77,38 @@ class Telling:
     async def run(self) -> None:
         """Tell for ever."""
         while True:
-            due = self._due()
+            due, wait_ms = self._due()
             if due:
                 await asyncio.gather(*(self._tell(key, self._untold.pop(key)) for key in due))
                 continue
             self._wake.clear()
-            await self._wake.within(self._clock, LOOK_MS)
+            if wait_ms is None:
+                await self._wake.wait()
+            else:
+                await self._wake.within(self._clock, wait_ms)
 
-    def _due(self) -> list[RequestKey]:
-        """Whose time has come, a few. Who waits no more is let go."""
+    def _due(self) -> tuple[list[RequestKey], int | None]:
+        """Whose time has come, a few; and how long nobody's does, None: until something is noted. Who waits no more is
+        let go."""
         sight = self._region.sight()
         if sight is None:
-            return []
-        queue, due = self._scheduler.queue, []
+            return [], AGAIN_MS if self._untold else None
+        queue, due, wait_ms = self._scheduler.queue, [], None
         for key in list(self._untold):
             entry = queue.entry(key)
             if entry is None or entry.open <= 0:
                 del self._untold[key]  # a look that finds it waiting once more says so
-            elif _is_due(entry.request.since, entry.request.reasons, sight.now):
-                due.append(key)
-                if len(due) == AT_A_TIME:
-                    break
+                continue
+            left_ms = _left_ms(entry.request.since, entry.request.reasons, sight.now)
+            if left_ms > 0:
+                wait_ms = min(left_ms, wait_ms or left_ms)
+                continue
+            due.append(key)
+            if len(due) == AT_A_TIME:
+                break
         if len(self._told_at) > 2 * len(queue) + 1_000:
             self._told_at = {key: at for key, at in self._told_at.items() if queue.entry(key) is not None}
-        return due
+        return due, wait_ms
 
     async def _tell(self, key: RequestKey, untold: _Untold) -> None:
         waits, view = untold.waits, untold.view
@@ -111,7 +119,7 @@ class Telling:
             answer = await self._region.say(ReportPending(*key, view, waits.reasons), view, 0, encode(decision))
         except Unavailable as error:
             self._journal.warning("not-told", why=error)
-            await self._clock.sleep(LOOK_MS)
+            await self._clock.sleep(AGAIN_MS)
             self._untold.setdefault(key, untold)
             return
         self._told_at[key] = self._clock.boot()
@@ -119,8 +127,9 @@ class Telling:
         self._meters.count("scheduler_reports", result=result)
 
 
-def _is_due(since: Instant, known: tuple[PendingReason, ...], now: Instant) -> bool:
-    return bool(known) or now >= since + SOON_MS
+def _left_ms(since: Instant, known: tuple[PendingReason, ...], now: Instant) -> int:
+    """How long it is not told yet; 0 or less: its time has come."""
+    return 0 if known else since + SOON_MS - now
 
 
 def _shape(reasons: tuple[PendingReason, ...]) -> tuple[Any, ...]:

@@ -27,6 +27,7 @@ from holdfast.core.model.shapes import Instant, Revision
 from holdfast.host.clock import Clock
 from holdfast.host.errors import OutcomeUnknown
 from holdfast.host.link.offset import Offset
+from holdfast.host.signal import Signal
 from holdfast.host.transport import Pairs, Reply, Request, Transport, TransportError, Unreachable, named
 from holdfast.host.waiting import doubled, jittered
 from holdfast.host.wire import (
@@ -91,8 +92,9 @@ class Voice:
         self.actor = sender.actor
         self.session: Revision = 0
         self.offset = Offset()
-        #: Why the last question was not answered; empty when it was.
-        self.trouble = ""
+        self._trouble = ""
+        #: That its trouble is not what it was before.
+        self.turned = Signal()
         self._transport = transport
         self._clock = clock
         self._sender = sender
@@ -104,6 +106,17 @@ class Voice:
         self._unknown = 0
         self._late = 0
         self._at = 0
+
+    @property
+    def trouble(self) -> str:
+        """Why the last question was not answered; empty when it was."""
+        return self._trouble
+
+    @trouble.setter
+    def trouble(self, why: str) -> None:
+        if why != self._trouble:
+            self._trouble = why
+            self.turned.set()
 
     @property
     def server(self) -> str:

@@ -80,7 +80,15 @@ class MemoryStore:
         return found
 
     async def wait(self, seen: Head, timeout_ms: int) -> Head:
-        return await self._waiting.until_changed(seen, timeout_ms, self.head)
+        head = self._head
+        if head.same_place(seen) and head.touch == seen.touch:
+            return await self._waiting.until_changed(seen, timeout_ms, self._now)
+        await asyncio.sleep(0)
+        return head
+
+    async def _now(self) -> Head:
+        """The head, for who has given way: waiting for it is what everybody does who follows."""
+        return self._head
 
     async def put_chunk(self, seq: int, name: str, raw: bytes) -> None:
         there = self._chunks.get(seq, {}).get(name, b"")
