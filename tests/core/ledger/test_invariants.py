@@ -51,6 +51,20 @@ def test_only_an_overlay_knows_what_was_written_to_it() -> None:
         RegionState().written()
 
 
+def test_an_overlay_has_layers_of_the_tables_that_were_asked_for_and_of_no_others() -> None:
+    bench = a_region(3)
+    overlay = bench.state.overlay()
+    overlay.principals.put("person/new", a_principal("person/new"))
+    assert overlay.nodes.keys() == bench.state.nodes.keys()
+    assert [name for name, _ in overlay._layers()] == ["principals", "nodes"]
+    assert "person/new" not in bench.state.principals
+    bench.state.merge(overlay)
+    assert "person/new" in bench.state.principals
+    for state in (bench.state, overlay):
+        with pytest.raises(AttributeError, match="no_such_table"):
+            state.table("no_such_table")
+
+
 def test_a_row_that_a_promise_needs_and_that_is_gone_is_told_and_ends_nothing() -> None:
     bench = a_region(3)
     overlay = bench.state.overlay()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ledger.table import MANY, Layer, Table
+from holdfast.core.ledger.table import MANY, SOME, Layer, Table
 
 KEYS = st.integers(0, 40).map(lambda number: number << 20)
 STEPS = st.lists(st.tuples(st.sampled_from(["put", "drop"]), KEYS, st.integers(1, 9)), max_size=40)
@@ -95,3 +95,18 @@ def test_a_fork_lets_go_of_its_rows_in_bits_and_takes_nothing_from_the_table() -
     assert sum(bits) == 5_000
     assert max(bits) < 1_000
     assert len(table) == 5_000
+
+
+def test_what_is_written_to_a_new_table_is_in_no_other() -> None:
+    first: Table[int, str] = Table(SOME)
+    second: Table[int, str] = Table(SOME)
+    first.put(1, "one")
+    second.fill(2, SOME, {2: "two"})
+    third = second.fork()
+    third.put(3, "three")
+    assert [table.items() for table in (first, second, third)] == [
+        [(1, "one")],
+        [(2, "two")],
+        [(2, "two"), (3, "three")],
+    ]
+    assert Table(SOME).is_empty()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from itertools import compress
 from typing import Any
 
 import msgspec
@@ -82,12 +83,11 @@ def _pages(state: LedgerState, spec: TableSpec) -> Iterator[tuple[int, bytes]]:
     write = pages_of(spec.key, spec.value).write
     shards = list(state.table(spec.name).shard_rows())
     assert len(shards) == spec.shards, f"{spec.name} has {len(shards)} shards, not {spec.shards}"
-    for shard, found in enumerate(shards):
-        if found:
-            keys = sorted(found)
-            for first in range(0, len(keys), PAGE_ROWS):
-                some = keys[first : first + PAGE_ROWS]
-                yield len(some), write(shard, some, found, state.facts.level)
+    for shard, found in compress(enumerate(shards), shards):  # most shards of a small table are empty
+        keys = sorted(found)
+        for first in range(0, len(keys), PAGE_ROWS):
+            some = keys[first : first + PAGE_ROWS]
+            yield len(some), write(shard, some, found, state.facts.level)
 
 
 def _chunk(table: str, shards: int, content: Any, rows: int) -> Chunk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from holdfast.core.ledger.levels import FIRST
 from holdfast.core.ledger.table import MANY, SOME, Layer, Table, TableSpec
@@ -102,6 +102,11 @@ class LedgerState:
     #: Attributes that say in which order rows of tables come: derived, and nothing that an event does.
     ORDERS: ClassVar[tuple[str, ...]] = ()
 
+    #: By table: whether its layers keep the rows that were read.
+    _KEPT: ClassVar[Mapping[str, bool]] = {spec.name: spec.kept for spec in COMMON_TABLES}
+    #: In an overlay, and nowhere else: the state that it lies on.
+    _below: LedgerState
+
     facts: Facts
     principals: Table[str, Principal]
     sessions: Table[int, Session]
@@ -114,6 +119,10 @@ class LedgerState:
     overrides: Table[int, Override]
     #: By name: the tokens of this ledger's own servers.
     servers: Table[str, ServerToken]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._KEPT = {spec.name: spec.kept for spec in cls.TABLES}
 
     def __init__(self) -> None:
         self.facts = Facts()
@@ -163,23 +172,33 @@ class LedgerState:
     def overlay(self: S) -> S:
         """A state on which a batch is decided; this one must not change until it is merged or dropped."""
         other = self._sibling()
-        for spec in self.TABLES:
-            setattr(other, spec.name, self.table(spec.name).layer(kept=spec.kept))
+        other._below = self
         return other
+
+    if not TYPE_CHECKING:  # every attribute is declared: nothing but a table can be missing, and in an overlay alone
+
+        def __getattr__(self, name: str) -> Any:
+            """The layer over a table, from when it is first asked for: most batches touch a few of many tables."""
+            kept = self._KEPT.get(name) if "_below" in self.__dict__ else None
+            if kept is None:
+                raise AttributeError(f"{type(self).__name__} has no {name}")
+            layer = self.__dict__[name] = getattr(self._below, name).layer(kept=kept)
+            return layer
+
+    def _layers(self) -> Iterator[tuple[str, Layer[Any, Any]]]:
+        """The tables of this overlay that were asked for, in their order."""
+        assert "_below" in self.__dict__, "only an overlay knows what was written to it"
+        return ((name, self.__dict__[name]) for name in self._KEPT if name in self.__dict__)
 
     def written(self) -> Touched:
         """The rows of this overlay that are not what they are below it. It must not be merged yet."""
-        layers = ((spec.name, self.table(spec.name)) for spec in self.TABLES)
-        found = {name: layer.written() for name, layer in layers if isinstance(layer, Layer)}
-        assert len(found) == len(self.TABLES), "only an overlay knows what was written to it"
+        found = {name: layer.written() for name, layer in self._layers()}
         return {name: keys for name, keys in found.items() if keys}
 
     def merge(self: S, overlay: S) -> None:
         """Take over what was decided on the overlay."""
-        for spec in self.TABLES:
-            layer = overlay.table(spec.name)
-            assert isinstance(layer, Layer), spec.name
-            layer.merge_into(self.table(spec.name))
+        for name, layer in overlay._layers():
+            layer.merge_into(self.table(name))
         for name in (*self.SCALARS, *self.DERIVED_SCALARS, *self.ORDERS):
             setattr(self, name, getattr(overlay, name))
 

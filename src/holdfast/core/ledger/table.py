@@ -32,6 +32,9 @@ MANY = 4093
 #: Shards of a fork that are let go of in one step.
 FREED_AT_ONCE = 64
 
+#: Every shard that has never had a row. Nobody owns it: whoever writes first makes one of its own, as after a fork.
+_NONE: dict[Any, Any] = {}
+
 
 class TableSpec(Struct, frozen=True):
     """A table's name, types and size. A derived one can be rebuilt from the others and is not stored.
@@ -55,9 +58,9 @@ class Table(Generic[K, V]):
     __slots__ = ("_count", "_owned", "_shards")
 
     def __init__(self, shards: int = 1) -> None:
-        self._shards: list[dict[K, V]] = [{} for _ in range(shards)]
+        self._shards: list[dict[K, V]] = [_NONE] * shards
         self._count = shards
-        self._owned = bytearray(b"\1" * shards)
+        self._owned = bytearray(shards)
 
     def get(self, key: K) -> V | None:
         """The row, or None."""
@@ -121,7 +124,7 @@ class Table(Generic[K, V]):
 
     def shard_rows(self) -> Iterator[dict[K, V]]:
         """The shards one by one, to be read only: what snapshots and digests walk over."""
-        yield from self._shards
+        return iter(self._shards)
 
     def fill(self, shard: int, shards: int, rows: dict[K, V]) -> None:
         """Add rows that a table of so many shards had in this one; they are this table's from now on.
@@ -133,11 +136,12 @@ class Table(Generic[K, V]):
             for key, value in rows.items():
                 self.put(key, value)
             return
-        assert self._owned[shard], f"shard {shard} is shared with a fork"
         if self._shards[shard]:
+            assert self._owned[shard], f"shard {shard} is shared with a fork"
             self._shards[shard].update(rows)
         else:
             self._shards[shard] = rows
+            self._owned[shard] = 1
 
     def fork(self) -> Table[K, V]:
         """A table with the same rows; from now on neither sees the other's writes."""
