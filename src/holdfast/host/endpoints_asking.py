@@ -15,9 +15,11 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.core.ledger.reconciler import Wanted
+from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Slot, standing
 from holdfast.core.model.shapes import Revision, SlotKey
+from holdfast.core.model.topology import Node
 from holdfast.core.region.commands import NAMED_MAX, Move, MoveSlot
 from holdfast.core.region.endpoints import Question, is_published, question
 from holdfast.core.region.state import RegionState
@@ -63,6 +65,8 @@ class Asking:
         #: Of those that serve: who is being asked, and that there is room for one more.
         self._under_way: dict[SlotKey, None] = {}
         self._room = Signal()
+        #: What each of them is asked, and the rows that this follows from.
+        self._questions: dict[SlotKey, tuple[Slot, Node, Assignment, Question]] = {}
         self._proposer = Proposer(NAME, region, self._clock, self._meters, habits.submit_ms)
         #: By node: what was last seen there; and of each of these under which epoch and in which phase.
         self._there: dict[Revision, set[SlotKey]] = {}
@@ -134,6 +138,7 @@ class Asking:
         self._asked.discard(key)
         self._failed.pop(key, None)
         self._again.drop(key)
+        self._questions.pop(key, None)
 
     # Asking those that are ready
 
@@ -195,13 +200,28 @@ class Asking:
         if key in self._under_way:
             self._again.add(key)
             return None
-        slot = self._found(key, Phase.SERVING)
-        asked = question(self._state, slot) if slot is not None else None
-        if slot is None or asked is None:
+        asked = self._question(key)
+        if asked is None:
             self._stop_asking_again(key)
             return None
         self._under_way[key] = None
-        return slot, asked
+        return asked
+
+    def _question(self, key: SlotKey) -> tuple[Slot, Question] | None:
+        """What it is asked, worked out anew when one of the rows that this follows from is another one."""
+        state = self._state
+        known = self._questions.get(key)
+        if known is not None:
+            slot, node, assignment, asked = known
+            same = state.slots.get(key) is slot and state.nodes.get(slot.node) is node
+            if same and state.assignments.get(slot.assignment) is assignment:
+                return slot, asked
+        found = self._found(key, Phase.SERVING)
+        told = question(state, found) if found is not None else None
+        if found is None or told is None:
+            return None
+        self._questions[key] = found, state.nodes[found.node], state.assignments[found.assignment], told
+        return found, told
 
     async def _ask_again(self, asked: Sequence[tuple[Slot, Question]]) -> None:
         """Ask all of them, and act on each answer when it comes."""

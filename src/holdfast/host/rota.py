@@ -15,12 +15,14 @@ from typing import Generic, TypeVar
 
 from holdfast.host.clock import Clock
 from holdfast.host.signal import Signal
-from holdfast.host.waiting import Turns, jittered
+from holdfast.host.waiting import Turns
 
 K = TypeVar("K", bound=Hashable)
 
 #: So many strokes are between two looks at the same key, at most.
 STROKES = 20
+#: Of the row of numbers that waits are drawn from.
+MULTIPLIER, MASK = 6_364_136_223_846_793_005, 2**64 - 1
 
 
 class Rota(Generic[K]):
@@ -29,9 +31,12 @@ class Rota(Generic[K]):
     def __init__(self, clock: Clock, again_ms: int, per_second: int, seed: int = 0) -> None:
         self._clock = clock
         self._beat_ms = max(1, again_ms // STROKES)
-        self._drawn_ms = max(0, again_ms - 2 * self._beat_ms)
+        #: Between these a wait is drawn, so that with the next stroke it is over in time.
+        self._least_ms = again_ms // 2
+        self._spread_ms = max(0, again_ms - self._least_ms - self._beat_ms)
+        #: The last draw: a row of numbers that begins with the seed, and costs less than a digest for each key.
+        self._drawn = seed & MASK
         self._turns = Turns(clock, per_second, per_second)
-        self._seed = seed
         #: By key: its stroke. Who is listed under another stroke is not wanted there.
         self._due: dict[K, int] = {}
         self._strokes: dict[int, list[K]] = {}
@@ -46,7 +51,8 @@ class Rota(Generic[K]):
     def add(self, key: K) -> None:
         """Have it looked at in its time. Of two times the earlier counts."""
         now = self._clock.boot()
-        wait_ms = self._beat_ms + jittered(self._drawn_ms, self._seed, key, now)
+        self._drawn = (self._drawn * MULTIPLIER + 1) & MASK
+        wait_ms = self._least_ms + (self._drawn >> 32) % (self._spread_ms + 1)
         stroke = -(-(now + wait_ms) // self._beat_ms) * self._beat_ms
         if key in self._ready or self._due.get(key, stroke + 1) <= stroke:
             return

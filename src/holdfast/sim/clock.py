@@ -18,9 +18,15 @@ class SimClock(VirtualClock):
         self._awake.set()
         #: What should have rung while the machine was paused.
         self._late: list[Callable[[], object]] = []
+        #: What the even clock says, and when it was asked last: much is asked in one moment.
+        self._said, self._asked = self._booted, 0.0
 
     def boot(self) -> int:
-        return self._booted + round(self._loop.now * 1000 * (1_000_000 + self._fast) / 1_000_000)
+        now = self._loop.now
+        if now != self._asked:
+            self._asked = now
+            self._said = self._booted + round(now * 1000 * (1_000_000 + self._fast) / 1_000_000)
+        return self._said
 
     async def sleep(self, duration: int) -> None:
         await asyncio.sleep(self._true_ms(duration) / 1000)

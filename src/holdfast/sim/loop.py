@@ -88,7 +88,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self.now + delay, callback, *args, context=context)
+        when = self.now + delay
+        handle = _Later(when, callback, args, self, context)
+        self._numbered += 1
+        heappush(self._due, (when, self._numbered, handle))
+        return handle
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None

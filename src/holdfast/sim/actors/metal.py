@@ -125,4 +125,8 @@ class Metal(SimulatedMachine):
 
     def answering(self, port: int) -> Binding | None:
         """Whose process answers at a port."""
-        return next((key for key, one in self.processes.items() if port in one.work.ports and self.answers(*key)), None)
+        now = self.clock.boot()
+        for key, one in self.processes.items():
+            if port in one.work.ports and one.answers(now):
+                return key
+        return None
