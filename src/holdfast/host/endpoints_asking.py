@@ -10,8 +10,9 @@ Size: what was asked, what came of it and what follows belong together; the two 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from holdfast.core.ledger.reconciler import Wanted
@@ -178,7 +179,8 @@ class Asking:
 
     async def work_again(self) -> None:
         """Ask those that serve when their time comes, all of one time together, for ever."""
-        tasks: set[asyncio.Task[None]] = set()
+        tasks: dict[int, asyncio.Task[None]] = {}
+        begun = 0
         try:
             while True:
                 while len(self._under_way) >= self._habits.workers:
@@ -187,13 +189,13 @@ class Asking:
                 keys = await self._again.take(self._habits.workers - len(self._under_way))
                 asked = [one for one in map(self._look_again, keys) if one is not None]
                 if asked:
-                    task = asyncio.create_task(self._ask_again(asked))
-                    tasks.add(task)
-                    task.add_done_callback(tasks.discard)
+                    begun += 1
+                    tasks[begun] = asyncio.create_task(self._ask_again(asked, partial(tasks.pop, begun)))
         finally:
-            for task in tasks:
+            left = list(tasks.values())
+            for task in left:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*left, return_exceptions=True)
 
     def _look_again(self, key: SlotKey) -> tuple[Slot, Question] | None:
         """What it is to be asked, if it still serves and is not being asked already."""
@@ -223,8 +225,9 @@ class Asking:
         self._questions[key] = found, state.nodes[found.node], state.assignments[found.assignment], told
         return found, told
 
-    async def _ask_again(self, asked: Sequence[tuple[Slot, Question]]) -> None:
-        """Ask all of them, and act on each answer when it comes."""
+    async def _ask_again(self, asked: Sequence[tuple[Slot, Question]], done: Callable[[], object]) -> None:
+        """Ask all of them, and act on each answer when it comes. `done` is called at its end: a callback of the task
+        would cost a turn of the loop."""
         left = dict(enumerate(asked))
 
         def answered(number: int, why: str | Exception) -> None:
@@ -247,6 +250,7 @@ class Asking:
             raise
         for number in list(left):
             answered(number, why)
+        done()
 
     def _answered_again(self, slot: Slot, asked: Question, why: str) -> None:
         if not self._is_same(slot):

@@ -29,7 +29,16 @@ class SimClock(VirtualClock):
         return self._said
 
     async def sleep(self, duration: int) -> None:
-        await asyncio.sleep(self._true_ms(duration) / 1000)
+        true_ms = self._true_ms(duration)
+        if not true_ms:
+            await asyncio.sleep(0)
+        else:
+            over: asyncio.Future[None] = self._loop.create_future()
+            alarm = self._loop.call_later(true_ms / 1000, _end, over)
+            try:
+                await over
+            finally:
+                alarm.cancel()
         if not self._awake.is_set():
             await self._awake.wait()
 
@@ -60,3 +69,8 @@ class SimClock(VirtualClock):
         late, self._late = self._late, []
         for ring in late:
             self._loop.call_soon(ring)
+
+
+def _end(sleep: asyncio.Future[None]) -> None:
+    if not sleep.done():
+        sleep.set_result(None)

@@ -129,14 +129,14 @@ class Door:
     async def _change(self, work: Callable[[], Awaitable[T]]) -> T:
         """A call that changes something: once sent, it goes on without its caller."""
         fate = await self._begin()
-        return await self._heard(asyncio.shield(self._service.on_its_own(self._there(fate, work))), fate)
+        return await self._heard(self._service.on_its_own(self._there(fate, work)), fate)
 
     async def _write(self, what: str, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
         """A change with an outcome: it may land late, and what is not heard is `Unknown`."""
         fate = await self._begin()
         sent = self._service.on_its_own(self._there(fate, work, may_be_late=True))
         try:
-            return await self._heard(asyncio.shield(sent), fate)
+            return await self._heard(sent, fate)
         except StoreError as error:
             self._service.count(f"{what}_unknown")
             return Unknown(str(error))

@@ -93,18 +93,33 @@ class Service:
         if times:
             self.happened[what] = self.happened.get(what, 0) + times
 
-    def on_its_own(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Begin what no end of its caller ends: it belongs to nobody's life, hence the empty context."""
-        task = asyncio.get_running_loop().create_task(work, context=Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
+    def on_its_own(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+        """Begin what no end of its caller ends: it belongs to nobody's life, hence the empty context. What comes of it
+        is told to whoever waits then."""
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[T] = loop.create_future()
+        self._tasks.add(loop.create_task(self._see_through(work, told), context=Context()))
+        return told
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()  # whoever waited for it may be gone
-        if error is not None and not isinstance(error, StoreError):
-            self.failures.append(f"{self.disk.name}: {type(error).__name__}: {error}")
+    async def _see_through(self, work: Coroutine[Any, Any, T], told: asyncio.Future[T]) -> None:
+        try:
+            result = await work
+        except Exception as error:
+            if not isinstance(error, StoreError):
+                self.failures.append(f"{self.disk.name}: {type(error).__name__}: {error}")
+            if not told.done():
+                told.set_exception(error)
+                told.exception()  # whoever waited for it may be gone
+        except asyncio.CancelledError:
+            told.cancel()
+            raise
+        else:
+            if not told.done():
+                told.set_result(result)
+        finally:
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.discard(task)
 
     def land_later(self, after_ms: int, work: Callable[[], Awaitable[Any]]) -> None:
         """Do it then, unless the service starts anew before. Nobody hears what became of it."""

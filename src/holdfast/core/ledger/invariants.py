@@ -51,9 +51,11 @@ class Change(Generic[S]):
 
     def rows(self, table: str) -> Iterator[tuple[Any, Any, Any]]:
         """Each row that was written: its key, what it was and what it is; None where there is none."""
-        old, new = self.before.table(table), self.after.table(table)
-        for key in self.touched.get(table, ()):
-            yield key, old.get(key), new.get(key)
+        keys = self.touched.get(table)
+        if keys:  # otherwise the table is not asked for, and need not have a layer
+            old, new = self.before.table(table), self.after.table(table)
+            for key in keys:
+                yield key, old.get(key), new.get(key)
 
     def places(self, make: Callable[[Change[S]], P]) -> P:
         """The places that a ledger looks at after this change, found once for all its promises."""
@@ -82,7 +84,9 @@ class Nearby(Generic[S]):
 
     def rows(self, table: str) -> Iterator[tuple[Any, Any]]:
         """The rows that are looked at, as they are now."""
-        yield from present(self.state, table, self.keys(table))
+        keys = self._keys.get(table)
+        if keys:
+            yield from present(self.state, table, list(keys))
 
 
 def present(state: LedgerState, table: str, keys: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
