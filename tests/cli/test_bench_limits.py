@@ -1,4 +1,4 @@
-"""`holdfast bench limits`, with few of everything, and what it measures stalls with."""
+"""The table of `holdfast bench limits`, and what it measures stalls with."""
 
 from __future__ import annotations
 
@@ -7,54 +7,26 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from typer.testing import CliRunner
 
-from holdfast.bench import limits, limits_exclusive, limits_silence, limits_table, region
-from holdfast.bench.report import Report, Result
+from holdfast.bench import limits_silence, limits_table
+from holdfast.bench.report import Result
 from holdfast.bench.stalls import longest, stalls_of, watched, written
-from holdfast.cli.main import app
 from holdfast.core.ledger.draft import Draft
-from holdfast.core.model.settings import Settings, unsafe
-
-#: So that a region falls silent within seconds.
-SHORT = Settings(
-    proposal_life=120_000, session_lease=1_500, proof_interval=200, grace=100, kill_margin=100, fence_time=2_000
-)
+from holdfast.core.model.settings import unsafe
 
 
-async def _exclusive(folder: Path) -> list[Result]:
-    return await limits_exclusive.measure_exclusive(folder, replicas=50)
+def test_the_settings_of_a_small_region_that_falls_silent_are_safe() -> None:
+    assert unsafe(limits_silence.SHORT) == []
 
 
-async def _silence(folder: Path) -> list[Result]:
-    return await limits_silence.measure_silence(folder, nodes=500)
-
-
-def test_the_report_of_limits_has_the_form_of_every_benchmark_and_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert unsafe(SHORT) == []
-    monkeypatch.setattr(region, "SETTINGS", SHORT)
-    monkeypatch.setattr(limits, "PARTS", {"silence": _silence, "exclusive": _exclusive})
-    monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["bench", "limits", "--json"])
-    assert done.exit_code == 0, done.output
-    report = msgspec.json.decode(done.stdout, type=Report)
-    assert {result.name: (result.direction, result.target) for result in report.results} == {
-        "limits.silence_stall_ms": ("<=", 100),
-        "limits.exclusive_100k_s": ("<=", 60),
-        "limits.exclusive_stall_ms": ("<=", 100),
-        "limits.neighbour_p99_ms": ("<=", 100),
-    }
-    assert all(result.baseline > 0 for result in report.results)
-    assert list(tmp_path.iterdir()) == []
+def _measured(folder: Path, *names: str) -> list[Result]:
+    cases = [case for case in limits_table.TABLE if case.name in names]
+    return [one for case in cases for one in asyncio.run(limits_table.measure_case(folder, case, 1.0))]
 
 
 def test_the_table_of_limits_tells_of_each_how_long_its_end_takes_and_what_holds_the_loop(tmp_path: Path) -> None:
-    few = tuple(case for case in limits_table.TABLE if case.name in ("node", "expiry", "rights"))
-    results = asyncio.run(limits_table.measure_table(tmp_path, few))
+    results = _measured(tmp_path, "node", "expiry", "rights")
     assert [(one.name, one.unit, one.target) for one in results] == [
         ("limits.rights_end_s", "s", 60),
         ("limits.rights_stall_ms", "ms", 100),
@@ -73,9 +45,8 @@ def test_the_table_of_limits_notices_a_callback_that_holds_the_loop(
         _work(limits_table.STALL_MS + 20)
         land(draft)
 
-    few = tuple(case for case in limits_table.TABLE if case.name == "node")
     monkeypatch.setattr(Draft, "land", slowly)
-    (_, stall) = asyncio.run(limits_table.measure_table(tmp_path, few))
+    (_, stall) = _measured(tmp_path, "node")
     assert (stall.name, stall.met) == ("limits.node_stall_ms", False)
 
 

@@ -6,14 +6,16 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from holdfast.bench.report import Report, machine
-from holdfast.bench.serving import WORKLOADS, measure_serving
-from holdfast.bench.sessions import AGENTS, measure_sessions
+from holdfast.bench import serving, sessions
+from holdfast.bench.report import Report, Sheet
 
 
-def run(*, agents: int = AGENTS, workloads: int = WORKLOADS) -> Report:
+def run(*, small: bool = False) -> Report:
     """All figures of agents."""
+    sheet = Sheet()
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as name:
-        results = asyncio.run(measure_serving(Path(name) / "serving", workloads))
-        results += asyncio.run(measure_sessions(Path(name) / "sessions", agents))
-    return Report(machine(), tuple(results))
+        with sheet.part(*serving.ROWS):
+            sheet.add(*asyncio.run(serving.measure_serving(Path(name) / "serving", small=small)))
+        with sheet.part(*sessions.ROWS):
+            sheet.add(*asyncio.run(sessions.measure_sessions(Path(name) / "sessions", small=small)))
+    return sheet.report()

@@ -8,84 +8,90 @@ from __future__ import annotations
 
 import asyncio
 import os
-import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 import msgspec
 
 from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.server import Api, Limits
 from holdfast.bench.api_load import Heard, Sent, Task
-from holdfast.bench.ledger import BY_HAND, Load, RawLoop, prepared
+from holdfast.bench.ledger import Load, RawLoop, leading
 from holdfast.bench.other import Other
 from holdfast.bench.region import SCHEDULER
-from holdfast.bench.report import Report, Result, at_least, at_most, machine
+from holdfast.bench.report import Report, Result, Sheet, at_least, at_most, must, p99
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.secrets import hashed, spoken
 from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right, Token, TokenSpec
 from holdfast.core.region import commands as c
-from holdfast.core.region.book import REGION
 from holdfast.host.changes import about
 from holdfast.host.clock import SystemClock
-from holdfast.host.ledger import Identity, Ledger, Role
-from holdfast.stores.sqlite import SqliteStore
 
-NODES = 1_000
 SECRET = "b" * 43
 OPERATOR = "person/bench"
-BATCH_WORKLOADS = 100
-SINGLE_WORKLOADS = 10
-ROUNDS = 5
-WATCHERS = 1_000
-SUBSCRIPTIONS = 10_000
-CHANGES = 20
-CLI_RUNS = 15
 OTHER = "holdfast.bench.api_load"
+ROWS = ("api.batch100", "api.single", "api.watch1000", "cli.get")
 
 
-def run(*, nodes: int = NODES) -> Report:
+class Size(NamedTuple):
+    """How much of everything: so many rounds, each of so many workloads."""
+
+    nodes: int
+    rounds: int
+    batch_workloads: int
+    single_workloads: int
+    watchers: int
+    subscriptions: int
+    changes: int
+    cli_runs: int
+
+
+WHOLE, SMALL = Size(1_000, 5, 20, 2, 1_000, 10_000, 20, 15), Size(50, 1, 2, 1, 5, 10, 2, 1)
+
+
+def run(*, small: bool = False) -> Report:
     """All figures of a server's API."""
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder:
-        return Report(machine(), tuple(asyncio.run(_measure(Path(folder), nodes))))
+    sheet = Sheet()
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder, sheet.part(*ROWS):
+        asyncio.run(_measure(sheet, Path(folder), SMALL if small else WHOLE))
+    return sheet.report()
 
 
-async def _measure(folder: Path, nodes: int) -> list[Result]:
+async def _measure(sheet: Sheet, folder: Path, size: Size) -> None:
     clock = SystemClock()
-    store = await SqliteStore.open(folder / "ledger")
+    transport = HttpTransport(clock, listen="127.0.0.1:0")
+    await transport.start()
     try:
-        region = await prepared(store, nodes, clock)
-        transport = HttpTransport(clock, listen="127.0.0.1:0")
-        await transport.start()
-        ledger = Ledger(REGION, store, clock, Identity(transport.address), keeping=BY_HAND)
-        api = Api(ledger, transport, limits=Limits())
-        transport.serve(api.serve)
-        tasks = [asyncio.create_task(work) for work in (ledger.run(), api.run())]
-        while ledger.role is not Role.LEADING:
-            assert not tasks[0].done(), tasks[0].exception()
-            await asyncio.sleep(0.01)
-        load = Load(ledger, region)
-        tasks.append(asyncio.create_task(load.heartbeats()))
-        await _tokens(load)
-        raw = RawLoop(folder / "raw")
-        found = [
-            await _rate(load, raw, transport.address, folder, "api.batch100", (BATCH_WORKLOADS, 100, 8), 35_000),
-            await _rate(load, raw, transport.address, folder, "api.single", (SINGLE_WORKLOADS, 1, 32), 4_000),
-            await _watched(load, transport.address),
-            await _command_line(transport.address),
-        ]
-        for task in reversed(tasks):
-            task.cancel()
-        await asyncio.wait(tasks)
-        await transport.close()
-        return found
+        async with leading(folder / "ledger", size.nodes, server=transport.address) as load:
+            api = Api(load.ledger, transport, limits=Limits())
+            transport.serve(api.serve)
+            serving = asyncio.create_task(api.run())
+            try:
+                await _tokens(load)
+                await _measure_all(sheet, load, transport.address, folder, size)
+            finally:
+                serving.cancel()
+                await asyncio.wait({serving})
     finally:
-        await store.close()
+        await transport.close()
+
+
+async def _measure_all(sheet: Sheet, load: Load, server: str, folder: Path, size: Size) -> None:
+    rates = _Rates(load, RawLoop(folder / "raw"), server, folder / "envelopes", size.rounds)
+    with sheet.part("api.batch100"):
+        sheet.add(await rates.measure("api.batch100", size.batch_workloads, 100, 8, 35_000))
+    with sheet.part("api.single"):
+        sheet.add(await rates.measure("api.single", size.single_workloads, 1, 32, 4_000))
+    with sheet.part("api.watch1000"):
+        sheet.add(await _watched(load, server, size))
+    with sheet.part("cli.get"):
+        sheet.add(await _command_line(server, size.cli_runs))
 
 
 async def _tokens(load: Load) -> None:
@@ -102,81 +108,86 @@ async def _tokens(load: Load) -> None:
     await load.send(Envelope("controller/link", c.Ship("platform", 1, cursor, cursor + 1, tuple(puts)), now))
 
 
-async def _rate(
-    load: Load, raw: RawLoop, server: str, folder: Path, name: str, shape: tuple[int, int, int], least: float
-) -> Result:
-    """Durable placements per second over HTTP, in the round that was disturbed least.
+class _Rates(NamedTuple):
+    """Durable placements per second over HTTP, in rounds."""
 
-    The baseline is how many placements a second a plain file takes, in batches of the same size.
-    """
-    workloads, each, senders = shape
-    rates: list[tuple[float, float]] = []
-    durable, token = load.ledger.durable, spoken("scheduler", SECRET)
-    for _ in range(ROUNDS):
-        envelopes = await load.open(each, max(1, workloads // ROUNDS))
-        path = folder / "envelopes"
-        path.write_bytes(msgspec.msgpack.encode([encode(one) for one in envelopes]))
-        other = await Other.start(OTHER, Task(server, token, str(path), senders))
-        seq, before = durable.state.facts.seq, durable.log_bytes
-        other.tell()
-        sent = msgspec.json.decode(await other.hear(), type=Sent)
-        assert sent.landed == len(envelopes), sent
-        await other.end()
+    load: Load
+    raw: RawLoop
+    server: str
+    path: Path
+    rounds: int
+
+    async def measure(self, name: str, workloads: int, each: int, senders: int, least: float) -> Result:
+        """The baseline is how many placements a second a plain file takes, in batches of the same size."""
+        rounds = [await self._round(workloads, each, senders) for _ in range(self.rounds)]
+        rates, plain = zip(*rounds, strict=True)
+        return at_least(name, median(rates), "placements/s", median(plain), least, rates)
+
+    async def _round(self, workloads: int, each: int, senders: int) -> tuple[float, float]:
+        durable = self.load.ledger.durable
+        envelopes = await self.load.open(each, workloads)
+        self.path.write_bytes(msgspec.msgpack.encode([encode(one) for one in envelopes]))
+        task = Task(self.server, spoken("scheduler", SECRET), str(self.path), senders)
+        async with Other.running(OTHER, task) as other:
+            seq, before = durable.state.facts.seq, durable.log_bytes
+            other.tell()
+            sent = msgspec.json.decode(await other.hear(), type=Sent)
+        must(sent.landed == len(envelopes), f"{sent.landed} of {len(envelopes)} landed")
         batches = durable.state.facts.seq - seq
-        plain = raw.times((durable.log_bytes - before) // batches, 50)
+        plain = self.raw.times((durable.log_bytes - before) // batches, 50)
         placed = len(envelopes) * each
-        rates.append((placed / (sent.ended - sent.began), placed / batches * 50 / sum(plain)))
-    rate, baseline = max(rates)
-    return at_least(name, rate, "placements/s", baseline, least)
+        return placed / (sent.ended - sent.began), placed / batches * 50 / sum(plain)
 
 
-async def _watched(load: Load, server: str) -> Result:
-    """How long a commit takes to reach a thousand watchers, the slowest of twenty commits.
+async def _watched(load: Load, server: str, size: Size) -> Result:
+    """How long a commit takes to reach a thousand watchers, the slowest of a hundred commits.
 
     The baseline is the same for one watcher.
     """
-    ledger = load.ledger
-    uids = load.region.node_uids
-    others = [await ledger.watch(about(("node", uids[number % len(uids)]))) for number in range(SUBSCRIPTIONS)]
-    alone = await _reached(load, server, 1)
-    many = await _reached(load, server, WATCHERS)
-    for subscription in others:
-        subscription.close()
-    return at_most("api.watch1000", max(many) * 1000, "ms", max(alone) * 1000, 100)
+    ledger, uids = load.ledger, load.region.node_uids
+    others = [await ledger.watch(about(("node", uids[number % len(uids)]))) for number in range(size.subscriptions)]
+    try:
+        alone = await _reached(load, server, 1, size.changes)
+        many = await _reached(load, server, size.watchers, size.changes)
+    finally:
+        for subscription in others:
+            subscription.close()
+    return at_most("api.watch1000", p99(many), "ms", p99(alone), 100, many)
 
 
-async def _reached(load: Load, server: str, watches: int) -> list[float]:
+async def _reached(load: Load, server: str, watches: int, changes: int) -> list[float]:
+    """The milliseconds until each of so many changes had reached the last watcher."""
     node = load.region.node_uids[0]
     name = load.ledger.durable.state.nodes[node].name
     path, note = f"/v1/nodes/{name}?watch=true", f"change {watches}"
     task = Task(server, spoken("operator", SECRET), watches=watches, path=path, note=note)
-    other = await Other.start(OTHER, task)
     took = []
-    for number in range(1, CHANGES + 1):
-        command = c.AdministerNode(node, note=f"{note} {number}", cordoned=True)
-        began = time.monotonic()
-        await load.send(Envelope(OPERATOR, command, load.ledger.clock.wall(), key=f"{watches}-{number}"))
-        heard = msgspec.json.decode(await other.hear(), type=Heard)
-        assert heard.number == number, heard
-        took.append(heard.last - began)
-        await asyncio.sleep(0.05)
-    other.tell()
-    await other.end()
+    async with Other.running(OTHER, task) as other:
+        for number in range(1, changes + 1):
+            command = c.AdministerNode(node, note=f"{note} {number}", cordoned=True)
+            began = time.monotonic()
+            await load.send(Envelope(OPERATOR, command, load.ledger.clock.wall(), key=f"{watches}-{number}"))
+            heard = msgspec.json.decode(await other.hear(), type=Heard)
+            must(heard.number == number, f"watchers heard of change {heard.number}, not of {number}")
+            took.append((heard.last - began) * 1_000)
+            await asyncio.sleep(0.05)
+        other.tell()
     return took
 
 
-async def _command_line(server: str) -> Result:
+async def _command_line(server: str, runs: int) -> Result:
     """`holdfast get`, from starting the interpreter to its end, the median of several; baseline: `python -c pass`."""
 
     async def seconds(*command: str) -> float:
         began = time.perf_counter()
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL, env=environment)
-        assert await process.wait() == 0, command
+        code = await process.wait()
+        must(code == 0, f"{' '.join(command[1:])} ended with {code}")
         return time.perf_counter() - began
 
     token = spoken("operator", SECRET)
     environment = {**os.environ, "HOLDFAST_SERVER": server, "HOLDFAST_TOKEN": token}
     get = ("-m", "holdfast.cli.main", "get", "nodes", "node-00000")
-    took = [await seconds(sys.executable, *get) for _ in range(CLI_RUNS)]
-    plain = [await seconds(sys.executable, "-c", "pass") for _ in range(CLI_RUNS)]
-    return at_most("cli.get", statistics.median(took), "s", statistics.median(plain), 0.25)
+    took = [await seconds(sys.executable, *get) for _ in range(runs)]
+    plain = [await seconds(sys.executable, "-c", "pass") for _ in range(runs)]
+    return at_most("cli.get", median(took), "s", median(plain), 0.25, took)

@@ -16,7 +16,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.bench.other import say
+from holdfast.bench.other import live, say
+from holdfast.bench.report import must
 from holdfast.host.transport import Reply
 from holdfast.host.wire import ENVELOPES, MSGPACK, Said, read_answered
 
@@ -107,7 +108,11 @@ class Sender(asyncio.Protocol):
         if not blank or length is None or len(body) < int(length[1]):
             return
         self._came = b""
-        _must_land(head, body)
+        try:
+            _must_land(head, body)
+        except Exception as error:
+            self.done.set_exception(error)
+            return
         self.landed += 1
         self.go_on()
 
@@ -117,8 +122,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)")
 
 def _must_land(head: bytes, body: bytes) -> None:
     answered = read_answered(Reply(int(head[9:12]), (MSGPACK,), body))
-    assert answered.said is Said.LANDED, answered
-    assert not answered.answer, "a placement was refused"
+    must(answered.said is Said.LANDED and not answered.answer, f"a placement was refused: {answered}")
 
 
 class Watcher(asyncio.Protocol):
@@ -190,7 +194,7 @@ async def watch(task: Task) -> None:
 def main() -> None:
     """Do what the first line says."""
     task = msgspec.json.decode(sys.stdin.readline(), type=Task)
-    asyncio.run(watch(task) if task.watches else send(task))
+    live(watch(task) if task.watches else send(task))
 
 
 if __name__ == "__main__":

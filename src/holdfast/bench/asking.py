@@ -21,9 +21,10 @@ from holdfast.api.client.aio import Holdfast
 from holdfast.api.client.problems import Denied
 from holdfast.api.documents.kinds import API_VERSION
 from holdfast.bench.processes import LOOK_SECONDS, running
+from holdfast.bench.report import must
 from holdfast.core.model.secrets import hashed, spoken
 from holdfast.host.clock import SystemClock
-from holdfast.wiring.dev_folder import REGIONS
+from holdfast.wiring.dev_folder import HOST, REGIONS
 
 TENANT, CLASS = "bench", "normal"
 SECRET = "b" * 43
@@ -32,11 +33,14 @@ Document = dict[str, Any]
 
 
 class Clients(NamedTuple):
-    """The operator, at the platform and at each region, and the tenant at the platform."""
+    """The operator, at the platform and at each region, and the tenant at the platform; where all these are, the
+    platform first, and the operator's token."""
 
     platform: Holdfast
     regions: tuple[Holdfast, ...]
     tenant: Holdfast
+    servers: tuple[str, ...]
+    token: str
 
 
 @asynccontextmanager
@@ -47,16 +51,18 @@ async def asking(folder: Path, *, nodes: int = 0, agents: int = 0, is_measured: 
         transport = HttpTransport(SystemClock())
         await transport.start()
         try:
-            platform, *regions = [_client(transport, port + number, token) for number in range(len(REGIONS) + 1)]
-            clients = Clients(platform, tuple(regions), _client(transport, port, spoken(TENANT, SECRET)))
+            servers = tuple(f"http://{HOST}:{port + number}" for number in range(len(REGIONS) + 1))
+            platform, *regions = [_client(transport, server, token) for server in servers]
+            tenant = _client(transport, servers[0], spoken(TENANT, SECRET))
+            clients = Clients(platform, tuple(regions), tenant, servers, token)
             await _set_up(clients)
             yield clients
         finally:
             await transport.close()
 
 
-def _client(transport: HttpTransport, port: int, token: str) -> Holdfast:
-    return Holdfast(transport, SystemClock(), Access(servers=(f"http://127.0.0.1:{port}",), token=token))
+def _client(transport: HttpTransport, server: str, token: str) -> Holdfast:
+    return Holdfast(transport, SystemClock(), Access(servers=(server,), token=token))
 
 
 async def _set_up(clients: Clients) -> None:
@@ -94,20 +100,27 @@ class Telling:
         self._read = read
         self._at: dict[Hashable, float] = {}
         self._came = asyncio.Event()
+        self._is_over = False
         #: Set once everything from now on is told.
         self.opened = asyncio.Event()
 
     async def run(self) -> None:
         """Listen for ever."""
-        async for event in self._client.watch(self._kind):
+        try:
+            async for event in self._client.watch(self._kind):
+                self.opened.set()
+                if event.object:
+                    self._at.setdefault(self._read(event.object), time.monotonic())
+                    self._came.set()
+        finally:
+            self._is_over = True
             self.opened.set()
-            if event.object:
-                self._at.setdefault(self._read(event.object), time.monotonic())
-                self._came.set()
+            self._came.set()
 
     async def told(self, what: Hashable) -> float:
         """When that was told, once it is."""
         while what not in self._at:
+            must(not self._is_over, "the watch ended")
             self._came.clear()
             await self._came.wait()
         return self._at[what]

@@ -7,39 +7,51 @@ import time
 from statistics import median
 
 from holdfast.bench.region import SLOTS_EACH, BenchRegion
-from holdfast.bench.report import Report, Result, at_least, at_most, best_of, machine, resident_bytes, stores_per_second
+from holdfast.bench.report import (
+    Report,
+    Result,
+    Sheet,
+    at_least,
+    at_most,
+    later_half,
+    median_of,
+    resident_bytes,
+    stores_per_second,
+)
 
-NODES = 5_000
-SLOTS = 1_000_000
+NODES, SLOTS = 5_000, 1_000_000
+SMALL_NODES, SMALL_SLOTS = 50, 4_000
 #: Proposals in one batch: what eight writers have in flight, and what sixty-four have.
 BATCH_OF_100 = 8
 BATCH_OF_1 = 64
 SINGLE_WORKLOADS = 60
 
 
-def run(*, nodes: int = NODES, slots: int = SLOTS) -> Report:
+def run(*, small: bool = False) -> Report:
     """All figures of the core. The collector is off while deciding, as it is on a leader."""
-    baseline = stores_per_second()
-    before = resident_bytes()
-    region = BenchRegion(nodes)
-    singles = _rate(region, min(SINGLE_WORKLOADS, slots // SLOTS_EACH // 2), 1, BATCH_OF_1)
-    batches = _rate(region, slots // SLOTS_EACH - len(region.assignments), 100, BATCH_OF_100)
-    gc.collect()
-    per_slot = (resident_bytes() - before) / slots
-    results = (
-        at_least("core.batch100", batches, "placements/s", baseline, 80_000),
-        at_least("core.single", singles, "placements/s", baseline, 40_000),
-        _fork(region),
-        at_most("core.memory.per_slot", per_slot, "bytes", _flat_bytes(), 1_200),
-    )
-    return Report(machine(), results)
+    sheet = Sheet()
+    nodes, slots = (SMALL_NODES, SMALL_SLOTS) if small else (NODES, SLOTS)
+    with sheet.part("core.batch100", "core.single", "core.fork", "core.memory.per_slot"):
+        baseline = stores_per_second()
+        before = resident_bytes()
+        region = BenchRegion(nodes)
+        singles = _rates(region, min(SINGLE_WORKLOADS, slots // SLOTS_EACH // 2), 1, BATCH_OF_1)
+        batches = _rates(region, slots // SLOTS_EACH - len(region.assignments), 100, BATCH_OF_100)
+        gc.collect()
+        per_slot = (resident_bytes() - before) / slots
+        sheet.add(
+            at_least("core.batch100", median(batches), "placements/s", baseline, 80_000, batches),
+            at_least("core.single", median(singles), "placements/s", baseline, 40_000, singles),
+            _fork(region),
+            at_most("core.memory.per_slot", per_slot, "bytes", _flat_bytes(), 1_200),
+        )
+    return sheet.report()
 
 
-def _rate(region: BenchRegion, workloads: int, each: int, batch: int) -> float:
+def _rates(region: BenchRegion, workloads: int, each: int, batch: int) -> list[float]:
     """Placements per second; opening slots and writing proposals is not counted.
 
-    The run is cut into tenths. Of the later half, when the region is fullest, the tenth counts that was disturbed
-    least, as it is for the baseline: on a shared machine the mean says more about the neighbours.
+    The run is cut into tenths. The later half of them counts, when the region is fullest.
     """
     tenth = max(1, workloads // 10)
     rates = []
@@ -54,7 +66,7 @@ def _rate(region: BenchRegion, workloads: int, each: int, batch: int) -> float:
     finally:
         gc.enable()
         gc.unfreeze()
-    return max(rates[len(rates) // 2 :])
+    return list(later_half(rates))
 
 
 def _place_workload(region: BenchRegion, each: int, batch: int) -> float:
@@ -78,8 +90,8 @@ def _fork(region: BenchRegion) -> Result:
     def copy() -> None:
         plain.copy()
 
-    copied = best_of(3, copy) * 1000
-    return at_most("core.fork", median(times), "ms", copied, 10)
+    copied = median_of(5, copy) * 1000
+    return at_most("core.fork", median(times), "ms", copied, 10, times)
 
 
 def _flat_bytes() -> float:

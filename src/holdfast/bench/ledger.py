@@ -10,15 +10,18 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
-from holdfast.bench.region import MACHINE, SLOTS_EACH, BenchRegion, Machine
-from holdfast.bench.report import Report, Result, at_least, at_most, machine
+from holdfast.bench.region import MACHINE, SETTINGS, SLOTS_EACH, BenchRegion, Machine
+from holdfast.bench.report import Report, Result, Sheet, Unmeasured, at_least, at_most, later_half, must, p99
 from holdfast.bench.restart import measure_restart
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.model.settings import Settings
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from holdfast.host.clock import SystemClock
@@ -28,9 +31,6 @@ from holdfast.host.snapshots import Keeping
 from holdfast.host.store import Head, Stored, Written
 from holdfast.stores.sqlite import SqliteStore
 
-NODES = 5_000
-SLOTS = 1_000_000
-TAIL = 10_000
 TAIL_EACH = 10
 SINGLE_WORKLOADS = 60
 #: How many workloads are opened before their proposals, which are valid for seconds, are sent.
@@ -39,12 +39,34 @@ AT_ONCE = 20
 BY_HAND = Keeping(log_bytes=1 << 50, log_batches=1 << 50)
 
 
-def run(*, nodes: int = NODES, slots: int = SLOTS, tail: int = TAIL) -> Report:
+#: Of this benchmark, and of its restart in a new process.
+ROWS = (
+    "ledger.batch100.sqlite", "ledger.single64.sqlite", "ledger.commit_p99.during_snapshot",
+    "ledger.commit_max.during_snapshot",
+)  # fmt: skip
+AGAIN = ("ledger.restart.1m", "ledger.memory.per_slot")
+
+
+class Size(NamedTuple):
+    """How large the region is: its nodes, its slots, and the batches after its snapshot."""
+
+    nodes: int
+    slots: int
+    tail: int
+
+
+WHOLE, SMALL = Size(5_000, 1_000_000, 10_000), Size(1_000, 12_000, 100)
+
+
+def run(*, small: bool = False) -> Report:
     """All figures of a ledger on SQLite."""
+    sheet, size = Sheet(), SMALL if small else WHOLE
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder:
-        results = asyncio.run(_measure(Path(folder), nodes, slots, tail))
-        results += measure_restart(Path(folder) / "ledger", slots)
-    return Report(machine(), tuple(results))
+        with sheet.part(*ROWS):
+            asyncio.run(_measure(sheet, Path(folder), size))
+        with sheet.part(*AGAIN):
+            sheet.add(*measure_restart(Path(folder) / "ledger", size.slots))
+    return sheet.report()
 
 
 class Load:
@@ -57,8 +79,8 @@ class Load:
     async def send(self, envelope: Envelope[Any]) -> None:
         """One command, which must be accepted whole."""
         answer = await self.ledger.submit(envelope)
-        assert isinstance(answer, Landed), answer
-        assert not answer.answer, "a placement was refused"
+        must(isinstance(answer, Landed), answer)
+        must(isinstance(answer, Landed) and not answer.answer, "a placement was refused")
 
     async def open(self, each: int, workloads: int) -> list[Envelope[Any]]:
         """Workloads whose slots wait, and the proposals for all of them."""
@@ -79,7 +101,7 @@ class Load:
         while True:
             for number, (uid, session) in enumerate(self.ledger.durable.state.sessions.items()):
                 renewed = self.ledger.renew(session.principal, uid)
-                assert isinstance(renewed, Renewal), renewed
+                must(isinstance(renewed, Renewal), renewed)
                 if number % 100 == 0:
                     await asyncio.sleep(0.05)
 
@@ -94,42 +116,54 @@ class Load:
                 start = clock()
                 answer = await submit(envelope)
                 took.append(clock() - start)
-                assert type(answer) is Landed, answer
-                assert not answer.answer, "a placement was refused"
+                if type(answer) is not Landed or answer.answer:
+                    raise Unmeasured(f"a placement was refused: {answer}")
 
         await asyncio.gather(*(writer() for _ in range(writers)))
         return took
 
 
-async def _measure(folder: Path, nodes: int, slots: int, tail: int) -> list[Result]:
-    clock = SystemClock()
-    store = await SqliteStore.open(folder / "ledger")
-    try:
-        region = await prepared(store, nodes, clock)
-        ledger = Ledger(REGION, store, clock, Identity("bench"), keeping=BY_HAND)
-        serving = asyncio.create_task(ledger.run())
-        while ledger.role is not Role.LEADING:
-            assert not serving.done(), serving.exception()
-            await asyncio.sleep(0.01)
-        load = Load(ledger, region)
-        beating = asyncio.create_task(load.heartbeats())
+async def _measure(sheet: Sheet, folder: Path, size: Size) -> None:
+    async with leading(folder / "ledger", size.nodes) as load:
         raw = RawLoop(folder / "raw")
-        workloads = slots // SLOTS_EACH
-        in_tail = -(-tail * TAIL_EACH // SLOTS_EACH)
+        workloads = size.slots // SLOTS_EACH
+        in_tail = -(-size.tail * TAIL_EACH // SLOTS_EACH)
         singles = min(SINGLE_WORKLOADS, workloads // 4)
         in_snapshot = max(1, min(20, workloads // 10))
-        single64 = await _rate(load, raw, "ledger.single64.sqlite", singles, 1, 64, 30_000)
-        batch100 = await _rate(
-            load, raw, "ledger.batch100.sqlite", workloads - singles - in_tail - in_snapshot, 100, 8, 60_000
-        )
-        during = await _snapshot(load, raw, in_snapshot)
+        others = workloads - singles - in_tail - in_snapshot
+        with sheet.part("ledger.single64.sqlite"):
+            sheet.add(await _rate(load, raw, "ledger.single64.sqlite", singles, 1, 64, 30_000))
+        with sheet.part("ledger.batch100.sqlite"):
+            sheet.add(await _rate(load, raw, "ledger.batch100.sqlite", others, 100, 8, 60_000))
+        with sheet.part("ledger.commit_p99.during_snapshot", "ledger.commit_max.during_snapshot"):
+            sheet.add(*await _snapshot(load, raw, in_snapshot))
         for _ in range(in_tail):
             for envelope in await load.open(TAIL_EACH, 1):
                 await load.send(envelope)
-        beating.cancel()
-        serving.cancel()
-        await asyncio.wait({serving, beating})
-        return [batch100, single64, *during]
+
+
+@asynccontextmanager
+async def leading(
+    folder: Path, nodes: int, machines: Sequence[Machine] = (MACHINE,), server: str = "bench"
+) -> AsyncIterator[Load]:
+    """A region of so many nodes on SQLite whose ledger leads, with the heartbeats of its agents."""
+    clock = SystemClock()
+    store = await SqliteStore.open(folder)
+    try:
+        region = await prepared(store, nodes, clock, machines)
+        ledger = Ledger(REGION, store, clock, Identity(server), keeping=BY_HAND)
+        tasks = [asyncio.create_task(ledger.run())]
+        try:
+            while ledger.role is not Role.LEADING:
+                must(not tasks[0].done(), "the ledger ended before it led")
+                await asyncio.sleep(0.01)
+            load = Load(ledger, region)
+            tasks.append(asyncio.create_task(load.heartbeats()))
+            yield load
+        finally:
+            for task in reversed(tasks):
+                task.cancel()
+            await asyncio.wait(tasks)
     finally:
         await store.close()
 
@@ -140,16 +174,18 @@ async def prepared(
     clock: SystemClock,
     machines: Sequence[Machine] = (MACHINE,),
     fill: Callable[[BenchRegion], None] | None = None,
+    settings: Settings = SETTINGS,
 ) -> BenchRegion:
     """A region with its nodes, and what it is filled with, in the store."""
     batches: list[tuple[bytes, bytes]] = []
-    region = BenchRegion(nodes, clock.wall(), lambda raw, digest: batches.append((raw, digest)), machines)
+    region = BenchRegion(nodes, clock.wall(), lambda raw, digest: batches.append((raw, digest)), machines, settings)
     if fill is not None:
         fill(region)
     head = Head()
     for number, (raw, digest) in enumerate(batches, 1):
         outcome = await store.append(head, Stored("bench", number, digest, raw))
-        assert isinstance(outcome, Written), outcome
+        if not isinstance(outcome, Written):
+            raise Unmeasured(f"the store did not take batch {number}: {outcome}")
         head = outcome.head
     return region
 
@@ -175,8 +211,8 @@ class RawLoop:
 async def _rate(load: Load, raw: RawLoop, name: str, workloads: int, each: int, writers: int, least: float) -> Result:
     """Durable placements per second; opening slots and writing proposals is not counted.
 
-    The run is cut into tenths. Of the later half the one counts that was disturbed least. The baseline is how many
-    placements a second the raw loop writes, in batches of the same size, beside the same tenth.
+    The run is cut into tenths, of which the later half counts. The baseline is how many placements a second the raw
+    loop writes, in batches of the same size, beside the same tenths.
     """
     tenth = max(1, workloads // 10)
     rates: list[tuple[float, float]] = []
@@ -193,27 +229,25 @@ async def _rate(load: Load, raw: RawLoop, name: str, workloads: int, each: int, 
         plain = raw.times(size // batches, 50)
         placed = count * SLOTS_EACH
         rates.append((placed / spent, placed / batches * 50 / sum(plain)))
-    rate, baseline = max(rates[len(rates) // 2 :])
-    return at_least(name, rate, "placements/s", baseline, least)
+    measured, plain_rates = zip(*later_half(rates), strict=True)
+    return at_least(name, median(measured), "placements/s", median(plain_rates), least, measured)
 
 
 async def _snapshot(load: Load, raw: RawLoop, workloads: int) -> list[Result]:
     """Commits of single placements by eight writers while a snapshot of everything is written."""
-    plain = sorted(raw.times(1_000, 500))
+    plain = [took * 1_000 for took in raw.times(1_000, 500)]
     taking = asyncio.create_task(load.ledger.snapshots.take())
     took: list[float] = []
     for _ in range(workloads):
         for batch in _cut(await load.open(1, 1), 100):
             part = await load.write(batch, 8)
             if not taking.done():
-                took += part
+                took += [one * 1_000 for one in part]
     await taking
-    took.sort()
-    assert len(took) >= 100, "the snapshot was over too soon to measure commits beside it"
-    p99, longest = took[len(took) * 99 // 100] * 1000, took[-1] * 1000
+    must(len(took) >= 100, f"the snapshot was over after {len(took)} commits, which is too soon to measure them")
     return [
-        at_most("ledger.commit_p99.during_snapshot", p99, "ms", plain[495] * 1000, 25),
-        at_most("ledger.commit_max.during_snapshot", longest, "ms", plain[-1] * 1000, 60),
+        at_most("ledger.commit_p99.during_snapshot", p99(took), "ms", p99(plain), 25, took),
+        at_most("ledger.commit_max.during_snapshot", max(took), "ms", max(plain), 60, took),
     ]
 
 

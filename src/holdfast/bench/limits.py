@@ -7,29 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from holdfast.bench.limits_exclusive import measure_exclusive
-from holdfast.bench.limits_silence import measure_silence
-from holdfast.bench.limits_table import measure_table
-from holdfast.bench.report import Report, Result, machine
-
-#: What measures a part, in a folder of its own.
-Part = Callable[[Path], Awaitable[list[Result]]]
-
-PARTS: dict[str, Part] = {"silence": measure_silence, "table": measure_table, "exclusive": measure_exclusive}
+from holdfast.bench import limits_exclusive, limits_silence
+from holdfast.bench.limits_table import TABLE, lessened, measure_case, rows
+from holdfast.bench.report import Report, Sheet, stores_per_second
 
 
-def run(parts: dict[str, Part] | None = None) -> Report:
-    """All figures of limits."""
-    results: list[Result] = []
+def run(*, small: bool = False) -> Report:
+    """All figures of limits. In the small form what takes long is not taken to its limit."""
+    sheet = Sheet()
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as name:
-        for part, measure in (PARTS if parts is None else parts).items():
-            results += asyncio.run(_measured(measure, Path(name) / part))
-    return Report(machine(), tuple(results))
-
-
-async def _measured(measure: Part, folder: Path) -> list[Result]:
-    folder.mkdir()
-    return await measure(folder)
+        silence, table, exclusive = (Path(name) / part for part in ("silence", "table", "exclusive"))
+        for folder in (silence, table, exclusive):
+            folder.mkdir()
+        rows_ms = 10_000_000 / stores_per_second()
+        with sheet.part(*limits_silence.ROWS):
+            sheet.add(*asyncio.run(limits_silence.measure_silence(silence, rows_ms, small=small)))
+        for case in TABLE:
+            with sheet.part(*rows(case)):
+                sheet.add(*asyncio.run(measure_case(table, lessened(case) if small else case, rows_ms)))
+        with sheet.part(*limits_exclusive.ROWS):
+            sheet.add(*asyncio.run(limits_exclusive.measure_exclusive(exclusive, rows_ms, small=small)))
+    return sheet.report()

@@ -6,6 +6,7 @@ Size: one list of its limits, in one place.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -60,6 +61,7 @@ ASSIGNMENT, GRANT, TENANT = "controller/assignment", "controller/grant", "tenant
 HOUR = 3_600_000
 WORKLOADS = 10_000
 THINGS = 1_000
+FEW = 50
 
 
 def founded() -> Story:
@@ -130,8 +132,8 @@ def largest(state: PlatformState) -> Story:
 # A workload in as many regions as there may be
 
 
-def regions(state: PlatformState) -> Story:
-    names = [f"r{number:03}" for number in range(REGIONS_MAX - 1)]
+def regions(state: PlatformState, most: int = REGIONS_MAX) -> Story:
+    names = [f"r{number:03}" for number in range(most - 1)]
     yield from in_steps([(OPERATOR, c.Put(Region(meta=Meta(name=name), spec=RegionSpec()))) for name in names])
     yield from in_steps([(f"region/{name}", OpenSession()) for name in names])
     yield from in_steps([(f"region/{name}", c.JoinRegion(name, f"log-{name}")) for name in names])
@@ -163,8 +165,8 @@ def no_regions(state: PlatformState) -> Story:
 # As many workloads as a tenant has, and what a region says of them
 
 
-def workloads(state: PlatformState) -> Story:
-    names = _names(WORKLOADS)
+def workloads(state: PlatformState, most: int = WORKLOADS) -> Story:
+    names = _names(most)
     plain = Template(command=("serve",))
     yield from in_steps([(TENANT, c.PutWorkload(a_workload(name, plain))) for name in names])
     yield from in_steps([assigned(state, name, "eu") for name in names])
@@ -174,8 +176,8 @@ def _names(count: int) -> list[str]:
     return [f"w{number:05}" for number in range(count)]
 
 
-def no_workloads(state: PlatformState) -> Story:
-    yield from deleted(state, *_names(WORKLOADS))
+def no_workloads(state: PlatformState, most: int = WORKLOADS) -> Story:
+    yield from deleted(state, *_names(most))
 
 
 def reported(state: PlatformState) -> Story:
@@ -313,8 +315,10 @@ CASES = (
         "admission.COUNT_MAX", "limits.MARKS_MAX", "limits.PATH_MAX", "limits.PORTS_MAX", "limits.TEMPLATES_MAX",
         "limits.TEXT_MAX", "contradictions.USES_MAX", "topology.PRESENT_NAME_MAX"),
         largest, lambda state: deleted(state, "largest")),
-    Case("regions", "platform", ("limits.REGIONS_MAX", "escrow.OFFERS_MAX"), regions, no_regions),
-    Case("workloads", "platform", (), workloads, no_workloads),
+    Case("regions", "platform", ("limits.REGIONS_MAX", "escrow.OFFERS_MAX"), regions, no_regions,
+         less=(partial(regions, most=FEW), no_regions)),
+    Case("workloads", "platform", (), workloads, no_workloads,
+         less=(partial(workloads, most=FEW), partial(no_workloads, most=FEW))),
     Case("reports", "platform", (
         "observing.SEEN_MAX", "observing.COUNTS_MAX", "observing.NODES_MAX", "observing.TROUBLES_MAX",
         "observing.MESSAGE_MAX"), reported, unreported),

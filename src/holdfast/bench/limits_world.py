@@ -51,6 +51,7 @@ class Case(NamedTuple):
     """A limit, or several that one object can have at once: `covers` are the constants, `ledger` where they hold.
 
     `fill` takes it to the limit, `end` ends it. What needs a clock that can be moved is not `timed` by a benchmark.
+    Where that takes long, `less` is the same with less of it, for who only wants to see that it runs.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Case(NamedTuple):
     fill: Callable[[Any], Story]
     end: Callable[[Any], Story]
     is_timed: bool = True
+    less: tuple[Callable[[Any], Story], Callable[[Any], Story]] | None = None
 
 
 def in_steps(commands: Iterator[tuple[str, Any]] | list[tuple[str, Any]], most: int = AT_ONCE) -> Story:

@@ -9,13 +9,10 @@ import csv
 from pathlib import Path
 
 from holdfast.bench.region import Machine
+from holdfast.bench.report import Unmeasured
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import Device, Toleration
 from holdfast.core.model.workload import Template
-
-
-class NotThere(Exception):
-    """There is no trace in that folder."""
 
 
 def machines(folder: Path) -> list[Machine]:
@@ -54,4 +51,4 @@ def _rows(folder: Path, name: str) -> list[dict[str, str]]:
         with path.open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))
     except OSError as error:
-        raise NotThere(f"the trace is not there: {path} ({error.strerror}); say --traces FOLDER") from error
+        raise Unmeasured(f"the trace is not there: {path} ({error.strerror}); say --traces FOLDER") from error

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+from holdfast.bench.report import must, told
+
+#: So long it may take to end by itself.
+END_SECONDS = 10
+#: How the line begins that says why there will be no other.
+BROKEN = b'"the process at the other end: '
 
 
 class Other:
@@ -22,8 +32,19 @@ class Other:
         command = (sys.executable, "-m", module)
         other = cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe))
         other.tell(msgspec.json.encode(task))
-        assert await other.hear() == b'"ready"'
+        said = await other.hear()
+        must(said == b'"ready"', f"{module} said {said!r}, not that it is ready")
         return other
+
+    @classmethod
+    @asynccontextmanager
+    async def running(cls, module: str, task: Struct) -> AsyncIterator[Other]:
+        """Start it with its task; it ends with what is done here, however that ends."""
+        other = await cls.start(module, task)
+        try:
+            yield other
+        finally:
+            await other.end()
 
     def tell(self, line: bytes = b"go") -> None:
         """One line for it."""
@@ -34,14 +55,28 @@ class Other:
         """Its next line."""
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
-        assert line, "the other process ended early"
+        must(line, "the process at the other end is gone")
+        must(not line.startswith(BROKEN), line.decode().strip())
         return line.strip()
 
     async def end(self) -> None:
         """Tell it nothing more, and wait for its end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        await self._process.wait()
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+
+def live(work: Coroutine[Any, Any, None]) -> None:
+    """Do what this process is there for. If that fails, the benchmark is told why."""
+    try:
+        asyncio.run(work)
+    except Exception as error:
+        say(f"{BROKEN.decode()[1:]}{told(error)}")
 
 
 def say(found: object) -> None:

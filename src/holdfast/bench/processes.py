@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from holdfast.bench.report import Unmeasured, must
 from holdfast.bench.stalls import VARIABLE
 from holdfast.wiring.declared import nodes_of
 from holdfast.wiring.dev_folder import HOST, NODES, REGIONS
 
 LOOK_SECONDS = 0.02
-READY_SECONDS = 90.0
+READY_SECONDS = 120.0
 
 
 @asynccontextmanager
@@ -38,8 +39,8 @@ async def running(folder: Path, *, nodes: int = 0, agents: int = 0, is_measured:
         parts = ["platform", *REGIONS, *([NODES] if nodes else [])]
         parts += [f"{NODES}/{node.name}" for region in REGIONS for node in nodes_of(region, agents)]
         while not all((folder / name / "ready.json").exists() for name in parts):
-            assert process.returncode is None, "holdfast dev ended early"
-            assert time.monotonic() < until, "holdfast dev is not ready"
+            must(process.returncode is None, f"`holdfast dev` ended with {process.returncode}")
+            must(time.monotonic() < until, f"`holdfast dev` is not ready after {READY_SECONDS:g} s")
             await asyncio.sleep(LOOK_SECONDS)
         yield port
     finally:
@@ -57,4 +58,4 @@ def _free_ports(count: int) -> int:
                 with socket.socket() as probe:
                     probe.bind((HOST, port))
             return first
-    raise AssertionError("no free ports")
+    raise Unmeasured(f"there are no {count} free ports in a row")

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from holdfast.bench.report import Unmeasured, must
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.draft import Draft, Landed
 from holdfast.core.ledger.envelope import Envelope
@@ -53,6 +54,7 @@ class BenchRegion:
         at: int = AT,
         keep: Callable[[bytes, bytes], None] | None = None,
         machines: Sequence[Machine] = (MACHINE,),
+        settings: Settings = SETTINGS,
     ) -> None:
         self.state = RegionState()
         self.at = at
@@ -60,7 +62,7 @@ class BenchRegion:
         self._machines = machines
         self._sequence = 0
         self.run(
-            ("ledger", StartLog("bench", "region/bench", "person/bench", SETTINGS)), ("ledger", StartTerm(1, "bench"))
+            ("ledger", StartLog("bench", "region/bench", "person/bench", settings)), ("ledger", StartTerm(1, "bench"))
         )
         self._ship_terms()
         self.run((SCHEDULER, OpenSession()))
@@ -74,7 +76,7 @@ class BenchRegion:
             tolerate=(Toleration("dedicated", "batch"),),
         )
         self.digest = template_digest(self.template)
-        self._cursor_to(c.TemplateShipped(self.digest, self.template))
+        self.ship(c.TemplateShipped(self.digest, self.template))
         self.node_uids = self._register(nodes)
         self.assignments: list[Assignment] = []
 
@@ -87,7 +89,7 @@ class BenchRegion:
 
     def _must(self, draft: Draft[RegionState], envelope: Envelope[Any]) -> None:
         answer = draft.consider(envelope, self.at)
-        assert isinstance(answer, Landed), answer
+        must(isinstance(answer, Landed), answer)
 
     def _commit(self, draft: Draft[RegionState]) -> None:
         raw, digest = draft.seal()
@@ -95,7 +97,8 @@ class BenchRegion:
         if self._keep is not None:
             self._keep(raw, digest)
 
-    def _cursor_to(self, *puts: c.Shipped) -> None:
+    def ship(self, *puts: c.Shipped) -> None:
+        """One step of the platform."""
         cursor = self.state.place.cursor
         self.run(("controller/link", c.Ship("platform", 1, cursor, cursor + 1, puts)))
 
@@ -105,7 +108,7 @@ class BenchRegion:
             c.GrantShipped(f"quota/{t}", 1, PLENTY, self.at + 10**9, Resources(10_000, 10_000, 1_000)) for t in TENANTS
         ]
         principals = [Principal(meta=Meta(name=f"{kind}/*"), spec=PrincipalSpec()) for kind in ("agent", "scheduler")]
-        self._cursor_to(
+        self.ship(
             c.RegionShipped("bench", "eu"),
             c.ClassShipped(PriorityClass(meta=Meta(name="normal"), spec=spec)),
             *(c.PrincipalShipped(principal) for principal in principals),
@@ -170,12 +173,16 @@ class BenchRegion:
                 c.Placement(ordinal, nodes[(assignment.workload * 7919 + ordinal * 1223) % count])
                 for ordinal in range(first, first + each)
             )
-            self._sequence += 1
             group = c.Group(assignment.uid, self.digest, placements)
             # A second less than it may be: this clock may be a little ahead of the ledger's.
             command = c.Propose((group,), self.at + SETTINGS.proposal_life - 1_000)
-            envelopes.append(Envelope(SCHEDULER, command, self.at, self.session, self._sequence, view=view))
+            envelopes.append(Envelope(SCHEDULER, command, self.at, self.session, self.next_sequence(), view=view))
         return envelopes
+
+    def next_sequence(self) -> int:
+        """The number of the scheduler's next command."""
+        self._sequence += 1
+        return self._sequence
 
     def commit(self, envelopes: list[Envelope[Any]]) -> None:
         """Decide, evolve, encode, chain and merge one batch."""
@@ -183,6 +190,6 @@ class BenchRegion:
         consider = draft.consider
         for envelope in envelopes:
             answer = consider(envelope, self.at)
-            assert isinstance(answer, Landed), answer
-            assert not answer.answer, "a placement was refused"
+            if not isinstance(answer, Landed) or answer.answer:
+                raise Unmeasured(f"a placement was refused: {answer}")
         self._commit(draft)

@@ -1,22 +1,35 @@
 """What a benchmark reports: values in the unit of their target, and a ratio to a baseline of the same run.
 
-Machines differ and are noisy; the ratio is what can be compared. The baseline says what it is.
+Machines differ and are noisy; the ratio is what can be compared. The baseline says what it is. A value is the median of
+what was measured, with the best and the worst of it beside; a percentile has the fastest and the slowest. What could
+not be measured says why, and everything else is reported all the same.
+
+    with sheet.part("api.batch100", "api.single"):      # rows of the report, each found or failed at the end
+        sheet.add(at_least(...))
+        must(answer == 200, f"the server said {answer}")
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from statistics import median
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
+_T = TypeVar("_T")
+
 
 class Result(Struct, frozen=True):
-    """One figure. `met` is judged by `direction`: `>=` the target for rates, `<=` for costs."""
+    """One figure, and the best and worst of those that it stands for. `met` is judged by `direction`: `>=` the target
+    for rates, `<=` for costs."""
 
     name: str
     value: float
@@ -26,6 +39,15 @@ class Result(Struct, frozen=True):
     target: float
     met: bool
     direction: str
+    best: float
+    worst: float
+
+
+class Failed(Struct, frozen=True):
+    """A figure that there is not, and why."""
+
+    name: str
+    why: str
 
 
 class Machine(Struct, frozen=True):
@@ -39,28 +61,100 @@ class Machine(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """All figures of one run."""
+    """All figures of one run, and those that could not be measured."""
 
     machine: Machine
     results: tuple[Result, ...]
+    failures: tuple[Failed, ...] = ()
 
 
-def at_least(name: str, value: float, unit: str, baseline: float, least: float) -> Result:
-    """A rate that should be high."""
-    return Result(name, round(value, 3), unit, round(baseline, 3), _ratio(value, baseline), least, value >= least, ">=")
+class Unmeasured(Exception):
+    """Something is not as it has to be for a figure to mean anything."""
 
 
-def at_most(name: str, value: float, unit: str, baseline: float, most: float) -> Result:
-    """A cost that should be low."""
-    return Result(name, round(value, 3), unit, round(baseline, 3), _ratio(value, baseline), most, value <= most, "<=")
+def must(holds: object, why: object) -> None:
+    """What has to be so, or the figure cannot be measured; a benchmark says why and goes on with the next."""
+    if not holds:
+        raise Unmeasured(str(why))
 
 
-def _ratio(value: float, baseline: float) -> float:
-    return round(value / baseline, 4)
+@asynccontextmanager
+async def bounded(seconds: float) -> AsyncIterator[None]:
+    """Wait for no longer than that: what then is not there never comes."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise Unmeasured(f"it did not end within {seconds:g} s") from error
+
+
+class Sheet:
+    """The figures of a run, as they come."""
+
+    def __init__(self) -> None:
+        self._results: dict[str, Result] = {}
+        self._failures: dict[str, Failed] = {}
+
+    def add(self, *results: Result) -> None:
+        """Figures that were measured."""
+        self._results |= {one.name: one for one in results}
+
+    @contextmanager
+    def part(self, *names: str) -> Iterator[None]:
+        """What measures these. Whatever goes wrong in it is why those of them are missing that it has not found."""
+        why = "it was not measured"
+        try:
+            yield
+        except Exception as error:
+            why = told(error)
+        for name in names:
+            if name not in self._results and name not in self._failures:
+                self._failures[name] = Failed(name, why)
+
+    def report(self) -> Report:
+        """All of it, in the order in which it came."""
+        return Report(machine(), tuple(self._results.values()), tuple(self._failures.values()))
+
+
+def told(error: Exception) -> str:
+    """What went wrong, in words; and where, unless the benchmark itself said so."""
+    if isinstance(error, Unmeasured):
+        return str(error)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})" if trace is not None else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def at_least(name: str, value: float, unit: str, baseline: float, least: float, among: Sequence[float] = ()) -> Result:
+    """A rate that should be high: one value, or one that stands for those `among` which it was found."""
+    best, worst = (max(among), min(among)) if among else (value, value)
+    return _result(name, value, unit, baseline, least, value >= least, ">=", best, worst)
+
+
+def at_most(name: str, value: float, unit: str, baseline: float, most: float, among: Sequence[float] = ()) -> Result:
+    """A cost that should be low: one value, or one that stands for those `among` which it was found."""
+    best, worst = (min(among), max(among)) if among else (value, value)
+    return _result(name, value, unit, baseline, most, value <= most, "<=", best, worst)
+
+
+def _result(
+    name: str, value: float, unit: str, baseline: float, target: float, met: bool, direction: str, best: float,
+    worst: float,
+) -> Result:  # fmt: skip
+    value, baseline, best, worst = (round(one, 3) for one in (value, baseline, best, worst))
+    ratio = round(value / baseline, 4) if baseline else 0.0
+    return Result(name, value, unit, baseline, ratio, target, met, direction, best, worst)
+
+
+def later_half(values: Sequence[_T]) -> Sequence[_T]:
+    """What is measured of a run that is cut into parts: the first of them are its warm-up."""
+    return values[len(values) // 2 :]
 
 
 def p99(values: Sequence[float]) -> float:
-    """Of a hundred values the second largest; of fewer the largest."""
+    """Of a hundred values the second largest; of fewer the largest. Every 99th percentile of a report is this one."""
     return sorted(values)[max(0, -(-99 * len(values) // 100) - 1)]
 
 
@@ -101,17 +195,17 @@ def stores_per_second() -> float:
             encode(probe)
             table[number] = probe
 
-    return 100_000 / best_of(3, once)
+    return 100_000 / median_of(5, once)
 
 
-def best_of(times: int, work: Callable[[], None]) -> float:
-    """The shortest of several runs, in seconds: the one least disturbed."""
-    best = float("inf")
+def median_of(times: int, work: Callable[[], None]) -> float:
+    """How many seconds it takes: the median of several runs."""
+    took = []
     for _ in range(times):
         start = time.perf_counter()
         work()
-        best = min(best, time.perf_counter() - start)
-    return best
+        took.append(time.perf_counter() - start)
+    return median(took)
 
 
 def to_json(report: Report) -> str:

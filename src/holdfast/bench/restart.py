@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.bench.report import Result, at_most, resident_bytes
+from holdfast.bench.report import Result, at_most, must, resident_bytes
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.overrides import OpenOverride
@@ -38,9 +38,10 @@ def measure_restart(folder: Path, slots: int) -> list[Result]:
     """Start a process on this store, and wait for it to accept a command."""
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     start = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", _CODE, str(folder)], check=True, capture_output=True, timeout=600)
+    done = subprocess.run([sys.executable, "-c", _CODE, str(folder)], check=False, capture_output=True, timeout=600)
+    must(not done.returncode, f"the new process ended with {done.returncode}: {done.stderr.decode()[-400:].strip()}")
     found = msgspec.json.decode(done.stdout, type=Restarted)
-    assert found.slots == slots, f"{found.slots} slots came back, not {slots}"
+    must(found.slots == slots, f"{found.slots} slots came back, not {slots}")
     per_slot = (found.resident_bytes - found.empty_bytes) / slots
     return [
         at_most("ledger.restart.1m", found.accepted - start, "s", _read_seconds(folder), 10),
@@ -70,11 +71,11 @@ async def _restart(folder: Path, empty: int) -> Restarted:
     serving = asyncio.create_task(ledger.run())
     try:
         while ledger.role is not Role.LEADING:
-            assert not serving.done(), serving.exception()
+            must(not serving.done(), "the ledger ended before it led")
             await asyncio.sleep(0.005)
         command = OpenOverride(Action.PAUSE_AUTOSCALER, "bench", "", "measured", clock.wall() + 3_600_000)
         answer = await ledger.submit(Envelope("person/bench", command, clock.wall(), key="restart"))
-        assert isinstance(answer, Landed), answer
+        must(isinstance(answer, Landed), answer)
         accepted = time.monotonic()
         state = ledger.durable.state
         return Restarted(accepted, len(state.slots), empty, resident_bytes())

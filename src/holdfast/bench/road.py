@@ -3,6 +3,7 @@
 One platform and three regions, each a server of its own. First one workload is changed again and again while nothing
 else happens: how long until the change is in every region's log. Then a thousand workloads are applied at once: how
 long until all is assigned to three regions and acknowledged from their logs, and how much the platform's log has grown.
+The latter is done anew in several platforms, one after the other.
 """
 
 from __future__ import annotations
@@ -12,62 +13,97 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from holdfast.api.client.aio import Holdfast
 from holdfast.bench.asking import Clients, Document, asking, telling, workload
 from holdfast.bench.processes import LOOK_SECONDS
-from holdfast.bench.report import Report, Result, at_most, machine, p99
+from holdfast.bench.report import Report, Result, Sheet, at_most, bounded, must, p99
 from holdfast.core.ledger.revision import parse
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.wiring.dev_folder import REGIONS
 
-WARM_UP, CHANGES = 20, 200
-WORKLOADS = 1_000
 #: Between two changes, so that nothing of the last one is still under way.
 PAUSE_SECONDS = 0.1
+#: Longer takes only what never ends.
+WITHIN_SECONDS = 600
 THREE: Document = {"replicas": 3}
+ROWS = ("road.ship_p99", "road.apply1000", "road.apply1000_bytes")
 
 
-def run(*, changes: int = CHANGES, workloads: int = WORKLOADS) -> Report:
+class Size(NamedTuple):
+    """So many changes after a few that do not count; so many workloads at once, in so many platforms."""
+
+    warm_up: int
+    changes: int
+    workloads: int
+    rounds: int
+
+
+WHOLE, SMALL = Size(20, 200, 1_000, 5), Size(1, 2, 3, 1)
+
+
+def run(*, small: bool = False) -> Report:
     """All figures of the road."""
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder:
-        return Report(machine(), tuple(asyncio.run(_measure(Path(folder), changes, workloads))))
+    sheet, size = Sheet(), SMALL if small else WHOLE
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder, sheet.part(*ROWS):
+        rounds = [asyncio.run(_round(sheet, Path(folder) / str(turn), size, turn)) for turn in range(size.rounds)]
+        sheet.add(*_of(rounds))
+    return sheet.report()
 
 
-async def _measure(folder: Path, changes: int, workloads: int) -> list[Result]:
-    async with asking(folder) as clients:
-        shipped = await _shipped(clients, changes)
-        applied, first, last = await _applied(clients, workloads)
-    size, batches = await _logged(folder / "platform", first, last)
-    return [
-        shipped,
-        applied,
-        at_most("road.apply1000_bytes", size * 1_000 / workloads, "bytes", batches, 2_000_000),
-    ]
-
-
-async def _shipped(clients: Clients, changes: int) -> Result:
+async def _shipped(clients: Clients, size: Size) -> Result:
     """From the change of a spec until the last region tells of it, the slowest of a hundred; baseline: the write."""
     took, wrote = [], []
     async with telling(clients.regions, "assignments", _generation) as watches:
-        for number in range(1, WARM_UP + changes + 1):
+        for number in range(1, size.warm_up + size.changes + 1):
             document = workload("shipped", str(number), THREE)
             began = time.monotonic()
             await clients.tenant.put(document)
             written = time.monotonic()
             heard = await asyncio.gather(*(watch.told(number) for watch in watches))
-            if number > WARM_UP:
-                took.append(max(heard) - began)
-                wrote.append(written - began)
+            if number > size.warm_up:
+                took.append((max(heard) - began) * 1_000)
+                wrote.append((written - began) * 1_000)
             await asyncio.sleep(PAUSE_SECONDS)
-    return at_most("road.ship_p99", p99(took) * 1_000, "ms", statistics.median(wrote) * 1_000, 50)
+    return at_most("road.ship_p99", p99(took), "ms", statistics.median(wrote), 50, took)
 
 
 def _generation(assignment: Document) -> int:
     generation: int = assignment["spec"]["generation"]
     return generation
+
+
+class _Applied(Struct, frozen=True):
+    """Workloads at once: the seconds until all was acknowledged, and until the request was answered; by how many bytes
+    the log has grown for a thousand of them, in how many batches."""
+
+    seconds: float
+    written: float
+    size_bytes: float
+    batches: int
+
+
+def _of(rounds: list[_Applied]) -> list[Result]:
+    seconds, sizes = [one.seconds for one in rounds], [one.size_bytes for one in rounds]
+    written, batches = (statistics.median(one) for one in zip(*((r.written, r.batches) for r in rounds), strict=True))
+    return [
+        at_most("road.apply1000", statistics.median(seconds), "s", written, 5, seconds),
+        at_most("road.apply1000_bytes", statistics.median(sizes), "bytes", batches, 2_000_000, sizes),
+    ]
+
+
+async def _round(sheet: Sheet, folder: Path, size: Size, turn: int) -> _Applied:
+    """A platform of its own, in which nothing else happens; in the first one change after the other before."""
+    async with asking(folder) as clients, bounded(WITHIN_SECONDS):
+        if not turn:
+            with sheet.part("road.ship_p99"):
+                sheet.add(await _shipped(clients, size))
+        seconds, written, first, last = await _applied(clients, size.workloads)
+    size_bytes, batches = await _logged(folder / "platform", first, last)
+    return _Applied(seconds, written, size_bytes * 1_000 / size.workloads, batches)
 
 
 class _Look(Struct, frozen=True):
@@ -78,15 +114,15 @@ class _Look(Struct, frozen=True):
     cursors: tuple[int, ...]
 
 
-async def _applied(clients: Clients, workloads: int) -> tuple[Result, int, int]:
-    """From the request with all workloads until every region has acknowledged the last assignment; and the batches
-    of the platform's log before and after. The baseline is how long the request itself took."""
+async def _applied(clients: Clients, workloads: int) -> tuple[float, float, int, int]:
+    """The seconds from the request with all workloads until every region has acknowledged the last assignment, and
+    until its answer; and the batches of the platform's log before and after."""
     platform = clients.platform
     first = (await _look(platform)).seq
     documents = [workload(f"applied-{number:04}", "1", THREE) for number in range(workloads)]
     began = time.monotonic()
     for one in await clients.tenant.batch(documents):
-        assert one.outcome == "created", one
+        must(one.outcome == "created", one)
     written = time.monotonic()
     looks: list[_Look] = []
     newest = 0
@@ -96,7 +132,7 @@ async def _applied(clients: Clients, workloads: int) -> tuple[Result, int, int]:
         if not newest and _is_quiet(looks):
             newest = await _newest(platform, workloads * len(REGIONS))
     done = next(look for look in looks if min(look.cursors) >= newest)
-    return at_most("road.apply1000", done.when - began, "s", written - began, 5), first, done.seq
+    return done.when - began, written - began, first, done.seq
 
 
 def _is_quiet(looks: list[_Look]) -> bool:

@@ -13,6 +13,7 @@ import os
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -20,21 +21,30 @@ from msgspec import Struct
 from holdfast.api.client.aio import Holdfast
 from holdfast.bench.asking import SECRET, Clients, asking, document
 from holdfast.bench.other import Other
-from holdfast.bench.report import Result, at_least, at_most
+from holdfast.bench.report import Result, Unmeasured, at_least, at_most, must
 from holdfast.bench.sessions_load import Crowd, Lived
 from holdfast.core.model.secrets import hashed, spoken
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.wiring.dev_folder import REGIONS, ready_in
 
-AGENTS = 2_000
-#: After the last has registered, until nothing of it is under way any more.
-SETTLE_SECONDS = 10.0
-ALONE_SECONDS = 10.0
-WATCHED_SECONDS = 20.0
+ROWS = ("agent.sessions2000", "agent.sessions2000_log", "agent.sessions2000_rate")
 #: The part of all heartbeats that has to come: one that waits for a core comes late.
 LEAST = 0.85
 TOKEN = "agents"
 OTHER = "holdfast.bench.sessions_load"
+
+
+class Size(NamedTuple):
+    """So many agents. A server is watched without them; then, after the last has registered, until nothing of it is
+    under way any more; and then with them."""
+
+    agents: int
+    alone_seconds: float
+    settle_seconds: float
+    watched_seconds: float
+
+
+WHOLE, SMALL = Size(2_000, 10, 10, 20), Size(20, 3, 3, 3)
 
 
 class Look(Struct, frozen=True):
@@ -45,24 +55,25 @@ class Look(Struct, frozen=True):
     seq: int
 
 
-async def measure_sessions(folder: Path, agents: int = AGENTS) -> list[Result]:
+async def measure_sessions(folder: Path, *, small: bool = False) -> list[Result]:
     """The percent of one core, the batches in the log meanwhile, and the heartbeats answered in a second.
 
     The baselines are the same server without agents, all heartbeats that were answered, and four in each lease.
     """
+    size = SMALL if small else WHOLE
     async with asking(folder) as clients:
-        await _admit(clients)
+        await admit_agents(clients)
         region, ready = clients.regions[0], ready_in(folder / REGIONS[0])
-        assert ready is not None, "a server that runs is ready"
-        alone, _ = await _watched(region, ready.pid, ALONE_SECONDS)
-        other = await Other.start(OTHER, Crowd(ready.address, spoken(TOKEN, SECRET), agents))
-        await asyncio.sleep(SETTLE_SECONDS)
-        before = await _lived(other)
-        percent, batches = await _watched(region, ready.pid, WATCHED_SECONDS)
-        after = await _lived(other)
-        await other.end()
-    assert (after.broken, after.over) == (before.broken, before.over), f"not quiet: {before} to {after}"
-    answered, wanted = after.renewed - before.renewed, agents * 4_000 / DEFAULTS.session_lease
+        if ready is None:
+            raise Unmeasured("the region's server is not ready any more")
+        alone, _ = await _watched(region, ready.pid, size.alone_seconds)
+        async with Other.running(OTHER, Crowd(ready.address, spoken(TOKEN, SECRET), size.agents)) as other:
+            await asyncio.sleep(size.settle_seconds)
+            before = await _lived(other)
+            percent, batches = await _watched(region, ready.pid, size.watched_seconds)
+            after = await _lived(other)
+    must((after.broken, after.over) == (before.broken, before.over), f"it was not quiet: {before} to {after}")
+    answered, wanted = after.renewed - before.renewed, size.agents * 4_000 / DEFAULTS.session_lease
     return [
         at_most("agent.sessions2000", percent, "percent", alone, 20),
         at_most("agent.sessions2000_log", batches, "batches", answered, 0),
@@ -70,7 +81,7 @@ async def measure_sessions(folder: Path, agents: int = AGENTS) -> list[Result]:
     ]
 
 
-async def _admit(clients: Clients) -> None:
+async def admit_agents(clients: Clients) -> None:
     """Agents can prove who they are, at the platform and at the region that is asked."""
     expires = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     spec = {"principal": "agent/*", "hash": hashed(SECRET), "expires": expires, "any": True}

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from holdfast.agent.agent import Agent
 from holdfast.api.carriers.http import HttpTransport
-from holdfast.bench.other import say
+from holdfast.bench.other import live, say
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.clock import Clock, SystemClock
 from holdfast.host.meters import Meters
@@ -73,7 +73,7 @@ class Listened:
         await self._inner.close()
 
 
-async def live(crowd: Crowd) -> None:
+async def attend(crowd: Crowd) -> None:
     """Be all of them; after each line that comes, say how they fare; end with the last."""
     meters, clock = Meters(), SystemClock()
     lines: list[Listened] = []
@@ -106,7 +106,7 @@ def _agent(crowd: Crowd, name: str, line: Listened, clock: Clock, meters: Meters
 def main() -> None:
     """Be what the first line says."""
     allow_many_files()
-    asyncio.run(live(msgspec.json.decode(sys.stdin.readline(), type=Crowd)))
+    live(attend(msgspec.json.decode(sys.stdin.readline(), type=Crowd)))
 
 
 if __name__ == "__main__":

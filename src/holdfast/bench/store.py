@@ -14,29 +14,40 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import fmean, median
+from typing import NamedTuple
 
 from holdfast.bench.region import BenchRegion
-from holdfast.bench.report import Report, Result, at_most, machine
+from holdfast.bench.report import Report, Result, Sheet, Unmeasured, at_most, must, p99
 from holdfast.core.ledger.codec import chain
 from holdfast.core.ledger.draft import Draft, Landed
 from holdfast.core.region.book import REGION
 from holdfast.host.store import Head, Stored, Written
 from holdfast.stores.sqlite import SqliteStore
 
-BLOCKS = 40
 BLOCK = 50
 RECORDS = 100
 #: A snapshot of a million slots: chunks of five thousand rows.
-CHUNKS = 200
 CHUNK_BYTES = 920_000
+ROWS = ("store.sqlite.group100", "store.sqlite.snapshot.p99", "store.sqlite.snapshot.max")
 
 
-def run(*, blocks: int = BLOCKS, chunks: int = CHUNKS) -> Report:
+class Size(NamedTuple):
+    """So many blocks, so many commits without a snapshot, and so many chunks of a snapshot."""
+
+    blocks: int
+    alone: int
+    chunks: int
+
+
+WHOLE, SMALL = Size(40, 1_000, 200), Size(3, 100, 3)
+
+
+def run(*, small: bool = False) -> Report:
     """All figures of the store, on the file system of the current folder."""
-    raw = a_hundred_placements()
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder:
-        results = asyncio.run(_measure(Path(folder), raw, blocks, chunks))
-    return Report(machine(), tuple(results))
+    sheet = Sheet()
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder, sheet.part(*ROWS):
+        asyncio.run(_measure(sheet, Path(folder), a_hundred_placements(), SMALL if small else WHOLE))
+    return sheet.report()
 
 
 def a_hundred_placements() -> bytes:
@@ -45,7 +56,7 @@ def a_hundred_placements() -> bytes:
     draft = Draft(REGION, region.state)
     for envelope in region.proposals(region.open_workload(), 1)[:RECORDS]:
         answer = draft.consider(envelope, envelope.sent)
-        assert isinstance(answer, Landed), answer
+        must(isinstance(answer, Landed), answer)
     raw, _ = draft.seal()
     return raw
 
@@ -65,27 +76,29 @@ class _Commits:
         start = time.perf_counter()
         outcome = await self._store.append(self._head, batch)
         spent = time.perf_counter() - start
-        assert isinstance(outcome, Written), outcome
+        if not isinstance(outcome, Written):
+            raise Unmeasured(f"the store did not take it: {outcome}")
         self._head = outcome.head
         return spent
 
 
-async def _measure(folder: Path, raw: bytes, blocks: int, chunks: int) -> list[Result]:
+async def _measure(sheet: Sheet, folder: Path, raw: bytes, size: Size) -> None:
     store = await SqliteStore.open(folder / "store")
     try:
         commits = _Commits(store, raw)
-        ratio = await _against_raw_appends(commits, folder / "raw", raw, blocks)
-        alone, beside = await _beside_a_snapshot(store, commits, chunks)
+        with sheet.part("store.sqlite.group100"):
+            sheet.add(await _against_raw_appends(commits, folder / "raw", raw, size.blocks))
+        with sheet.part("store.sqlite.snapshot.p99", "store.sqlite.snapshot.max"):
+            alone, beside = await _beside_a_snapshot(store, commits, size)
+            sheet.add(
+                at_most("store.sqlite.snapshot.p99", p99(beside), "ms", p99(alone), 25, beside),
+                at_most("store.sqlite.snapshot.max", max(beside), "ms", max(alone), 60, beside),
+            )
     finally:
         await store.close()
-    return [
-        at_most("store.sqlite.group100", ratio, "x raw append", 1.0, 2.5),
-        at_most("store.sqlite.snapshot.p99", _percentile(beside, 99), "ms", _percentile(alone, 99), 25),
-        at_most("store.sqlite.snapshot.max", max(beside) * 1000, "ms", max(alone) * 1000, 60),
-    ]
 
 
-async def _against_raw_appends(commits: _Commits, path: Path, raw: bytes, blocks: int) -> float:
+async def _against_raw_appends(commits: _Commits, path: Path, raw: bytes, blocks: int) -> Result:
     stored, plain = [], []
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -94,7 +107,8 @@ async def _against_raw_appends(commits: _Commits, path: Path, raw: bytes, blocks
             plain.append(fmean([_append(file, raw) for _ in range(BLOCK)]))
     finally:
         os.close(file)
-    return median(stored) / median(plain)
+    ratios = [one / other for one, other in zip(stored, plain, strict=True)]
+    return at_most("store.sqlite.group100", median(stored) / median(plain), "x raw append", 1.0, 2.5, ratios)
 
 
 def _append(file: int, raw: bytes) -> float:
@@ -104,13 +118,13 @@ def _append(file: int, raw: bytes) -> float:
     return time.perf_counter() - start
 
 
-async def _beside_a_snapshot(store: SqliteStore, commits: _Commits, chunks: int) -> tuple[list[float], list[float]]:
-    """How long commits took without a snapshot, and while one was written."""
-    alone = [await commits.once() for _ in range(20 * BLOCK)]
-    writing = asyncio.create_task(_snapshot(store, chunks))
-    beside = [await commits.once()]
+async def _beside_a_snapshot(store: SqliteStore, commits: _Commits, size: Size) -> tuple[list[float], list[float]]:
+    """How many milliseconds commits took without a snapshot, and while one was written."""
+    alone = [await commits.once() * 1_000 for _ in range(size.alone)]
+    writing = asyncio.create_task(_snapshot(store, size.chunks))
+    beside = [await commits.once() * 1_000]
     while not writing.done():
-        beside.append(await commits.once())
+        beside.append(await commits.once() * 1_000)
     await writing
     return alone, beside
 
@@ -119,7 +133,3 @@ async def _snapshot(store: SqliteStore, chunks: int) -> None:
     for number in range(chunks):
         await store.put_chunk(1, f"chunk-{number}", os.urandom(CHUNK_BYTES))
     await store.put_manifest(1, b"manifest")
-
-
-def _percentile(seconds: list[float], percent: int) -> float:
-    return sorted(seconds)[(len(seconds) - 1) * percent // 100] * 1000

@@ -11,23 +11,21 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from holdfast.bench.ledger import BY_HAND, Load, prepared
+from holdfast.bench.ledger import leading
 from holdfast.bench.region import MACHINE, TENANTS, BenchRegion, Machine
+from holdfast.bench.report import Unmeasured, must
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
-from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.host.clock import SystemClock
 from holdfast.host.decisions import Decisions
-from holdfast.host.ledger import Identity, Ledger, Role
+from holdfast.host.ledger import Ledger
 from holdfast.host.scheduling_beside import SchedulerBeside
 from holdfast.stores.decisions import DecisionsInFile
-from holdfast.stores.sqlite import SqliteStore
 
 #: So many commands are under way at a time while slots are opened.
 WRITERS = 16
@@ -84,11 +82,12 @@ class Yard:
 
     async def _send(self, actor: str, command: object) -> None:
         answer = await self.ledger.submit(Envelope(actor, command, self.region.at))
-        assert isinstance(answer, Landed), answer
+        must(isinstance(answer, Landed), answer)
 
     async def schedule(self, within_s: float = 120) -> float:
         """Let a scheduler place everything that waits; the seconds until the last slot is durably bound."""
-        assert self.ledger.leader is not None
+        if self.ledger.leader is None:
+            raise Unmeasured("the ledger does not lead any more")
         start = time.perf_counter()
         scheduler = asyncio.create_task(SchedulerBeside(self.ledger, BUILT_IN).run(self.ledger.leader))
         try:
@@ -102,31 +101,21 @@ class Yard:
         """Return when nothing waits."""
         until = time.perf_counter() + within_s
         while not self.state.requests.is_empty():
-            assert not scheduler.done(), scheduler.exception()
-            assert time.perf_counter() < until, f"{len(self.state.requests)} requests wait after {within_s} s"
+            must(not scheduler.done(), "the scheduler ended")
+            must(time.perf_counter() < until, f"{len(self.state.requests)} requests wait after {within_s:g} s")
             await asyncio.sleep(0.002)
 
 
 @asynccontextmanager
 async def running(folder: Path, nodes: int, machines: Sequence[Machine] = (MACHINE,)) -> AsyncIterator[Yard]:
     """A region of so many nodes that leads itself, with the heartbeats of its agents."""
-    clock = SystemClock()
-    store, kept = await SqliteStore.open(folder), DecisionsInFile(folder / "decisions.db")
-    try:
-        made = await prepared(store, nodes, clock, machines)
-        ledger = Ledger(REGION, store, clock, Identity("bench"), keeping=BY_HAND)
-        serving = asyncio.create_task(ledger.run())
-        while ledger.role is not Role.LEADING:
-            assert not serving.done(), serving.exception()
-            await asyncio.sleep(0.01)
-        decisions = Decisions(ledger, kept)
-        beside = [asyncio.create_task(work) for work in (Load(ledger, made).heartbeats(), decisions.run())]
+    async with leading(folder, nodes, machines) as load:
+        kept = DecisionsInFile(folder / "decisions.db")
+        decisions = Decisions(load.ledger, kept)
+        keeping = asyncio.create_task(decisions.run())
         try:
-            yield Yard(ledger, made, decisions)
+            yield Yard(load.ledger, load.region, decisions)
         finally:
-            for task in (*beside, serving):
-                task.cancel()
-            await asyncio.wait({serving, *beside})
-    finally:
-        await kept.close()
-        await store.close()
+            keeping.cancel()
+            await asyncio.wait({keeping})
+            await kept.close()

@@ -84,10 +84,10 @@ def whole(table: NodeTable, ask: Ask, avoided: tuple[str, ...] = (), domains: Do
     return Window(table, ask, slice(0, table.count), avoided, domains)
 
 
-def sample(window: Window, count: int, seed: int) -> tuple[Window, ...]:
+def sample(window: Window, count: int, seed: int, whole_up_to: int = ALL) -> tuple[Window, ...]:
     """Of all rows enough for so many slots, and the latest beside them; or all, if that is nearly as many."""
     table, wanted = window.table, max(SAMPLE, 2 * count)
-    if table.count <= max(ALL, 2 * wanted):
+    if table.count <= max(whole_up_to, 2 * wanted):
         return (window,)
     start = seed % (table.count - wanted + 1)
     latest = table.latest()
