@@ -1,8 +1,8 @@
 """What one placement costs as a region grows: single slots of real shapes, among 1,000 nodes and among 50,000.
 
 Both regions are two thirds full, and what is placed takes its devices. Only choosing and deducting is measured, and
-only that depends on how many nodes there are: the ledger judges one node. Both choose by the same algorithm, a sample of
-the nodes and those that changed last: a region of 1,000 is by itself looked at whole, which says nothing about growth.
+only that depends on how many nodes there are: the ledger judges one node. Both choose by the same algorithm, a sample
+of the nodes and those that changed last: a region of 1,000 is by itself looked at whole, which says little of growth.
 What a sample costs in quality is the mean score of the chosen nodes, over that of the best of all.
 """
 

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.bench.report import Unmeasured, must
-from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.codec import encode, template_digest
 from holdfast.core.ledger.draft import Draft, Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession, StartLog, StartTerm
 from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
+from holdfast.core.model.evidence import Decision
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import Settings
@@ -22,6 +24,10 @@ from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
+from holdfast.core.scheduling.builtin import BUILT_IN
+from holdfast.core.scheduling.look import Sight
+from holdfast.core.scheduling.mixing import seed_of
+from holdfast.core.scheduling.scheduler import Scheduler
 
 AT = 1_700_000_000_000
 SCHEDULER = "scheduler/bench"
@@ -61,6 +67,7 @@ class BenchRegion:
         self._keep = keep
         self._machines = machines
         self._sequence = 0
+        self._found: Decision | None = None
         self.run(
             ("ledger", StartLog("bench", "region/bench", "person/bench", settings)), ("ledger", StartTerm(1, "bench"))
         )
@@ -150,23 +157,28 @@ class BenchRegion:
 
     def next_workload(self, cursor: int) -> tuple[Assignment, c.Ship, c.OpenSlots]:
         """One more workload, and the two commands that bring it here after this point of the platform's log."""
-        number = len(self.assignments) + 1
+        found = self._workload(len(self.assignments) + 1, cursor)
+        self.assignments.append(found[0])
+        return found
+
+    def _workload(self, number: int, cursor: int) -> tuple[Assignment, c.Ship, c.OpenSlots]:
         tenant = TENANTS[number % len(TENANTS)]
         assignment = Assignment(
             1_000_000 + number, 1, number, f"w{number}", tenant, "bench", Purpose.SERVING, Stage.ACTIVE, 1,
             (Share(self.digest, SLOTS_EACH),), (f"quota/{tenant}",), "normal", jurisdictions=("eu",),
         )  # fmt: skip
-        self.assignments.append(assignment)
         shipped = c.Ship("platform", 1, cursor, cursor + 1, (c.AssignmentShipped(assignment),))
         return assignment, shipped, c.OpenSlots(assignment.uid, self.digest, tuple(range(SLOTS_EACH)))
 
     def proposals(self, assignment: Assignment, each: int, seq: int = 0) -> list[Envelope[Any]]:
         """Proposals for all slots of a workload, `each` placements at a time, over all nodes in a scattered order.
 
-        They are based on the state after batch `seq`, or on the newest.
+        They are based on the state after batch `seq`, or on the newest, and carry what the scheduler finds here for
+        such a request: where a slot goes is not its choice, but what is written and kept of a choice is as large.
         """
         nodes, count = self.node_uids, len(self.node_uids)
-        view = (seq or self.state.facts.seq) << 20
+        view, found = (seq or self.state.facts.seq) << 20, self._found or self._decide()
+        (paying,) = assignment.accounts
         envelopes: list[Envelope[Any]] = []
         for first in range(0, SLOTS_EACH, each):
             placements = tuple(
@@ -176,8 +188,30 @@ class BenchRegion:
             group = c.Group(assignment.uid, self.digest, placements)
             # A second less than it may be: this clock may be a little ahead of the ledger's.
             command = c.Propose((group,), self.at + SETTINGS.proposal_life - 1_000)
-            envelopes.append(Envelope(SCHEDULER, command, self.at, self.session, self.next_sequence(), view=view))
+            seen = replace(
+                found.passes[0], requests=((assignment.uid, assignment.generation),), queued_since=self.at,
+                seed=seed_of(assignment.uid, view, first), quota=(replace(found.passes[0].quota[0], account=paying),),
+            )  # fmt: skip
+            evidence = encode(replace(found, view=view, passes=(seen,)))
+            number = self.next_sequence()
+            envelopes.append(Envelope(SCHEDULER, command, self.at, self.session, number, view=view, evidence=evidence))
         return envelopes
+
+    def _decide(self) -> Decision:
+        """What the scheduler finds for a workload like these, in a copy of the region that is then forgotten."""
+        state, (assignment, shipped, opened) = self.state.fork(), self._workload(0, self.state.place.cursor)
+        draft = Draft(REGION, state)
+        self._must(draft, Envelope("controller/link", shipped, self.at))
+        self._must(draft, Envelope("controller/replica", opened, self.at))
+        draft.seal()
+        draft.land()
+        scheduler = Scheduler(BUILT_IN)
+        scheduler.load(state)
+        attempt, _ = scheduler.look(Sight(state, self.at))
+        must(attempt is not None, f"the scheduler finds nothing for workload {assignment.uid}")
+        assert attempt is not None
+        self._found = attempt.decision
+        return self._found
 
     def next_sequence(self) -> int:
         """The number of the scheduler's next command."""
