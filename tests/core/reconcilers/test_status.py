@@ -109,6 +109,31 @@ def test_of_a_fresh_workload_nothing_is_said_before_a_region_has_spoken() -> Non
     assert story.look().send
 
 
+def test_of_a_fresh_workload_that_stands_nowhere_it_is_said_why_once_every_region_has_looked() -> None:
+    story = Story()
+    story.bench.assign(story.web, "eu", 2)
+    story.bench.assign(story.web, "us", 1)
+    long, soon = story.bench.at + PATIENCE_MS, story.bench.at + PLACED_SOON_MS
+    story.says("eu", waiting=(Waiting("capacity", 2, T0),))
+    assert story.look() == Outcome((), long), "us has not spoken yet"
+    story.says("us", waiting=(Waiting("not-yet-examined", 1, T0),))
+    assert story.look() == Outcome((), long), "what us says will be said anew in a moment"
+    story.says("us", waiting=(Waiting("capacity", 1, T0),))
+    assert story.look() == Outcome((), soon)
+    story.bench.later(PLACED_SOON_MS)
+    story.report()
+    assert story.says_of("Placed")[2] == "eu: 2 wait; us: 1 wait: capacity"
+
+
+def test_of_a_fresh_workload_that_stands_nowhere_it_is_said_after_long_that_regions_have_not_looked() -> None:
+    story = Story()
+    story.bench.assign(story.web, "eu", 3)
+    story.says("eu", waiting=(Waiting("not-yet-examined", 3, T0),))
+    story.bench.later(PATIENCE_MS)
+    story.report()
+    assert story.says_of("Placed")[1] is Reason.NOT_YET_EXAMINED
+
+
 def test_of_a_fresh_workload_that_stands_somewhere_it_is_said_at_once() -> None:
     story = Story()
     story.bench.assign(story.web, "eu", 3)

@@ -4,7 +4,7 @@
 
 A sum counts each region's last word. The word of a region that is lost is old: what was ready and serving there counts
 no more, and the condition says so. Of a fresh workload its creation has told whether it fits; nothing more is said
-before a region has spoken of it, or before so long a time that somebody will ask why none does.
+before some of it is placed or every region has said why not, or before so long a time that somebody will ask.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
-from holdfast.core.model.meta import Condition, Truth
+from holdfast.core.model.meta import Condition, Reason, Truth
 from holdfast.core.model.shapes import Instant
+from holdfast.core.model.summary import Observation
 from holdfast.core.model.workload import Workload, WorkloadStatus
 from holdfast.core.platform.commands import ReportStatus
 from holdfast.core.platform.deadlines import due_of, is_open
 from holdfast.core.platform.fitting import FITS
-from holdfast.core.platform.state import PlatformState
+from holdfast.core.platform.state import PlatformState, assignments_of
 from holdfast.core.reconcilers.status_conditions import ASSIGNED, conditions_of
 from holdfast.core.reconcilers.status_sums import Progress, progress_of
 
-#: How long a fresh workload may be without a word from any region before that is said; and how long without a node:
-#: most have one soon, and what is said of the moments before that would be said twice.
+#: How long a fresh workload may be without a word from all its regions before that is said; and how long without a
+#: node: most have one soon, and what is said of the moments before that would be said twice.
 PATIENCE_MS = 10_000
 PLACED_SOON_MS = 2_000
 #: How soon it is looked again whether what does not fit, or may not, fits by now: summaries wake nobody.
@@ -89,7 +90,19 @@ def _quiet_until(state: PlatformState, workload: Workload) -> Instant:
         return conditions[FITS].since + PATIENCE_MS
     stands = any(count.bound or count.done or count.failed for one in observed for count in one.seen.counts)
     fails = any(one.seen.failing for one in observed)
-    return 0 if stands or fails else conditions[FITS].since + PLACED_SOON_MS
+    if stands or fails:
+        return 0
+    return conditions[FITS].since + (PLACED_SOON_MS if _have_looked(state, workload, observed) else PATIENCE_MS)
+
+
+def _have_looked(state: PlatformState, workload: Workload, observed: tuple[Observation, ...]) -> bool:
+    """Whether every region that is to run some of it has told why it does not: a part of that would be said twice."""
+    looked = {
+        one.region
+        for one in observed
+        if not any(waiting.code == Reason.NOT_YET_EXAMINED.value for waiting in one.seen.waiting)
+    }
+    return all(one.region in looked for one in assignments_of(state, workload.meta.uid))
 
 
 def _may_fit_later(wanted: ReportStatus) -> bool:
