@@ -46,6 +46,7 @@ FIGURES: dict[str, dict[str, tuple[str, float]]] = {
         "road.ship_p99": ("<=", 50),
         "road.apply1000": ("<=", 5),
         "road.apply1000_bytes": ("<=", 2_000_000),
+        "road.c1m_s": ("<=", 90),
     },
     "schedule": {
         "schedule.group10k": (">=", 30_000),

@@ -3,7 +3,7 @@
 One platform and three regions, each a server of its own. First one workload is changed again and again while nothing
 else happens: how long until the change is in every region's log. Then a thousand workloads are applied at once: how
 long until all is assigned to three regions and acknowledged from their logs, and how much the platform's log has grown.
-The latter is done anew in several platforms, one after the other.
+The latter is done anew in several platforms, one after the other. At last a million replicas, in `standing`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from holdfast.api.client.aio import Holdfast
 from holdfast.bench.asking import Clients, Document, asking, telling, workload
 from holdfast.bench.processes import LOOK_SECONDS
 from holdfast.bench.report import Report, Result, Sheet, at_most, bounded, must, p99
+from holdfast.bench.standing import ROWS, measure_standing
 from holdfast.core.ledger.revision import parse
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.wiring.dev_folder import REGIONS
@@ -30,7 +31,7 @@ PAUSE_SECONDS = 0.1
 #: Longer takes only what never ends.
 WITHIN_SECONDS = 600
 THREE: Document = {"replicas": 3}
-ROWS = ("road.ship_p99", "road.apply1000", "road.apply1000_bytes")
+APPLIED = ("road.ship_p99", "road.apply1000", "road.apply1000_bytes")
 
 
 class Size(NamedTuple):
@@ -49,8 +50,10 @@ def run(*, small: bool = False) -> Report:
     """All figures of the road."""
     sheet, size = Sheet(), SMALL if small else WHOLE
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder, sheet.part(*ROWS):
-        rounds = [asyncio.run(_round(sheet, Path(folder) / str(turn), size, turn)) for turn in range(size.rounds)]
-        sheet.add(*_of(rounds))
+        with sheet.part(*APPLIED):
+            rounds = [asyncio.run(_round(sheet, Path(folder) / str(turn), size, turn)) for turn in range(size.rounds)]
+            sheet.add(*_of(rounds))
+        sheet.add(*asyncio.run(measure_standing(Path(folder) / "standing", small=small)))
     return sheet.report()
 
 
