@@ -18,7 +18,7 @@ from holdfast.core.model.workload import Apart, Near, Spread, Template
 from holdfast.core.region import commands as c
 from holdfast.core.region.unmet import Unmet
 from holdfast.core.scheduling import choosing, waking
-from holdfast.core.scheduling.look import RESTED_MAX, RESYNC_MS, Sight
+from holdfast.core.scheduling.look import PLACED_MAX, RESTED_MAX, RESYNC_MS, Sight
 from holdfast.core.scheduling.queue import Why
 from tests.support.region import REPLICA, ROOT, RegionBench, a_class, a_template
 from tests.support.scheduling import Follower, a_region, nodes_of, placed_on
@@ -564,6 +564,19 @@ def test_a_look_ends_after_few_groups_that_found_no_node_and_the_next_goes_on() 
             break
     assert len(scheduler.queue.asleep) == count
     assert looks == 4
+
+
+def test_a_look_ends_after_so_many_groups_that_were_placed_and_the_next_goes_on() -> None:
+    bench, follower = a_region(nodes=1, cpu=1_000_000, memory=10**7)
+    count = 2 * PLACED_MAX + 1
+    many(bench, count)
+    follower.catch_up()
+    placed = []
+    while (attempt := follower.look()) is not None:
+        assert len(attempt.decision.passes) <= PLACED_MAX
+        assert follower.scheduler.has_more == (sum(placed) + len(nodes_of(attempt)) < count)
+        placed.append(len(nodes_of(attempt)))
+    assert placed == [PLACED_MAX, PLACED_MAX, 1]
 
 
 def test_whoever_can_be_placed_is_not_kept_waiting_by_those_who_cannot() -> None:

@@ -40,6 +40,8 @@ from holdfast.core.scheduling.waking import domain_counts
 RESYNC_MS = 60_000
 #: After so many groups of which nothing was placed a look ends, and the next one goes on: each has asked all nodes.
 RESTED_MAX = 16
+#: After so many groups that were placed it ends, too: while it lasts, whoever runs it does nothing else.
+PLACED_MAX = 100
 #: A group whose scheduler had too old a view is looked at again after so long.
 STALE_MS = 500
 
@@ -80,7 +82,7 @@ class Look:
         self.waits: list[Waits] = []
         #: How many slots were placed of groups that nothing but the resync had woken: a cause of waking is missing.
         self.caught = 0
-        #: How many groups were put to sleep, and whether others were left for the next look because of that.
+        #: How many groups were put to sleep, and whether others were left for the next look.
         self._rested = 0
         self.is_cut = False
 
@@ -91,7 +93,7 @@ class Look:
             group = self._queue.take(self._state)
             if group is None:
                 return
-            if self._rested >= RESTED_MAX:
+            if self._rested >= RESTED_MAX or len(self.passes) >= PLACED_MAX:
                 self.is_cut = True
                 return
             try:
