@@ -188,6 +188,21 @@ def test_a_sample_begins_where_the_seed_says() -> None:
     assert len(starts) == 50
 
 
+def test_the_latest_rows_are_looked_at_beside_a_sample_however_large_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "SAMPLE", 8)
+    monkeypatch.setattr(window, "ALL", 16)
+    bench = some_nodes(60)
+    table = a_table(bench)
+    latest = [3, 31, 58]
+    table.take(np.array(latest), np.array([1, 1, 1]), a_template(cpu=1000).need, firm=True)
+    whole = window.whole(table, Ask("d", a_template(cpu=1000), "acme", True))
+    for count, wanted in ((1, 8), (6, 12)):
+        for seed in range(60):
+            rows = [row for one in window.sample(whole, count, seed) for row in one.rows().tolist()]
+            start = seed % (60 - wanted + 1)
+            assert sorted(rows) == sorted({*range(start, start + wanted), *latest})
+
+
 # Ties, keys, counts
 
 

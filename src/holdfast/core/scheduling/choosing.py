@@ -23,7 +23,7 @@ from holdfast.core.scheduling.mixing import bits_for, ranks
 from holdfast.core.scheduling.scores.evenness import Evenness
 from holdfast.core.scheduling.scores.near import Near, part_of
 from holdfast.core.scheduling.table import NodeTable, Numbers, Truths
-from holdfast.core.scheduling.window import ALL, Window, sample, whole
+from holdfast.core.scheduling.window import Window, sample, whole
 
 #: So many candidates are kept of a decision.
 TOP = 3
@@ -49,8 +49,8 @@ class Passing(Struct, frozen=True):
     avoided: tuple[str, ...] = ()
 
 
-def choose(passing: Passing, count: int, whole_up_to: int = ALL) -> Choice:
-    """Rows for up to so many slots. A table of so many rows is looked at whole."""
+def choose(passing: Passing, count: int, whole_up_to: int | None = None) -> Choice:
+    """Rows for up to so many slots. A table of so many rows is looked at whole; None: as many as cost little."""
     everything = whole(passing.table, passing.ask, passing.avoided, passing.domains)
     first = sample(everything, count, passing.seed, whole_up_to)
     choice = choose_in(passing, first, count)

@@ -84,13 +84,18 @@ def whole(table: NodeTable, ask: Ask, avoided: tuple[str, ...] = (), domains: Do
     return Window(table, ask, slice(0, table.count), avoided, domains)
 
 
-def sample(window: Window, count: int, seed: int, whole_up_to: int = ALL) -> tuple[Window, ...]:
+def sample(window: Window, count: int, seed: int, whole_up_to: int | None = None) -> tuple[Window, ...]:
     """Of all rows enough for so many slots, and the latest beside them; or all, if that is nearly as many."""
     table, wanted = window.table, max(SAMPLE, 2 * count)
-    if table.count <= max(whole_up_to, 2 * wanted):
+    if table.count <= max(ALL if whole_up_to is None else whole_up_to, 2 * wanted):
         return (window,)
     start = seed % (table.count - wanted + 1)
     latest = table.latest()
     others = latest[(latest < start) | (latest >= start + wanted)]
     stretch = replace(window, at=slice(start, start + wanted))
-    return (stretch, replace(window, at=others)) if len(others) else (stretch,)
+    if not len(others):
+        return (stretch,)
+    if wanted > SAMPLE:
+        return stretch, replace(window, at=others)
+    # Few rows: one window of them costs less than two, though picking rows costs more than a stretch does.
+    return (replace(window, at=np.concatenate([stretch.rows(), others])),)
