@@ -2,6 +2,7 @@
 
 - `report`     what a benchmark reports, and how it is shown
 - `region`     a region of any size, filled through its own ledger
+- `raw`        a plain file, the baseline of everything durable
 - `core`       the pure core: deciding, forking, memory
 - `ledger`     a ledger on SQLite as a server runs it; `restart` starts it again in a new process
 - `store`      the embedded store: commits, alone and beside a snapshot

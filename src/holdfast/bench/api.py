@@ -20,8 +20,9 @@ import msgspec
 from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.server import Api, Limits
 from holdfast.bench.api_load import Heard, Sent, Task
-from holdfast.bench.ledger import Load, RawLoop, leading
+from holdfast.bench.ledger import Load, leading
 from holdfast.bench.other import Other
+from holdfast.bench.raw import RawLoop
 from holdfast.bench.region import SCHEDULER
 from holdfast.bench.report import Report, Result, Sheet, at_least, at_most, must, p99
 from holdfast.core.ledger.codec import encode

@@ -7,7 +7,6 @@ eight, until the slots stand; a snapshot while commits go on; a tail of 10,000 b
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from holdfast.bench.raw import RawLoop
 from holdfast.bench.region import MACHINE, SETTINGS, SLOTS_EACH, BenchRegion, Machine
 from holdfast.bench.report import Report, Result, Sheet, Unmeasured, at_least, at_most, later_half, must, p99
 from holdfast.bench.restart import measure_restart
@@ -188,24 +188,6 @@ async def prepared(
             raise Unmeasured(f"the store did not take batch {number}: {outcome}")
         head = outcome.head
     return region
-
-
-class RawLoop:
-    """The baseline of everything durable: the same bytes written to a plain file and synced."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-
-    def times(self, size_bytes: int, times: int) -> list[float]:
-        """The seconds that each write and sync of so many bytes took."""
-        blob = os.urandom(size_bytes)
-        took = []
-        for _ in range(times):
-            start = time.perf_counter()
-            os.write(self._file, blob)
-            os.fdatasync(self._file)
-            took.append(time.perf_counter() - start)
-        return took
 
 
 async def _rate(load: Load, raw: RawLoop, name: str, workloads: int, each: int, writers: int, least: float) -> Result:

@@ -18,7 +18,7 @@ from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.client.access import Access
 from holdfast.api.client.aio import Holdfast
 from holdfast.api.server import Api
-from holdfast.bench.ledger import RawLoop
+from holdfast.bench.raw import RawLoop
 from holdfast.bench.report import Result, Unmeasured, at_most, must, p99
 from holdfast.bench.yard import Yard, running
 from holdfast.core.model.meta import Meta

@@ -15,8 +15,8 @@ from statistics import median
 from typing import NamedTuple
 
 from holdfast.bench import growth, latency, million
-from holdfast.bench.ledger import RawLoop
 from holdfast.bench.openb import machines, shapes
+from holdfast.bench.raw import RawLoop
 from holdfast.bench.region import Machine
 from holdfast.bench.report import Report, Result, Sheet, at_least
 from holdfast.bench.yard import Yard, running

@@ -571,7 +571,7 @@ def test_a_look_ends_after_so_many_groups_that_were_placed_and_the_next_goes_on(
     count = 2 * PLACED_MAX + 1
     many(bench, count)
     follower.catch_up()
-    placed = []
+    placed: list[int] = []
     while (attempt := follower.look()) is not None:
         assert len(attempt.decision.passes) <= PLACED_MAX
         assert follower.scheduler.has_more == (sum(placed) + len(nodes_of(attempt)) < count)
