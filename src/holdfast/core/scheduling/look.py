@@ -41,7 +41,7 @@ RESYNC_MS = 60_000
 #: After so many groups of which nothing was placed a look ends, and the next one goes on: each has asked all nodes.
 RESTED_MAX = 16
 #: After so many groups that were placed it ends, too: while it lasts, whoever runs it does nothing else.
-PLACED_MAX = 100
+PLACED_MAX = 250
 #: A group whose scheduler had too old a view is looked at again after so long.
 STALE_MS = 500
 
