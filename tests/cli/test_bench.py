@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.bench import core, ledger, report
+from holdfast.bench import core, report, store
 from holdfast.bench.limits_table import TABLE
 from holdfast.bench.report import Report, Sheet, at_least, at_most, must, p99
 from holdfast.cli.main import app
@@ -120,20 +120,17 @@ def test_people_see_a_table_and_progress_stays_off_stdout() -> None:
 def test_a_row_that_cannot_be_measured_says_why_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: Any) -> Any:
+    async def broken(*_: Any) -> Any:
         must(False, "the disk is full")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ledger, "measure_restart", broken)
-    done = RUN.invoke(app, ["bench", "ledger", "--small", "--json"])
+    monkeypatch.setattr(store, "_against_raw_appends", broken)
+    done = RUN.invoke(app, ["bench", "store", "--small", "--json"])
     assert done.exit_code == 1
     found = msgspec.json.decode(done.stdout, type=Report)
-    assert {one.name: one.why for one in found.failures} == {
-        "ledger.restart.1m": "the disk is full",
-        "ledger.memory.per_slot": "the disk is full",
-    }
-    assert {one.name for one in found.results} == FIGURES["ledger"].keys() - {one.name for one in found.failures}
-    assert "ledger.restart.1m could not be measured: the disk is full" in done.stderr
+    assert {one.name: one.why for one in found.failures} == {"store.sqlite.group100": "the disk is full"}
+    assert {one.name for one in found.results} == FIGURES["store"].keys() - {"store.sqlite.group100"}
+    assert "store.sqlite.group100 could not be measured: the disk is full" in done.stderr
     assert "Traceback" not in done.output
 
 

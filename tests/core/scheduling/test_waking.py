@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
@@ -17,8 +18,8 @@ from holdfast.core.model.resources import Resources
 from holdfast.core.model.workload import Apart, Near, Spread, Template
 from holdfast.core.region import commands as c
 from holdfast.core.region.unmet import Unmet
-from holdfast.core.scheduling import choosing, waking
-from holdfast.core.scheduling.look import PLACED_MAX, RESTED_MAX, RESYNC_MS, Sight
+from holdfast.core.scheduling import choosing, look, waking
+from holdfast.core.scheduling.look import RESTED_MAX, RESYNC_MS, Sight
 from holdfast.core.scheduling.queue import Why
 from tests.support.region import REPLICA, ROOT, RegionBench, a_class, a_template
 from tests.support.scheduling import Follower, a_region, nodes_of, placed_on
@@ -566,17 +567,18 @@ def test_a_look_ends_after_few_groups_that_found_no_node_and_the_next_goes_on() 
     assert looks == 4
 
 
-def test_a_look_ends_after_so_many_groups_that_were_placed_and_the_next_goes_on() -> None:
+def test_a_look_ends_after_so_many_groups_that_were_placed_and_the_next_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(look, "PLACED_MAX", 20)
     bench, follower = a_region(nodes=1, cpu=1_000_000, memory=10**7)
-    count = 2 * PLACED_MAX + 1
-    many(bench, count)
+    many(bench, 41)
     follower.catch_up()
     placed: list[int] = []
     while (attempt := follower.look()) is not None:
-        assert len(attempt.decision.passes) <= PLACED_MAX
-        assert follower.scheduler.has_more == (sum(placed) + len(nodes_of(attempt)) < count)
-        placed.append(len(nodes_of(attempt)))
-    assert placed == [PLACED_MAX, PLACED_MAX, 1]
+        placed.append(len(attempt.decision.passes))
+        assert follower.scheduler.has_more == (sum(placed) < 41)
+    assert placed == [20, 20, 1]
 
 
 def test_whoever_can_be_placed_is_not_kept_waiting_by_those_who_cannot() -> None:
