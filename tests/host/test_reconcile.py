@@ -412,6 +412,20 @@ def test_a_resync_that_overtakes_the_news_of_a_change_has_caught_nothing() -> No
     run_virtual(story())
 
 
+def test_a_resync_that_overtakes_a_time_that_a_key_waits_for_has_caught_nothing() -> None:
+    async def story() -> None:
+        async with World(maker := Maker(), care=Care(resync_ms=10_000)) as world:
+            world.ledger.write("a", made=True)
+            maker.again = lambda key, now: now + 15_000
+            await world.pass_ms(1)
+            world.ledger.things["a"] = False  # of this nobody is told: the key looks for it in its own time
+            await world.pass_ms(13_000)
+            assert world.made() == ["a"]
+            assert world.meters.counted("reconcile_caught", controller="maker") == 0
+
+    run_virtual(story())
+
+
 def test_a_listener_that_was_too_slow_begins_anew_and_misses_nothing() -> None:
     async def story() -> None:
         async with World(Maker()) as world:

@@ -26,6 +26,8 @@ Key = Hashable
 
 #: Of so many keys taken, at least one is from the patrol, if it has any: a busy queue still finds what was missed.
 PATROL_SHARE = 8
+#: A key whose own time comes within this, as far apart as patrols are, would have been looked at without one.
+SOON_MS = 60_000
 
 
 class Pace(Struct, frozen=True):
@@ -38,7 +40,8 @@ class Pace(Struct, frozen=True):
 
 
 class Taken(Struct, frozen=True):
-    """A key to work on now. `patrol`: nobody asked for it since it was last taken, except a patrol."""
+    """A key to work on now. `patrol`: nobody asked for it since it was last taken, except a patrol, and its own time
+    would not have come soon."""
 
     key: Key
     waited_ms: int
@@ -165,7 +168,8 @@ class WorkQueue:
         line = self._patrol if patrol else self._wanted
         key, since = line.popitem(last=False)
         self._working.add(key)
-        return Taken(key, self._clock.boot() - since, patrol)
+        now = self._clock.boot()
+        return Taken(key, now - since, patrol and self._due.get(key, now + SOON_MS) >= now + SOON_MS)
 
     def _call_due(self) -> None:
         """Move the keys whose time has come to the line, in the order of their times."""
