@@ -13,6 +13,7 @@ from holdfast.sim.actors.people import People
 from holdfast.sim.run import Run, run
 from holdfast.sim.scenario import read
 from holdfast.sim.scene import Scene
+from holdfast.sim.settling import Settling
 
 SCENARIO = read(Path(__file__).parents[2] / "scenarios" / "policy-rollback.yaml")
 
@@ -50,13 +51,13 @@ def test_people_who_wait_for_an_answer_for_ever_are_not_settled(monkeypatch: pyt
 
 
 def test_a_server_that_is_missing_is_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    calm = Run._calm
+    calm = Settling.calm
 
-    def without_one(self: Run) -> None:
+    def without_one(self: Settling) -> None:
         calm(self)
         del self.scene.servers.ledgers["eu-1"]
 
-    monkeypatch.setattr(Run, "_calm", without_one)
+    monkeypatch.setattr(Settling, "calm", without_one)
     assert any("missing" in one for one in run(SCENARIO, 1).unsettled)
 
 
@@ -83,13 +84,13 @@ def test_a_server_whose_state_is_not_the_fold_of_its_log_is_found(monkeypatch: p
 
 
 def test_a_task_of_a_server_that_is_given_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    calm = Run._calm
+    calm = Settling.calm
 
-    def give_up(self: Run) -> None:
+    def give_up(self: Settling) -> None:
         calm(self)
         self.scene.servers.meters[0].count("task_gave_up", task="link")
 
-    monkeypatch.setattr(Run, "_calm", give_up)
+    monkeypatch.setattr(Settling, "calm", give_up)
     assert {finding.promise for finding in run(SCENARIO, 1).findings} == {"nothing-fails"}
 
 

@@ -58,6 +58,8 @@ class Audit(Generic[S]):
         self.counts = {"batches": 0, "commands": 0, "acknowledged": 0, "linear": 0, "at-least": 0}
         #: Told of each batch after it was judged.
         self.listeners: list[Callable[[Batch[Any]], None]] = []
+        #: The bytes of the batch that was judged last.
+        self.newest = b""
         self._book = book
         self._log = log
         self._seen: dict[Name, Revision] = {}
@@ -112,6 +114,7 @@ class Audit(Generic[S]):
             self._find("chain", f"batch {stored.seq} does not follow batch {self.state.facts.seq}: {error}")
             return False
         self._fold(batch)
+        self.newest = stored.raw
         for listener in self.listeners:
             listener(batch)
         return True

@@ -1,149 +1,199 @@
-"""Whether everything came to rest where it should, after the faults had stopped: its own verdict, apart from safety."""
+"""Whether everything came to rest where it should, after the faults had stopped: its own verdict, apart from safety.
+
+How many replicas there should be is counted from what the platform assigned. What waits is judged by an oracle
+(`judges.placement`): it could not be placed, and the reason that it carries is among those that really keep it.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.allotment import ACTIVE, Assignment, Purpose
 from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.placement import EMPTY_ROOM
-from holdfast.core.model.runs import numbers
-from holdfast.core.model.topology import RegionHealth, usable
+from holdfast.core.model.placement import Slot
+from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform.state import PlatformState
-from holdfast.core.reconcilers.wanted import plan
-from holdfast.core.region.charging import affordable
-from holdfast.core.region.feasible import feasible
-from holdfast.core.region.kinds import ordinals_of
-from holdfast.core.region.occupancy import tenants_on
 from holdfast.core.region.state import RegionState
 from holdfast.host.ledger import Role
 from holdfast.sim.audit import Finding
+from holdfast.sim.judges.counted import is_open
+from holdfast.sim.judges.patience import PROMPT_MS, Left
+from holdfast.sim.judges.placement import Oracle
 from holdfast.sim.scene import PLATFORM_NAME, Scene, old_server
 
-#: Reasons for which a request may wait for ever: nothing that is there could place it.
-TYPED = ("capacity", "one-tenant", "over-grant", "protected")
+#: A node that is gone is given up within this, whatever its region doubts first: a lease, a second one if many are
+#: silent at once, and its turn.
+SILENCE_MS = 60_000
+_ALIVE = (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING)
 
 
-def unsettled(scene: Scene) -> Iterator[str]:
-    """What is not yet as it should be, one sentence each."""
+def unsettled(scene: Scene) -> Iterator[Left]:
+    """What is not yet as it should be."""
     platform: PlatformState = scene.audits[PLATFORM_NAME].state
+    yield from leaderless(scene)
+    for name in scene.scenario.topology.behind:
+        old = scene.servers.ledgers[old_server(name)]
+        if old.role is not Role.STOPPED:
+            yield Left("leads", old_server(name), f"cannot read the log and is {old.role}: it should have stopped")
+    yield from _platform(scene, platform)
+    for name in scene.cast.nodes:
+        region: RegionState = scene.audits[name].state
+        yield from _region(scene, name, region, platform)
+
+
+def leaderless(scene: Scene) -> Iterator[Left]:
+    """Ledgers of which not one server leads and all others follow: as long as that is so, nobody can be prompt."""
     found = scene.servers.ledgers
     for ledger, names in scene.cast.servers.items():
         roles = sorted(found[name].role.value if name in found else "missing" for name in names)
         if roles != sorted([Role.LEADING.value, *[Role.FOLLOWING.value] * (len(names) - 1)]):
-            yield f"{ledger} has servers that are {', '.join(roles)}: one should lead and all others follow"
-    for name in scene.scenario.topology.behind:
-        old = scene.servers.ledgers[old_server(name)]
-        if old.role is not Role.STOPPED:
-            yield f"{old_server(name)} cannot read the log and is {old.role}: it should have stopped"
-    yield from _platform(scene, platform)
-    for name in scene.cast.nodes:
-        region: RegionState = scene.audits[name].state
-        yield from (f"{name}: {what}" for what in _region(scene, name, region, platform))
+            detail = f"has servers that are {', '.join(roles)}: one should lead and all others follow"
+            yield Left("leads", ledger, detail)
 
 
-def _platform(scene: Scene, state: PlatformState) -> Iterator[str]:
+def silent(scene: Scene) -> Iterator[Left]:
+    """Nodes whose machines are gone, and on which something still counts as running."""
+    for name, nodes in scene.cast.nodes.items():
+        state: RegionState = scene.audits[name].state
+        gone = {state.node_names.get(node) or 0: node for node in nodes if scene.world.machines[node].life is None}
+        for uid in gone:
+            slots = [slot for slot in state.slots.values() if slot.node == uid and slot.phase in _ALIVE]
+            if uid and slots:
+                told = f"is gone, and {len(slots)} replicas are said to live there"
+                yield Left("silence", f"{name} {gone[uid]}", told, SILENCE_MS)
+
+
+def _platform(scene: Scene, state: PlatformState) -> Iterator[Left]:
     now = state.facts.at
-    yield from _sessions(state, {f"region/{name}" for name in scene.cast.nodes})
+    yield from _sessions(PLATFORM_NAME, state, {f"region/{name}" for name in scene.cast.nodes})
     for name, one in state.regions.items():
         if one.status.health is not RegionHealth.HEALTHY:
-            yield f"region {name} is {one.status.health}"
-    yield from (f"override {uid} should have ended" for uid, one in state.overrides.items() if one.ends <= now)
+            yield Left("healthy", f"region {name}", f"is {one.status.health}")
+    yield from _over("override", PLATFORM_NAME, {uid: one.ends for uid, one in state.overrides.items()}, now)
     for uid, workload in state.workloads.items():
         if workload.meta.deletion is not None:
-            yield f"workload {uid} {workload.meta.name} is still being deleted"
+            yield Left("deleted", f"workload {uid} {workload.meta.name}", "is still being deleted")
     if scene.people is None or not scene.people.done:
-        yield "people are not done: somebody waits for an answer"
+        yield Left("answered", "people", "are not done: somebody waits for an answer")
         return
     wanted = scene.people.wanted
     if wanted.keys() != scene.scenario.workloads.keys():
-        yield f"people want {sorted(wanted)} and should want {sorted(scene.scenario.workloads)}"
+        yield Left("wanted", "people", f"want {sorted(wanted)} and should want {sorted(scene.scenario.workloads)}")
     for name, workload in wanted.items():
         uid = state.workload_names.get(f"{workload.meta.tenant}/{name}") or 0
         stored = state.workloads.get(uid)
         if stored is None or stored.spec != workload.spec:
-            yield f"workload {name} is not what was acknowledged"
+            yield Left("wanted", f"workload {name}", "is not what was acknowledged")
             continue
         shares = [a.shares for a in state.assignments.values() if a.workload == uid and _serves(a)]
         assigned = sum(share.count for named in shares for share in named)
         if assigned != workload.spec.replicas:
-            yield f"workload {name} has {assigned} of {workload.spec.replicas} replicas assigned"
-
-
-def _asked(assignment: Assignment) -> int:
-    return sum(share.count for share in assignment.shares) if assignment.stage is ACTIVE else 0
+            yield Left("assigned", f"workload {name}", f"has {assigned} of {workload.spec.replicas} replicas assigned")
 
 
 def _serves(assignment: Assignment) -> bool:
     return assignment.purpose is Purpose.SERVING and assignment.stage is ACTIVE
 
 
-def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState) -> Iterator[str]:
+def _over(kind: str, where: str, ends: dict[int, int], now: int) -> Iterator[Left]:
+    """What should have ended, and is still listed."""
+    for uid, end in ends.items():
+        if end <= now:
+            yield Left("ended", f"{where} {kind} {uid}", "should have ended", PROMPT_MS)
+
+
+def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState) -> Iterator[Left]:
     now = state.facts.at
     for node in state.nodes.values():
-        if not usable(node):
-            yield f"{node.name} takes no work: {node.health}, session {node.session}, cordoned {node.cordoned}"
-    theirs = {uid: a for uid, a in platform.assignments.items() if a.region == name}
-    ours = dict(state.assignments.items())
-    if {uid: a.revision for uid, a in theirs.items()} != {uid: a.revision for uid, a in ours.items()}:
-        yield f"has assignments {sorted(ours)}, and the platform {sorted(theirs)}"
-    for account, allowance in state.allowances.items():
-        grant = platform.grants.get(f"{name}|{account}")
-        if grant is None or grant.acknowledged != allowance.version or grant.version != allowance.version:
-            yield f"its grant of {account} is not settled"
-    for uid, assignment in ours.items():
-        wanted = plan(state, assignment, now).templates()
-        if len(wanted) != _asked(assignment) and not _waiting(state, uid):
-            yield f"assignment {uid} wants {len(wanted)} replicas where {_asked(assignment)} are asked for"
-        yield from _slots(state, uid, wanted)
-    yield from (f"hold {uid} should have ended" for uid, hold in state.holds.items() if hold.ends <= now)
-    yield from (f"override {uid} should have ended" for uid, one in state.overrides.items() if one.ends <= now)
+        if not is_open(node):
+            told = f"takes no work: {node.health}, session {node.session}, cordoned {node.cordoned}"
+            yield Left("healthy", node.name, told)
+    yield from _shipped(name, state, platform)
+    yield from _over("hold", name, {uid: one.ends for uid, one in state.holds.items()}, now)
+    yield from _over("override", name, {uid: one.ends for uid, one in state.overrides.items()}, now)
+    for uid, assignment in state.assignments.items():
+        yield from _replicas(name, state, uid, assignment)
+    yield from _slots(scene, name, state, Oracle(state, now))
     speaking = {f"agent/{node}" for node in scene.cast.nodes[name]}
     speaking |= {f"scheduler/{scheduler}" for scheduler in scene.cast.schedulers[name]}
-    yield from _sessions(state, speaking)
+    yield from _sessions(name, state, speaking)
     yield from _processes(scene, name, state)
 
 
-def _sessions(state: LedgerState, speaking: set[str]) -> Iterator[str]:
+def _shipped(name: str, state: RegionState, platform: PlatformState) -> Iterator[Left]:
+    """A region has what the platform means it to have, and the platform knows."""
+    theirs = {uid: a.revision for uid, a in platform.assignments.items() if a.region == name}
+    ours = {uid: a.revision for uid, a in state.assignments.items()}
+    if theirs != ours:
+        yield Left("shipped", name, f"has assignments {sorted(ours)}, and the platform {sorted(theirs)}", PROMPT_MS)
+    for account, allowance in state.allowances.items():
+        grant = platform.grants.get(f"{name}|{account}")
+        if grant is None or grant.acknowledged != allowance.version or grant.version != allowance.version:
+            yield Left("granted", f"{name} {account}", "is not settled", PROMPT_MS)
+
+
+def _sessions(where: str, state: LedgerState, speaking: set[str]) -> Iterator[Left]:
     """Everybody who is there has a session, and nobody else."""
     found = {session.principal for session in state.sessions.values()}
     if found != speaking:
-        yield f"sessions of {sorted(found - speaking)} should have ended, {sorted(speaking - found)} have none"
+        more, less = sorted(found - speaking), sorted(speaking - found)
+        yield Left("sessions", where, f"has some of {more} that should have ended, and none of {less}")
 
 
-def _slots(state: RegionState, assignment: int, wanted: dict[int, str]) -> Iterator[str]:
-    workload, waiting = state.assignments[assignment].workload, _waiting(state, assignment)
-    for ordinal in sorted({*wanted, *numbers(ordinals_of(state, assignment))}):
-        slot = state.slots.get((workload, ordinal))
-        if slot is None or ordinal not in wanted:
-            yield f"slot {workload}/{ordinal} is {'missing' if slot is None else 'not wanted any more'}"
+def _replicas(where: str, state: RegionState, uid: int, assignment: Assignment) -> Iterator[Left]:
+    """As many slots of each template as the platform asks for, less what is over for good. While some of them wait for
+    room, others serve with an older template and a few more are opened beside them: at most as many as may be gone."""
+    asked = {share.template: share.count for share in assignment.shares if assignment.stage is ACTIVE and share.count}
+    for row in state.finished.get(uid) or ():
+        over = sum(after - first for first, after in (*row.done, *row.failed))
+        asked[row.template] = max(0, asked.get(row.template, 0) - over)
+    slots = [slot for slot in state.slots.values() if slot.assignment == uid]
+    there = Counter(slot.template for slot in slots)
+    if there == Counter(asked):
+        named = {ordinal for first, after in assignment.ordinals for ordinal in range(first, after)}
+        if assignment.exclusive and named != {slot.ordinal for slot in slots}:
+            yield Left("replicas", f"{where} assignment {uid}", f"has other ordinals than {sorted(named)}")
+        return
+    wanted, subject = sum(asked.values()), f"{where} assignment {uid}"
+    surge = 0 if assignment.exclusive else max(1, assignment.disruption)
+    detail = f"has {len(slots)} slots where {wanted} are asked for"
+    leaving = [slot for slot in slots if slot.phase in (Phase.TERMINATING, Phase.UNKNOWN)]
+    if len(slots) < wanted or len(slots) - len(leaving) > wanted + surge:
+        yield Left("replicas", subject, detail, PROMPT_MS)
+    elif leaving or not any(slot.phase is Phase.PENDING for slot in slots):
+        told = ", ".join(f"{count} of {template[:8]}" for template, count in sorted(there.items()))
+        yield Left("replicas", subject, f"{detail}: {told}")
+
+
+def _slots(scene: Scene, where: str, state: RegionState, oracle: Oracle) -> Iterator[Left]:
+    """Everything serves, or waits for what is not there, as its reason says."""
+    for slot in state.slots.values():
+        subject = f"{where} slot {slot.workload}/{slot.ordinal}"
+        if slot.phase is Phase.SERVING:
             continue
-        # While others of it wait for room, what serves is not stopped for a newer template.
-        serves = slot.phase is Phase.SERVING and bool(waiting or slot.template == wanted[ordinal])
-        if not serves and not (slot.phase is Phase.PENDING and slot.template in waiting):
-            yield f"slot {workload}/{ordinal} is {slot.phase} since {slot.since} by {slot.by} for {slot.cause!r}"
+        if slot.phase is not Phase.PENDING:
+            answers = slot.phase is Phase.READY and _answers(scene, state, slot)
+            detail = f"is {slot.phase} since {slot.since} by {slot.by} for {slot.cause!r}"
+            yield Left("served" if answers else "runs", subject, detail, PROMPT_MS if answers else 0)
+            continue
+        verdict, told = oracle.verdict(slot), _told(state, slot)
+        if verdict.node:
+            yield Left("placed", subject, f"waits for {told or 'nothing'}, and {verdict.node} would take it", PROMPT_MS)
+        elif told not in verdict.shut:
+            yield Left("reason-true", subject, f"waits for {told!r}, and is kept by {sorted(verdict.shut)}")
 
 
-def _waiting(state: RegionState, assignment: int) -> list[str]:
-    """Templates whose requests carry a typed reason that is true: no node has room for one more, or nobody pays."""
-    requests = state.requests.get(assignment) or ()
-    told = [one.template for one in requests if one.reasons and one.reasons[0].code in TYPED]
-    return [template for template in told if not _could_be_placed(state, assignment, template)]
+def _told(state: RegionState, slot: Slot) -> str:
+    """The code that is told of why a slot waits; empty: nobody has said."""
+    requests = state.requests.get(slot.assignment) or ()
+    found = [one.reasons[0].code for one in requests if one.template == slot.template and one.reasons]
+    return found[0] if found else ""
 
 
-def _could_be_placed(state: RegionState, assignment: int, digest: str) -> bool:
-    wanted, template, at = state.assignments[assignment], state.templates[digest], state.facts.at
-    cls = state.classes.get(wanted.priority_class)
-    firm = cls is None or not cls.spec.reclaimable
-    fits = any(
-        feasible(node, room, template, wanted.tenant, firm=firm, there=tenants_on(state, node)) is None
-        for node, room in ((node, state.rooms.get(uid) or EMPTY_ROOM) for uid, node in state.nodes.items())
-    )
-    # What waits again keeps its charge: it needs room alone.
-    slots = [state.slots[(wanted.workload, ordinal)] for ordinal in numbers(ordinals_of(state, assignment))]
-    charged = any(slot.phase is Phase.PENDING and slot.template == digest and slot.account for slot in slots)
-    return fits and (charged or any(affordable(state, one, at, template.need) > 0 for one in wanted.accounts))
+def _answers(scene: Scene, state: RegionState, slot: Slot) -> bool:
+    return scene.metals[state.nodes[slot.node].name].answers((slot.workload, slot.ordinal), slot.epoch)
 
 
 def same_states(scene: Scene) -> list[Finding]:
@@ -170,7 +220,7 @@ def _equal(mine: LedgerState, theirs: LedgerState) -> bool:
     return all(dict(mine.table(name).unordered()) == dict(theirs.table(name).unordered()) for name in names)
 
 
-def _processes(scene: Scene, name: str, state: RegionState) -> Iterator[str]:
+def _processes(scene: Scene, name: str, state: RegionState) -> Iterator[Left]:
     """What the nodes really run is what the ledger says."""
     for metal in scene.metals.values():
         if metal.region != name:
@@ -179,4 +229,4 @@ def _processes(scene: Scene, name: str, state: RegionState) -> Iterator[str]:
         bound = {(k, s.epoch) for k, s in state.slots.items() if s.node == uid and s.phase is Phase.SERVING}
         runs = {(live.slot, live.epoch) for live in metal.running()}
         if bound != runs:
-            yield f"{metal.name} runs {sorted(runs)}, and {sorted(bound)} serve there"
+            yield Left("processes", metal.name, f"runs {sorted(runs)}, and {sorted(bound)} serve there")

@@ -14,24 +14,26 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from holdfast.core.ledger.codec import Batch
+from holdfast.core.region.book import REGION
 from holdfast.host.store import Stored
-from holdfast.sim import links, service
 from holdfast.sim.across import across
 from holdfast.sim.answers import Answer, answers, unanswered
 from holdfast.sim.audit import Finding
 from holdfast.sim.counts import counted
 from holdfast.sim.explained import unexplained
-from holdfast.sim.liveness import same_states, unsettled
+from holdfast.sim.judges.churn import Churn
+from holdfast.sim.judges.placed import Placements
+from holdfast.sim.judges.shipped import Steps, missed
+from holdfast.sim.liveness import same_states
 from holdfast.sim.loop import run_virtual
 from holdfast.sim.plan import Plan
 from holdfast.sim.recovery import Recovery
-from holdfast.sim.scenario import Scenario, span
+from holdfast.sim.scenario import Scenario
 from holdfast.sim.scene import PLATFORM_NAME, Scene, old_server
+from holdfast.sim.settling import LOOK_MS, Settling
 from holdfast.sim.troubles import Troubles
 
-LOOK_MS = 2_000
-#: Once settled, everything must stay as it is for so long: whoever changes things to and fro never settles.
-QUIET_MS = 6_000
 #: A run that is broken in so many ways need not be played to its end.
 FINDINGS_MOST = 20
 
@@ -88,12 +90,14 @@ class Run:
         self.scene = Scene(scenario, seed, plan)
         self.troubles = Troubles(self.scene)
         self.findings: list[Finding] = []
-        self.settled = 0
+        self.settling = Settling(self.scene, self.troubles)
         self.recovery = Recovery(scenario, self.scene.plan)
         #: Every ledger's log from its first batch on, which its disk trims, for whoever records the run.
         self.logs: dict[str, list[Stored]] = {name: [] for name in self.scene.audits}
         for name, log in self.logs.items():
             self.scene.world.store(name).disk.listeners.append(log.append)
+        for name in self.scene.cast.nodes:
+            self._listen(name)
 
     async def play(self) -> Report:
         """All of it."""
@@ -103,9 +107,10 @@ class Run:
             while world.now() < scene.plan.length and len(self._found()) < FINDINGS_MOST:
                 await asyncio.sleep(LOOK_MS / 1000)
                 self.recovery.look(scene)
+                self.settling.look_at_silent()
                 self._judge_across()
             await _ended(trouble)
-            left = await self._settle()
+            left = await self.settling.until_calm(lambda: len(self._found()) < FINDINGS_MOST)
             self._judge()
             self.findings += same_states(scene)
         finally:
@@ -118,6 +123,20 @@ class Run:
                 self.findings += await unexplained(scene.audits[name].state, self.logs[name])
         return self._report([*self.recovery.late(), *left])
 
+    def _listen(self, name: str) -> None:
+        """Let a region's placements be judged with each batch."""
+        audit = self.scene.audits[name]
+        refused = self.scene.refused
+        placements = Placements(name, audit.state, self.findings.append, lambda: sum(refused.values()))
+        others = Churn(name, self.findings.append), Steps(name, self.findings.append)
+
+        def take(batch: Batch[Any]) -> None:
+            placements.take(batch, lambda: REGION.batches.evidence(audit.newest))
+            for judge in others:
+                judge.take(batch)
+
+        audit.listeners.append(take)
+
     def _judge(self) -> None:
         """Everything that can be judged at this moment, in full."""
         for audit in self.scene.audits.values():
@@ -127,7 +146,8 @@ class Run:
     def _judge_across(self) -> None:
         states = {name: audit.state for name, audit in self.scene.audits.items()}
         platform = states.pop(PLATFORM_NAME)
-        self.findings += [one for one in across(platform, states) if one not in self.findings]
+        found = (*across(platform, states), *missed(platform, states))
+        self.findings += [one for one in found if one not in self.findings]
 
     def _found(self) -> list[Finding]:
         audits = [one for audit in self.scene.audits.values() for one in audit.findings]
@@ -140,37 +160,6 @@ class Run:
         for meters in self.scene.servers.meters:
             failures += [f"given up: {labels}" for name, labels in meters.counts if name == "task_gave_up"]
         return [Finding("nothing-fails", one) for one in failures]
-
-    async def _settle(self) -> list[str]:
-        """Let the world be calm until all is well and stays so; what is not, when time is up."""
-        world = self.scene.world
-        self._calm()
-        began, latest = world.now(), world.now() + span(self.scenario.settle)[1]
-        since, seen = None, self._heads()
-        left = ["nobody looked yet"]
-        while world.now() < latest and len(self._found()) < FINDINGS_MOST:
-            await asyncio.sleep(LOOK_MS / 1000)
-            left, heads = list(unsettled(self.scene)), self._heads()
-            if left or since is None or heads != seen:
-                since, seen = (None if left else world.now()), heads
-            elif world.now() - since >= QUIET_MS:
-                self.settled = world.now() - began
-                return []
-        return left or ["things change to and fro"]
-
-    def _calm(self) -> None:
-        world = self.scene.world
-        world.heal()
-        world.network.weather = links.CALM
-        for store in world.stores.values():
-            store.set_weather(service.CALM)
-            store.empty()
-        for name, machine in world.machines.items():
-            if machine.life is None:
-                world.restart(name)
-
-    def _heads(self) -> dict[str, int]:
-        return {name: audit.state.facts.seq for name, audit in self.scene.audits.items()}
 
     def _report(self, left: list[str]) -> Report:
         counts = counted(self.scene, self.troubles.happened)
@@ -192,7 +181,7 @@ class Run:
             found,
             tuple(world.timeline),
             world.now(),
-            self.settled,
+            self.settling.took,
             self.recovery.took,
             counts,
             self.scene.plan,

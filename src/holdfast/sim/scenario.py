@@ -89,6 +89,8 @@ class Asked(Written, frozen=True):
     leased: bool = False
     recovery: str = ""
     regions: tuple[str, ...] = ()
+    #: At most so many more replicas in one zone than in the emptiest; 0: wherever they go.
+    spread: int = 0
 
 
 class Tenancy(Written, frozen=True):

@@ -21,6 +21,7 @@ from holdfast.api.documents.objects import show_object
 from holdfast.api.documents.shown import SchedulerPolicy
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.ledger.revision import parse
+from holdfast.core.model import workload as rules
 from holdfast.core.model.allotment import RecoveryBudget, RecoveryBudgetSpec
 from holdfast.core.model.control import Action, PolicyDocument, Strategy
 from holdfast.core.model.meta import Meta
@@ -91,7 +92,8 @@ def opening(scenario: Scenario) -> list[Any]:
 def workload_of(name: str, asked: Asked) -> Workload:
     """The workload that somebody asks for. What is critical or exclusive is probed; all else is ready once it runs."""
     failover = Failover.LEASED if asked.leased else Failover.ACKNOWLEDGED if asked.exclusive else Failover.ADDITIVE
-    template = Template(command=("run", name), need=amounts(asked.cpu, asked.memory), ports=1)
+    spread = (rules.Spread("zone", asked.spread),) if asked.spread else ()
+    template = Template(command=("run", name), need=amounts(asked.cpu, asked.memory), ports=1, spread=spread)
     probed = asked.exclusive or asked.priority == "critical"
     spec = WorkloadSpec(
         template=replace(template, startup=STARTUP, readiness=READINESS, liveness=LIVENESS) if probed else template,

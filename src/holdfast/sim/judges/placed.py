@@ -1,0 +1,110 @@
+"""Every placement in a region's log, judged where it stands by what the log said before it, and by no gate.
+
+- spread: it does not make its workload more uneven over domains than its rule allows
+- policy-valid: it was decided under the one policy that is valid here for its tenant
+- paused: nobody had paused its tenant's scheduling, and nobody avoids the zone that it went to
+- queue-order: nobody who could have been placed is passed over by somebody of lower priority (`queue_order`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from holdfast.core.ledger.codec import Batch, Evidence, Record, read_evidence
+from holdfast.core.ledger.revision import revision, show
+from holdfast.core.model.control import Action
+from holdfast.core.model.evidence import Decision
+from holdfast.core.model.shapes import Instant, Revision, SlotKey
+from holdfast.core.region.events import SlotsBound, SlotsPlaced
+from holdfast.core.region.state import RegionState
+from holdfast.sim.audit import Finding
+from holdfast.sim.judges.counted import place_of
+from holdfast.sim.judges.followed import Followed
+from holdfast.sim.judges.queue_order import QueueOrder
+
+PROPOSE = "propose"
+
+
+class Placements:
+    """The judge of one region's placements. `state` is the audited one, as it is after a batch."""
+
+    def __init__(
+        self, where: str, state: RegionState, find: Callable[[Finding], None], refused: Callable[[], int]
+    ) -> None:
+        self._where = where
+        self._find = find
+        self._log = Followed()
+        self._queue = QueueOrder(state, self._log, refused)
+        #: How many placements were judged.
+        self.judged = 0
+
+    def take(self, batch: Batch[Any], evidence: Callable[[], Iterable[Evidence]]) -> None:
+        """The next batch; what its senders said besides is asked for only if something was placed."""
+        proposals = any(record.command == PROPOSE for record in batch.records)
+        said = {one.record: one.payload for one in evidence()} if proposals else {}
+        position = revision(batch.header.seq)
+        for number, record in enumerate(batch.records):
+            for event in record.events:
+                if isinstance(event, SlotsPlaced):
+                    self._judge_placed(event, record.at, position)
+                elif isinstance(event, SlotsBound):
+                    for one in event.slots:
+                        self._judge_pause(one.slot, one.node, record.at, position)
+                self._log.take(event)
+                position += 1
+            if record.command == PROPOSE:
+                self._judge_decided(record, _decision(said.get(number, b"")), position)
+        self._queue.look(batch.records[-1].at if batch.records else 0)
+
+    def _judge_placed(self, placed: SlotsPlaced, at: Instant, position: Revision) -> None:
+        template, tenant = self._log.templates[placed.template], self._log.assignments[placed.assignment].tenant
+        for one in placed.placements:
+            self.judged += 1
+            self._log.place(placed, one.ordinal, one.node)
+            slot = placed.workload, one.ordinal
+            self._judge_pause(slot, one.node, at, position)
+            for rule in template.spread:
+                counts = self._log.spread(placed.workload, rule.key)
+                domains = self._log.domains(template, tenant, rule.key, at)
+                here = counts[place_of(self._log.nodes[one.node], rule.key)]
+                least = min((counts.get(where, 0) for where in domains), default=here)
+                if here - least > rule.max_skew:
+                    told = f"{counts} over {rule.key} {sorted(domains)}, and at most {rule.max_skew} apart are allowed"
+                    self._tell("spread", position, f"slot {slot} makes it {told}")
+
+    def _judge_pause(self, slot: SlotKey, node: Revision, at: Instant, position: Revision) -> None:
+        tenant = self._log.assignments[self._log.stands[slot].assignment].tenant
+        if self._log.in_force(Action.PAUSE_SCHEDULING, at) & {"", tenant}:
+            self._tell("paused", position, f"slot {slot} was placed while scheduling is paused for {tenant}")
+        zone = self._log.nodes[node].zone
+        if zone in self._log.in_force(Action.AVOID_ZONE, at):
+            self._tell("paused", position, f"slot {slot} was placed in zone {zone}, which is avoided")
+
+    def _judge_decided(self, record: Record[Any], decision: Decision, position: Revision) -> None:
+        tenants = [self._log.assignments[one.assignment].tenant for one in _placed(record)]
+        wrong = [tenant for tenant in tenants if decision.passes and decision.policy != self._log.valid(tenant)]
+        if wrong:
+            told = f"{show(self._log.valid(wrong[0]))} is valid for {wrong[0]}"
+            self._tell("policy-valid", position, f"it was decided by policy {show(decision.policy)}, and {told}")
+        wrongly = self._queue.judge(decision, _placed(record), record.at)
+        if wrongly:
+            self._tell("queue-order", position, wrongly)
+
+    def _tell(self, promise: str, position: Revision, detail: str) -> None:
+        self._find(Finding(promise, f"{self._where} {show(position)}: {detail}"))
+
+
+def _placed(record: Record[Any]) -> list[SlotsPlaced]:
+    return [event for event in record.events if isinstance(event, SlotsPlaced)]
+
+
+def _decision(payload: bytes) -> Decision:
+    """What the scheduler said; nothing when it said something else, or it was cut."""
+    try:
+        found = read_evidence(payload) if payload else None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        found = None
+    return found if isinstance(found, Decision) else Decision(0, 0, ())

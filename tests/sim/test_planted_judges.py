@@ -1,0 +1,301 @@
+"""A test of the tester: bugs planted in schedulers, controllers, link and escrow, each found by the judge that looks
+for such bugs and by nobody else.
+
+Each exists in this file only, and is found in a small world with one kind of trouble, which is clean without it. What
+it is found by is told exactly: a promise of safety, or one of liveness that was not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.ledger.overrides import NOTHING_IN_FORCE
+from holdfast.core.ledger.reconciler import NOTHING, Outcome, Wanted
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import PendingReason
+from holdfast.core.platform import escrow
+from holdfast.core.reconcilers import lending, wanted
+from holdfast.core.reconcilers.node_health import NodesHealth
+from holdfast.core.reconcilers.rollout import Rollout
+from holdfast.core.region import binding, gates, placing, shipping, terms, trial
+from holdfast.core.region.assigned import not_assigned
+from holdfast.core.region.commands import Stop
+from holdfast.core.scheduling import look
+from holdfast.core.scheduling.domains import Domains
+from holdfast.core.scheduling.filling import Rejected
+from holdfast.core.scheduling.look import Look
+from holdfast.core.scheduling.queue import Why
+from holdfast.core.scheduling.reasons import tree
+from holdfast.core.scheduling.scheduler import Scheduler
+from holdfast.core.scheduling.turns import Turns
+from holdfast.core.scheduling.waking import Waking
+from holdfast.host.controller import Controller
+from holdfast.host.endpoints_asking import Asking
+from holdfast.host.link.following import Following
+from holdfast.host.link.shipping import _Stream
+from holdfast.sim.plan import Act, Fault, Plan
+from holdfast.sim.run import Report, Verdicts, run
+from holdfast.sim.scenario import parse
+from tests.sim.test_planted import named
+
+SECOND = 1_000
+#: Two replicas fill a node; six fill the region.
+FULL = """
+name: planted
+says: A region that has room for no more than it runs.
+settle: 90s
+network: calm
+stores: calm
+topology: {platform: 1, regions: {eu: {servers: 1, nodes: 3, zones: 3, cpu: "1"}}}
+workloads:
+  web: {replicas: 6}
+traffic: {readers: 0}
+least: {commands: 1, acknowledged: 1, faults: 0, refused: 0, started: 0, linear: 0}
+"""
+ROOMY = FULL.replace('cpu: "1"', 'cpu: "4"').replace("no more than it runs", "much more than it runs")
+SPREAD = ROOMY.replace("replicas: 6", "replicas: 5, spread: 1")
+CROWDED = FULL.replace("replicas: 6", "replicas: 8")
+RANKED = FULL.replace("  web: {replicas: 6}", "  crawl: {replicas: 4}\n  web: {replicas: 4, priority: critical}")
+TWO_REGIONS = """
+name: planted
+says: Two regions and a quota that one of them could use up.
+settle: 90s
+network: calm
+stores: calm
+topology:
+  platform: 1
+  regions: {eu: {servers: 1, nodes: 2}, us: {servers: 1, nodes: 2}}
+tenants: {payments: {cpu: "4", memory: 8Gi}}
+workloads:
+  web: {replicas: 8}
+traffic: {readers: 0}
+least: {commands: 1, acknowledged: 1, faults: 0, refused: 0, started: 0, linear: 0}
+"""
+
+
+def nothing_placed_for_want_of_capacity(patch: pytest.MonkeyPatch) -> None:
+    """A scheduler that looks at everybody, places nobody, and says that there is no room."""
+
+    def rest(self: Any, group: Any, entries: Any) -> bool:
+        waiting = sum(entry.open for entry in entries)
+        self._sleep(group, entries, Why.NODES, (PendingReason("capacity", waiting),))
+        return False
+
+    patch.setattr(Look, "_place", rest)
+
+
+def another_reason_told(patch: pytest.MonkeyPatch) -> None:
+    """A scheduler that says of all that waits that it lacks labels."""
+
+    def labels(
+        rejected: Rejected, waiting: int, nearest: str = "", *, never: bool = False
+    ) -> tuple[PendingReason, ...]:
+        return tuple(replace(one, code="labels") for one in tree(rejected, waiting, nearest, never=never))
+
+    patch.setattr(look, "tree", labels)
+
+
+def spread_ignored(patch: pytest.MonkeyPatch) -> None:
+    """Neither the scheduler nor the ledger counts over domains."""
+    patch.setattr(Domains, "shut", lambda _self, _lane: None)
+    patch.setattr(placing, "crowded", lambda *_args: None)
+
+
+def scheduler_not_woken(patch: pytest.MonkeyPatch) -> None:
+    """RULES 21: who sleeps is not asked whether what changed cures it."""
+    patch.setattr(Waking, "heard", lambda *_args: None)
+
+
+def scheduler_not_woken_and_not_counted(patch: pytest.MonkeyPatch) -> None:
+    """The same, and what only the resync has noticed is not counted."""
+    scheduler_not_woken(patch)
+    patch.setattr(Scheduler, "take_caught", lambda _self: 0)
+
+
+def controllers_not_woken(patch: pytest.MonkeyPatch) -> None:
+    """RULES 21: the controller of replicas is told of no change."""
+    hear = Controller.hear
+
+    def deaf(self: Any, state: Any, change: Any) -> None:
+        hear(self, state, type(change)(change.revision, () if self.name == "replica" else change.keys))
+
+    patch.setattr(Controller, "hear", deaf)
+
+
+def one_slot_too_many(patch: pytest.MonkeyPatch) -> None:
+    """The replica controller wants one more than is asked for."""
+    begin = wanted._Choice.__init__
+
+    def one_more(self: Any, assignment: Any, kinds: Any, finished: Any) -> None:
+        begin(self, assignment, kinds, finished)
+        self._lacks = {template: count + 1 for template, count in self._lacks.items()}
+
+    patch.setattr(wanted._Choice, "__init__", one_more)
+
+
+def rollout_fights_the_others(patch: pytest.MonkeyPatch) -> None:
+    """The rollout stops what serves, whatever it runs; the others bring it back."""
+
+    def stop(_self: Any, state: Any, key: Any, _now: int) -> Outcome:
+        slots = [slot for slot in state.slots.values() if slot.assignment == key and slot.phase is Phase.SERVING]
+        asked = sum(share.count for share in state.assignments[key].shares) if key in state.assignments else 0
+        if not slots or len(slots) < asked:
+            return NOTHING
+        chosen = (slots[0].workload, slots[0].ordinal)
+        return Outcome((Wanted(Stop((chosen,), "rollout"), state.assignments[key].revision),))
+
+    patch.setattr(Rollout, "reconcile", stop)
+
+
+def link_drops_a_step(patch: pytest.MonkeyPatch) -> None:
+    """RULES 14: of each step the last assignment is left out, and the cursor moves on."""
+    shipment = _Stream._shipment
+
+    def without_one(self: Any, ship: Any, *, whole: bool = True) -> Any:
+        found = shipment(self, ship, whole=whole)
+        kept = [put for put in ship.puts if type(put).__name__ != "AssignmentShipped"]
+        return replace(found, ship=replace(ship, puts=tuple(kept)))
+
+    patch.setattr(_Stream, "_shipment", without_one)
+
+
+def link_repeats_a_step(patch: pytest.MonkeyPatch) -> None:
+    """RULES 14: a step is applied a second time, and nobody looks whether the cursor is past it."""
+    apply, refuse = Following._apply, shipping._refuse_cursor
+
+    async def twice(self: Any, server: str, shipment: Any) -> None:
+        await apply(self, server, shipment)
+        if not shipment.ship.full:
+            await self._submit(shipment.ship)
+
+    def anything(state: Any, command: Any) -> Any:
+        return None if not command.full else refuse(state, command)
+
+    patch.setattr(Following, "_apply", twice)
+    patch.setattr(shipping, "_refuse_cursor", anything)
+
+
+def grant_counted_twice(patch: pytest.MonkeyPatch) -> None:
+    """RULES 7: every region is lent the whole quota."""
+    patch.setattr(lending, "cut", lambda hard, slices: [hard for _ in slices])
+    patch.setattr(escrow, "_refuse_over", lambda *_args: None)
+
+
+def silence_not_judged(patch: pytest.MonkeyPatch) -> None:
+    """Node health waits for a silent node for ever."""
+    reconcile = NodesHealth.reconcile
+
+    def patient(self: Any, state: Any, key: Any, now: int) -> Outcome:
+        node = state.nodes.get(key)
+        return reconcile(self, state, key, now) if node is not None and node.session else NOTHING
+
+    patch.setattr(NodesHealth, "reconcile", patient)
+
+
+def published_unasked(patch: pytest.MonkeyPatch) -> None:
+    """An address is listed before anybody has asked there."""
+
+    async def well(_self: Any, _asked: Any) -> str:
+        return ""
+
+    patch.setattr(Asking, "_ask", well)
+
+
+def policy_not_compared(patch: pytest.MonkeyPatch) -> None:
+    """RULES 19: a scheduler goes by the built-in policy, and the ledger does not look by which."""
+    patch.setattr(look, "valid_policy", lambda _state, _tenant: 0)
+
+    def whatever(state: Any, overrides: Any, assignment: Any, template: str, case: Any) -> Any:
+        misfit = not_assigned(state, assignment, template, case.at)
+        return misfit or gates.refuse_paused(overrides, assignment.tenant)
+
+    for where in (binding, terms):
+        patch.setattr(where, "refuse_group", whatever)
+
+
+def overrides_not_asked(patch: pytest.MonkeyPatch) -> None:
+    """RULES 19: neither the scheduler nor the ledger knows what people have paused or avoid."""
+    for where in (look, trial, binding):
+        patch.setattr(where, "in_force", lambda *_args: NOTHING_IN_FORCE)
+
+
+def lowest_first(patch: pytest.MonkeyPatch) -> None:
+    """RULES 15: the scheduler begins with whoever is least urgent."""
+    begin = Turns.__init__
+
+    def reversed_(self: Any, groups: Any, share: Any) -> None:
+        begin(self, groups, share)
+        self._levels.reverse()
+        self._begin_level()
+
+    patch.setattr(Turns, "__init__", reversed_)
+
+
+class Planted(NamedTuple):
+    """A bug, the world that brings it out, and exactly what it is found by."""
+
+    plant: Callable[[pytest.MonkeyPatch], None]
+    scenario: str
+    found: frozenset[str]
+    seconds: int = 14
+    faults: tuple[Fault, ...] = ()
+    acts: tuple[Act, ...] = ()
+
+
+def planted(plant: Callable[[pytest.MonkeyPatch], None], scenario: str, *found: str, **more: Any) -> Planted:
+    return Planted(plant, scenario, frozenset(found), **more)
+
+
+LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 50 * SECOND)
+LONG_LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 70 * SECOND)
+POLICIES = tuple(Act((8 + 3 * n) * SECOND, kind, n) for n, kind in enumerate(("policy", "scale", "scale", "roll")))
+OVERRIDES = tuple(Act((8 + n) * SECOND, kind, n) for n, kind in enumerate(("override", "override", "roll", "scale")))
+
+PLANTED = {
+    "places nothing, for want of capacity": planted(nothing_placed_for_want_of_capacity, ROOMY, "placed"),
+    "tells another reason": planted(another_reason_told, CROWDED, "reason-true"),
+    "ignores spread": planted(spread_ignored, SPREAD, "spread"),
+    "scheduler not woken": planted(scheduler_not_woken, FULL, "woken", "placed", seconds=64, faults=(LOST,)),
+    "scheduler not woken, and nobody counts": planted(
+        scheduler_not_woken_and_not_counted, FULL, "placed", seconds=64, faults=(LOST,)
+    ),
+    "controllers not woken": planted(controllers_not_woken, ROOMY, "woken"),
+    "one slot too many": planted(one_slot_too_many, ROOMY, "replicas"),
+    "rollout fights the others": planted(rollout_fights_the_others, ROOMY, "churn", "runs"),
+    "link drops a step": planted(link_drops_a_step, ROOMY, "step-missed", "shipped"),
+    "link repeats a step": planted(link_repeats_a_step, ROOMY, "step-once", seconds=24, acts=POLICIES),
+    "a grant counted twice": planted(grant_counted_twice, TWO_REGIONS, "platform.escrow"),
+    "silence not judged": planted(silence_not_judged, FULL, "silence", seconds=84, faults=(LONG_LOST,)),
+    "published unasked": planted(published_unasked, ROOMY, "answered"),
+    "policy not compared": planted(policy_not_compared, ROOMY, "policy-valid", seconds=24, acts=POLICIES),
+    "overrides not asked": planted(overrides_not_asked, ROOMY, "paused", acts=OVERRIDES),
+    "lowest first": planted(lowest_first, RANKED, "queue-order"),
+}
+
+
+def played(bug: str) -> Report:
+    _, scenario, _, seconds, faults, acts = PLANTED[bug]
+    return run(parse(scenario, "in a test"), 1, Plan(seconds * SECOND, faults, acts))
+
+
+@cache
+def clean(scenario: str, seconds: int, faults: tuple[Fault, ...], acts: tuple[Act, ...]) -> Report:
+    return run(parse(scenario, "in a test"), 1, Plan(seconds * SECOND, faults, acts))
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found_by_its_judge_alone(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    PLANTED[bug].plant(monkeypatch)
+    report = played(bug)
+    assert named(report) == PLANTED[bug].found, (report.findings[:3], report.unsettled[:5])
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_the_same_world_is_clean_without_it(bug: str) -> None:
+    report = clean(*PLANTED[bug][1:2], *PLANTED[bug][3:])
+    assert report.verdicts == Verdicts("held", "held"), (report.findings, report.unsettled, report.lacking)
