@@ -52,9 +52,10 @@ def test_a_run_holds_what_it_promises_and_answers_six_questions_with_revisions(n
 
 def test_an_answer_without_revisions_makes_a_run_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "scenarios" / "policy-rollback.yaml").read_text(encoding="utf-8")
-    nobody = parse(text.replace("repair: [roll-back-policy, activate-policy]", "repair: [retire-region]"), "in a test")
+    asked = "desired: [publish-policy, activate-policy, roll-back-policy]"
+    nobody = parse(text.replace(asked, "desired: [retire-region]"), "in a test")
     report = run(nobody, 1)
-    assert unanswered(report.answers) == ["first", "repair"]
+    assert unanswered(report.answers) == ["desired"]
     assert report.verdicts == Verdicts("inconclusive", "inconclusive")
     assert report.failed
 

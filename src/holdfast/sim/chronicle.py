@@ -47,10 +47,6 @@ class Chronicle:
             )
             position += len(record.events)
 
-    def since(self, when: int) -> Iterator[Entry]:
-        """What became durable from then on."""
-        return (entry for entry in self.entries if entry.when >= when)
-
     def counts(self) -> dict[str, int]:
         """How often what happened: commands, causes of moves, stops and releases, sessions' ends, terms, breaches."""
         found: dict[str, int] = {}

@@ -1,11 +1,13 @@
-"""The promise about regions: lost capacity is served elsewhere in time. Measured from the moment of the loss."""
+"""The promise about regions: lost capacity is served elsewhere in time. Measured from when it was lost."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from holdfast.core.model.allotment import Purpose
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.platform.state import assignments_of
-from holdfast.sim.plan import Plan
+from holdfast.sim.plan import Fault, Plan
 from holdfast.sim.scenario import Scenario, span
 from holdfast.sim.scene import PLATFORM_NAME, Scene
 
@@ -23,11 +25,12 @@ class Recovery:
         self._struck: list[str] = []
         self._looked: int | None = None
 
-    def look(self, scene: Scene) -> None:
-        """Look who serves, once a region is lost and before it is back."""
+    def look(self, scene: Scene, struck: Mapping[Fault, int]) -> None:
+        """Look who serves, once a region is lost and before it is back; by when faults have struck."""
         now, loss = scene.world.now(), self._loss
-        if loss is None or not loss.at <= now <= loss.at + loss.lasts:
+        if loss is None or loss not in struck or now > struck[loss] + loss.lasts:
             return
+        since = now - struck[loss]
         platform = scene.audits[PLATFORM_NAME].state
         for name in self._critical:
             workload = next((one for one in platform.workloads.values() if one.meta.name == name), None)
@@ -40,8 +43,8 @@ class Recovery:
                 slots = scene.audits[region].state.slots.values() if region != loss.where else []
                 serving = sum(s.phase is Phase.SERVING and s.workload == workload.meta.uid for s in slots)
                 if serving >= workload.spec.recovery.min_serving:
-                    self.took.setdefault(name, now - loss.at)
-        self._looked = now - loss.at
+                    self.took.setdefault(name, since)
+        self._looked = since
 
     def late(self) -> list[str]:
         """Workloads that did not recover within the limit, if the region was gone for that long."""

@@ -18,7 +18,7 @@ from holdfast.core.ledger.codec import Batch
 from holdfast.core.region.book import REGION
 from holdfast.host.store import Stored
 from holdfast.sim.across import across
-from holdfast.sim.answers import Answer, answers, unanswered
+from holdfast.sim.answers import Answer, Struck, answers, strike, unanswered
 from holdfast.sim.audit import Finding
 from holdfast.sim.counts import counted
 from holdfast.sim.explained import unexplained
@@ -27,7 +27,7 @@ from holdfast.sim.judges.placed import Placements
 from holdfast.sim.judges.shipped import Steps, missed
 from holdfast.sim.liveness import same_states
 from holdfast.sim.loop import run_virtual
-from holdfast.sim.plan import Plan
+from holdfast.sim.plan import Fault, Plan
 from holdfast.sim.recovery import Recovery
 from holdfast.sim.scenario import Scenario
 from holdfast.sim.scene import PLATFORM_NAME, Scene, old_server
@@ -88,7 +88,8 @@ class Run:
         self.scenario = scenario
         self.seed = seed
         self.scene = Scene(scenario, seed, plan)
-        self.troubles = Troubles(self.scene)
+        self.troubles = Troubles(self.scene, self._strikes)
+        self.struck: Struck | None = None
         self.findings: list[Finding] = []
         self.settling = Settling(self.scene, self.troubles)
         self.recovery = Recovery(scenario, self.scene.plan)
@@ -106,7 +107,7 @@ class Run:
         try:
             while world.now() < scene.plan.length and len(self._found()) < FINDINGS_MOST:
                 await asyncio.sleep(LOOK_MS / 1000)
-                self.recovery.look(scene)
+                self.recovery.look(scene, self.troubles.struck)
                 self.settling.look_at_silent()
                 self._judge_across()
             await _ended(trouble)
@@ -137,6 +138,12 @@ class Run:
 
         audit.listeners.append(take)
 
+    def _strikes(self, fault: Fault) -> None:
+        """A fault is about to strike; of the first one it is kept what there was then."""
+        if self.struck is None:
+            counts = counted(self.scene, self.troubles.happened)
+            self.struck = strike(self.scene, self.scene.world.now(), f"{fault.what} {fault.where}", counts)
+
     def _judge(self) -> None:
         """Everything that can be judged at this moment, in full."""
         for audit in self.scene.audits.values():
@@ -164,9 +171,9 @@ class Run:
     def _report(self, left: list[str]) -> Report:
         counts = counted(self.scene, self.troubles.happened)
         findings = tuple(self._found())
-        struck = next((fault.at for fault in self.scene.plan.faults), 0)
-        found = answers(self.scene, struck, counts)
-        lacking = (*self._lacking(counts), *(f"the answer {name!r} names no revision" for name in unanswered(found)))
+        found = answers(self.scene, self.struck, counts, findings)
+        nameless = unanswered(found) if self.struck is not None else []
+        lacking = (*self._lacking(counts), *(f"the answer {name!r} names no revision" for name in nameless))
         said = "inconclusive" if lacking else "held"
         verdicts = Verdicts("broken" if findings else said, "broken" if left else said)
         world = self.scene.world

@@ -153,8 +153,6 @@ class Least(Written, frozen=True):
 class Looks(Written, frozen=True):
     """Where the six answers are looked for, beside what every scenario has: commands, invariants, counters."""
 
-    #: What whoever acts first does about it; empty: one of the repairs.
-    first: tuple[str, ...] = ()
     desired: tuple[str, ...] = ("put-workload", "delete-workload", "put", "assign")
     progress: tuple[str, ...] = ("propose", "bind", "move", "ship")
     repair: tuple[str, ...] = ("move", "expire", "end-session", "start-term", "stop")

@@ -40,11 +40,14 @@ class Strike(NamedTuple):
 
 
 class Troubles:
-    """The faults of one run. `happened` counts those that really struck."""
+    """The faults of one run. `happened` counts those that really struck, `struck` is when each of them did; whoever is
+    to know is told just before."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, on_strike: Callable[[Fault], None] = lambda _fault: None) -> None:
         self.scene = scene
         self.happened: dict[str, int] = {}
+        self.struck: dict[Fault, int] = {}
+        self._on_strike = on_strike
         self._world = scene.world
         self._held: dict[Hold, None] = {}
 
@@ -70,7 +73,9 @@ class Troubles:
         if strike is None:
             return
         self._held |= dict.fromkeys(strike.holds)
+        self._on_strike(fault)
         self.happened[fault.what] = self.happened.get(fault.what, 0) + 1
+        self.struck[fault] = self._world.now()
         await _done(strike.do)
         after()
         await asyncio.sleep(fault.lasts / 1000)
