@@ -624,6 +624,18 @@ def test_a_change_of_a_regions_health_wakes_what_is_there() -> None:
     assert list(statuses.keys(story.bench.state)) == [story.web, mail]
 
 
+def test_a_change_of_a_regions_health_wakes_what_waits_for_a_region_though_nothing_of_it_is_there() -> None:
+    story = serving()
+    mail = story.bench.put(a_workload("mail", replicas=2))
+    story.bench.assign(mail, "us", 1)
+    story.bench.at += PATIENCE_MS
+    (said,) = Statuses().reconcile(story.bench.state, mail, story.bench.at).send
+    story.bench.accept(STATUS, said.command)
+    story.bench.judge("eu", RegionHealth.SUSPECT)
+    assert Statuses().reconcile(story.bench.state, mail, story.bench.at).send, "what is said of it names that region"
+    assert mail in Statuses().wake(story.bench.state, ("standing", "eu"))
+
+
 def touched(bench: PlatformBench) -> list[str]:
     """The kinds of what the last batch touched."""
     raw, digest = bench.log[-1]

@@ -43,11 +43,13 @@ class Statuses:
         return state.workloads.keys()
 
     def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
-        """A region's summaries and acknowledgements come every second: they wake nobody. Its health wakes its own."""
+        """A region's summaries and acknowledgements come every second: they wake nobody. Its health wakes its own, and
+        what waits for regions, of which it may be one."""
         kind, name = touched
         if kind != "standing":
             return [name]
-        return sorted({one.workload for _, one in state.assignments.unordered() if one.region == name})
+        waiting = {uid for uid, one in state.workloads.unordered() if _waits_for_regions(one.status)}
+        return sorted({one.workload for _, one in state.assignments.unordered() if one.region == name} | waiting)
 
     def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
         workload = state.workloads.get(key)  # type: ignore[arg-type]
@@ -103,6 +105,11 @@ def _have_looked(state: PlatformState, workload: Workload, observed: tuple[Obser
         if not any(waiting.code == Reason.NOT_YET_EXAMINED.value for waiting in one.seen.waiting)
     }
     return all(one.region in looked for one in assignments_of(state, workload.meta.uid))
+
+
+def _waits_for_regions(known: WorkloadStatus) -> bool:
+    """Whether it was said that not all of it is assigned: with that go the names of regions that are not well."""
+    return any(one.type == ASSIGNED and one.status is not Truth.TRUE for one in known.conditions)
 
 
 def _may_fit_later(wanted: ReportStatus) -> bool:
