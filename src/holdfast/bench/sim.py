@@ -12,7 +12,7 @@ from statistics import mean, median
 
 from msgspec import Struct
 
-from holdfast.bench.report import Report, at_least, at_most, machine, stores_per_second
+from holdfast.bench.report import Report, Sheet, at_least, at_most, must, stores_per_second
 from holdfast.core.model.lifecycle import Phase
 from holdfast.sim.actors.habits import Habits
 from holdfast.sim.loop import run_virtual
@@ -67,17 +67,14 @@ def quiet_scene(size: Size = FULL) -> Scene:
 
 def run(*, small: bool = False) -> Report:
     """Both figures: virtual seconds in a second of one core, and such seconds for a run."""
-    size = SMALL if small else FULL
-    baseline = stores_per_second()
-    speeds = run_virtual(_watch(size))
-    seconds = _play(size)
-    return Report(
-        machine(),
-        (
-            at_least("sim.speed", median(speeds), "x", baseline, 120),
-            at_most("sim.run_s", mean(seconds), "s", baseline, 1.5),
-        ),
-    )
+    size, sheet, baseline = SMALL if small else FULL, Sheet(), stores_per_second()
+    with sheet.part("sim.speed"):
+        speeds = run_virtual(_watch(size))
+        sheet.add(at_least("sim.speed", median(speeds), "x", baseline, 120, speeds))
+    with sheet.part("sim.run_s"):
+        seconds = _play(size)
+        sheet.add(at_most("sim.run_s", mean(seconds), "s", baseline, 1.5, seconds))
+    return sheet.report()
 
 
 async def _watch(size: Size) -> list[float]:
@@ -86,7 +83,7 @@ async def _watch(size: Size) -> list[float]:
         await asyncio.sleep(size.settle)
         states = [scene.audits[name].state for name in REGIONS]
         serving = sum(slot.phase is Phase.SERVING for state in states for slot in state.slots.values())
-        assert serving == size.replicas * size.workloads, f"{serving} replicas serve"
+        must(serving == size.replicas * size.workloads, f"{serving} replicas serve")
         speeds = []
         for _ in range(size.times):
             start = time.process_time()
@@ -106,5 +103,5 @@ def _play(size: Size) -> list[float]:
             start = time.process_time()
             report = played(scenario, seed)
             took.append(time.process_time() - start)
-            assert not report.failed, f"{scenario.name} from seed {seed}: {report.verdicts}"
+            must(not report.failed, f"{scenario.name} from seed {seed}: {report.verdicts}")
     return took

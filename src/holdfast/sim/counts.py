@@ -30,3 +30,9 @@ def counted(scene: Scene, faults: dict[str, int]) -> dict[str, int]:
             refused = name in ("commands_refused", "scheduler_refused")
             add(f"refused.{dict(labels)['code']}" if refused else f"meter.{name}", count)
     return dict(sorted(found.items()))
+
+
+def unplaced(scene: Scene) -> int:
+    """How many placements were refused inside proposals, as far as their schedulers have counted them."""
+    every = [meters.counts for meters in scene.servers.meters]
+    return sum(count for counts in every for (name, _), count in counts.items() if name == "scheduler_refused")

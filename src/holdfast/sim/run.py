@@ -20,7 +20,7 @@ from holdfast.host.store import Stored
 from holdfast.sim.across import across
 from holdfast.sim.answers import Answer, Struck, answers, strike, unanswered
 from holdfast.sim.audit import Finding
-from holdfast.sim.counts import counted
+from holdfast.sim.counts import counted, unplaced
 from holdfast.sim.explained import unexplained
 from holdfast.sim.judges.churn import Churn
 from holdfast.sim.judges.placed import Placements
@@ -127,8 +127,7 @@ class Run:
     def _listen(self, name: str) -> None:
         """Let a region's placements be judged with each batch."""
         audit = self.scene.audits[name]
-        refused = self.scene.refused
-        placements = Placements(name, audit.state, self.findings.append, lambda: sum(refused.values()))
+        placements = Placements(name, audit.state, self.findings.append, lambda: unplaced(self.scene))
         others = Churn(name, self.findings.append), Steps(name, self.findings.append)
 
         def take(batch: Batch[Any]) -> None:

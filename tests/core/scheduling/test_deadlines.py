@@ -144,9 +144,9 @@ def test_a_leap_of_time_over_the_whole_hurry_misses_no_deadline() -> None:
     story.job(1, due_in=2 * HURRY_MS, fails_late=True)
     assert story.look() is None
     story.bench.at += 3 * HURRY_MS
-    story.scheduler.queue.asleep = {
-        key: replace(asleep, until=story.bench.at + MINUTE) for key, asleep in story.scheduler.queue.asleep.items()
-    }
+    asleep = story.scheduler.queue.asleep
+    for key, one in list(asleep.items()):
+        asleep[key] = replace(one, until=story.bench.at + MINUTE)
     assert story.look_on() is None
     assert [one.reasons[0].code for one in story.waits] == ["deadline-missed"]
 
