@@ -183,14 +183,22 @@ class Oracle:
                 yield Code.NEAR
 
     def spread(self, slot: Slot, key: str) -> dict[str, int]:
-        """By domain in which something may be placed: how many of the slot's workload are spread over it."""
-        counts = {place_of(node, key): 0 for node in self.counted.nodes.values() if is_open(node)}
+        """By domain in which it could stand, were there room: how many of the slot's workload are spread over it."""
+        counts = {place_of(node, key): 0 for node in self.counted.nodes.values() if self._could_stand(slot, node)}
         for one in self.counted.standing():
             rules = [rule.key for rule in self.counted.template(one).spread]
             where = place_of(self.counted.nodes[one.node], key)
             if one.workload == slot.workload and key in rules and where in counts:
                 counts[where] += 1
         return counts
+
+    def _could_stand(self, slot: Slot, node: Node) -> bool:
+        """Whether a node is open and for such work, full or not."""
+        assignment, template = self._state.assignments[slot.assignment], self.counted.template(slot)
+        if not is_open(node) or node.zone in self._avoided:
+            return False
+        fenced = not (assignment.exclusive and self._outlives_its_fence(node))
+        return fenced and set(self._not_meant(template, assignment.tenant, node)) <= {Code.ONE_TENANT}
 
     def _members(self, group: str, tenant: str) -> list[Node]:
         """The nodes of all members of a tenant's group, one for each of them."""
