@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.api.documents.scalars import format_instant
 from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.lists import list_one
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import Grant
 from holdfast.core.model.control import EVERYWHERE, Action, Override, PolicyDocument, PolicyStage, Validity
@@ -113,6 +114,7 @@ def _told_by_regions(world: World, part: Part) -> None:
     for account in (f"quota/{MARK}", f"reclaimable/{MARK}", f"emergency/{override}", "quota/shop", "recovery/both"):
         grant = Grant(1, 1, account, "eu", 2, AMOUNT, AMOUNT, now + 1_000)
         state.grants.put(grant_key("eu", account), grant)
+        list_one(state.granted_in, "eu", account)
     nodes = Nodes("general", LABELS, TAINTS, (MARK,), (), 1, AMOUNT, AMOUNT, (), ())
     trouble = Trouble("node-lost", 1, now, f"{MARK}-1 is lost")
     summary = Summary(nodes=(nodes,), uses=((f"quota/{MARK}", AMOUNT),), troubles=(trouble,))

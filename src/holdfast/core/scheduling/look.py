@@ -4,6 +4,8 @@
                                                                        what is left over sleeps, with its reasons
 
 One proposal is made under one policy, and either binds or reserves: who is not of its kind is looked at next.
+
+Size: a look is one story, from the first group to the proposal.
 """
 
 from __future__ import annotations
