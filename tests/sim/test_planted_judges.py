@@ -32,6 +32,7 @@ from holdfast.core.scheduling.look import Look
 from holdfast.core.scheduling.queue import Why
 from holdfast.core.scheduling.reasons import tree
 from holdfast.core.scheduling.scheduler import Scheduler
+from holdfast.core.scheduling.scores.evenness import Evenness
 from holdfast.core.scheduling.turns import Turns
 from holdfast.core.scheduling.waking import Waking
 from holdfast.host.controller import Controller
@@ -58,7 +59,8 @@ traffic: {readers: 0}
 least: {commands: 1, acknowledged: 1, faults: 0, refused: 0, started: 0, linear: 0}
 """
 ROOMY = FULL.replace('cpu: "1"', 'cpu: "4"').replace("no more than it runs", "much more than it runs")
-SPREAD = ROOMY.replace("replicas: 6", "replicas: 5, spread: 1")
+#: Two nodes of four are in one zone: even over nodes is uneven over zones.
+SPREAD = ROOMY.replace("replicas: 6", "replicas: 8, spread: 1").replace("nodes: 3", "nodes: 4")
 CROWDED = FULL.replace("replicas: 6", "replicas: 8")
 RANKED = FULL.replace("  web: {replicas: 6}", "  crawl: {replicas: 4}\n  web: {replicas: 4, priority: critical}")
 TWO_REGIONS = """
@@ -101,8 +103,10 @@ def another_reason_told(patch: pytest.MonkeyPatch) -> None:
 
 
 def spread_ignored(patch: pytest.MonkeyPatch) -> None:
-    """Neither the scheduler nor the ledger counts over domains."""
+    """Neither the scheduler nor the ledger counts over domains, nor are those preferred that have few."""
     patch.setattr(Domains, "shut", lambda _self, _lane: None)
+    patch.setattr(Domains, "evenness_of", lambda _self, _where: 0)
+    patch.setattr(Evenness, "score", lambda _self, _window: None)
     patch.setattr(placing, "crowded", lambda *_args: None)
 
 
@@ -200,10 +204,10 @@ def silence_not_judged(patch: pytest.MonkeyPatch) -> None:
 def published_unasked(patch: pytest.MonkeyPatch) -> None:
     """An address is listed before anybody has asked there."""
 
-    async def well(_self: Any, _asked: Any) -> str:
-        return ""
+    async def well(self: Any, slot: Any, _asked: Any) -> None:
+        self._answered_first(slot, "")
 
-    patch.setattr(Asking, "_ask", well)
+    patch.setattr(Asking, "_ask_first", well)
 
 
 def policy_not_compared(patch: pytest.MonkeyPatch) -> None:
@@ -251,7 +255,7 @@ def planted(plant: Callable[[pytest.MonkeyPatch], None], scenario: str, *found: 
     return Planted(plant, scenario, frozenset(found), **more)
 
 
-LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 50 * SECOND)
+LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 58 * SECOND)
 LONG_LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 70 * SECOND)
 POLICIES = tuple(Act((8 + 3 * n) * SECOND, kind, n) for n, kind in enumerate(("policy", "scale", "scale", "roll")))
 OVERRIDES = tuple(Act((8 + n) * SECOND, kind, n) for n, kind in enumerate(("override", "override", "roll", "scale")))
@@ -259,14 +263,14 @@ OVERRIDES = tuple(Act((8 + n) * SECOND, kind, n) for n, kind in enumerate(("over
 PLANTED = {
     "places nothing, for want of capacity": planted(nothing_placed_for_want_of_capacity, ROOMY, "placed"),
     "tells another reason": planted(another_reason_told, CROWDED, "reason-true"),
-    "ignores spread": planted(spread_ignored, SPREAD, "spread"),
-    "scheduler not woken": planted(scheduler_not_woken, FULL, "woken", "placed", seconds=64, faults=(LOST,)),
+    "ignores spread": planted(spread_ignored, SPREAD, "spread", seconds=24, acts=(Act(10 * SECOND, "roll", 0),)),
+    "scheduler not woken": planted(scheduler_not_woken, FULL, "woken", "placed", seconds=72, faults=(LOST,)),
     "scheduler not woken, and nobody counts": planted(
-        scheduler_not_woken_and_not_counted, FULL, "placed", seconds=64, faults=(LOST,)
+        scheduler_not_woken_and_not_counted, FULL, "placed", seconds=72, faults=(LOST,)
     ),
     "controllers not woken": planted(controllers_not_woken, ROOMY, "woken"),
     "one slot too many": planted(one_slot_too_many, ROOMY, "replicas"),
-    "rollout fights the others": planted(rollout_fights_the_others, ROOMY, "churn", "runs"),
+    "rollout fights the others": planted(rollout_fights_the_others, ROOMY, "churn", "runs", "processes"),
     "link drops a step": planted(link_drops_a_step, ROOMY, "step-missed", "shipped"),
     "link repeats a step": planted(link_repeats_a_step, ROOMY, "step-once", seconds=24, acts=POLICIES),
     "a grant counted twice": planted(grant_counted_twice, TWO_REGIONS, "platform.escrow"),
@@ -274,7 +278,7 @@ PLANTED = {
     "published unasked": planted(published_unasked, ROOMY, "answered"),
     "policy not compared": planted(policy_not_compared, ROOMY, "policy-valid", seconds=24, acts=POLICIES),
     "overrides not asked": planted(overrides_not_asked, ROOMY, "paused", acts=OVERRIDES),
-    "lowest first": planted(lowest_first, RANKED, "queue-order"),
+    "lowest first": planted(lowest_first, RANKED, "queue-order", seconds=72, faults=(LOST,)),
 }
 
 
