@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from holdfast.sim.scene import Scene
 
+_REFUSED = ("commands_refused", "scheduler_refused")
+
 
 def counted(scene: Scene, faults: dict[str, int]) -> dict[str, int]:
     """How often everything happened, by name: what coverage is judged by."""
@@ -27,12 +29,11 @@ def counted(scene: Scene, faults: dict[str, int]) -> dict[str, int]:
     for meters in scene.servers.meters:
         for (name, labels), count in meters.counts.items():
             # Of a proposal that is accepted otherwise only its scheduler counts what was refused.
-            refused = name in ("commands_refused", "scheduler_refused")
-            add(f"refused.{dict(labels)['code']}" if refused else f"meter.{name}", count)
+            add(f"refused.{dict(labels)['code']}" if name in _REFUSED else f"meter.{name}", count)
     return dict(sorted(found.items()))
 
 
 def unplaced(scene: Scene) -> int:
-    """How many placements were refused inside proposals, as far as their schedulers have counted them."""
+    """How often schedulers, and whoever else sends, were refused something: a proposal, or placements inside one."""
     every = [meters.counts for meters in scene.servers.meters]
-    return sum(count for counts in every for (name, _), count in counts.items() if name == "scheduler_refused")
+    return sum(count for counts in every for (name, _), count in counts.items() if name in _REFUSED)

@@ -24,6 +24,7 @@ from holdfast.core.ledger.draft import Book, fold
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.ledger.table import Table
+from holdfast.core.model.ordered import Ordered
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -95,7 +96,7 @@ class _Noted(Table[Any, Any]):
         for key, before in self.before.items():
             row = self.get(key)
             if not _same(row, before):
-                found.append(Change(self.name, key, row))
+                found.append(Change(self.name, key, _plain(row)))
         self.before.clear()
         if len(found) > 1:
             found.sort(key=lambda change: encode(change.key))
@@ -183,4 +184,9 @@ class Watched(Generic[S]):
 
 def _same(row: Any, before: Any) -> bool:
     """Whether both are written alike. Equal is not enough: True is 1."""
-    return row is before or (row == before and encode(row) == encode(before))
+    return row is before or (row == before and encode(_plain(row)) == encode(_plain(before)))
+
+
+def _plain(row: Any) -> Any:
+    """What is written of a row: of a list in order what it lists, however it lies."""
+    return tuple(row) if isinstance(row, Ordered) else row

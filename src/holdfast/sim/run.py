@@ -36,6 +36,8 @@ from holdfast.sim.troubles import Troubles
 
 #: A run that is broken in so many ways need not be played to its end.
 FINDINGS_MOST = 20
+#: Faults after which a scheduler does not see all that its ledger has.
+BLINDED = frozenset(("deafen", "stale-view"))
 
 
 class Verdicts(Struct, frozen=True):
@@ -127,7 +129,15 @@ class Run:
     def _listen(self, name: str) -> None:
         """Let a region's placements be judged with each batch."""
         audit = self.scene.audits[name]
-        placements = Placements(name, audit.state, self.findings.append, lambda: unplaced(self.scene))
+        written = self.scene.scenario.topology.regions[name]
+        alone = written.schedulers + written.beside == 1
+        placements = Placements(
+            name,
+            audit.state,
+            self.findings.append,
+            lambda: unplaced(self.scene),
+            lambda: alone and self.troubles.happened.keys().isdisjoint(BLINDED),
+        )
         others = Churn(name, self.findings.append), Steps(name, self.findings.append)
 
         def take(batch: Batch[Any]) -> None:

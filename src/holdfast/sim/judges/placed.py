@@ -29,11 +29,21 @@ PROPOSE = "propose"
 
 
 class Placements:
-    """The judge of one region's placements. `state` is the audited one, as it is after a batch."""
+    """The judge of one region's placements. `state` is the audited one, as it is after a batch.
+
+    The order of the queue is judged while one scheduler sees everything: two of them pass one another, and who is deaf
+    or looks at an old view passes whom it has not seen. `sees_all` says whether that is so.
+    """
 
     def __init__(
-        self, where: str, state: RegionState, find: Callable[[Finding], None], refused: Callable[[], int]
+        self,
+        where: str,
+        state: RegionState,
+        find: Callable[[Finding], None],
+        refused: Callable[[], int],
+        sees_all: Callable[[], bool],
     ) -> None:
+        self._sees_all = sees_all
         self._where = where
         self._find = find
         self._log = Followed()
@@ -57,7 +67,8 @@ class Placements:
                 position += 1
             if record.command == PROPOSE:
                 self._judge_decided(record, _decision(said.get(number, b"")), position)
-        self._queue.look(batch.records[-1].at if batch.records else 0)
+        if self._sees_all():
+            self._queue.look(batch.records[-1].at if batch.records else 0)
 
     def _judge_placed(self, placed: SlotsPlaced, at: Instant, position: Revision) -> None:
         template, tenant = self._log.templates[placed.template], self._log.assignments[placed.assignment].tenant
@@ -89,7 +100,7 @@ class Placements:
         if wrong:
             told = f"{show(self._log.valid(wrong[0]))} is valid for {wrong[0]}"
             self._tell("policy-valid", position, f"it was decided by policy {show(decision.policy)}, and {told}")
-        wrongly = self._queue.judge(decision, _placed(record), record.at)
+        wrongly = self._queue.judge(decision, _placed(record), record.at) if self._sees_all() else ""
         if wrongly:
             self._tell("queue-order", position, wrongly)
 
