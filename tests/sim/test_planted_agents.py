@@ -80,8 +80,8 @@ class Planted(NamedTuple):
     acts: tuple[Act, ...] = ()
 
 
-KILLED = tuple(Fault(30 * SECOND, "crash", f"eu-n{number}", 70 * SECOND) for number in (3, 4))
-CUT_OFF = tuple(Fault(30 * SECOND, "isolate", f"eu-n{number}", 70 * SECOND) for number in (3, 4))
+KILLED = tuple(Fault(30 * SECOND, "crash", f"eu-n{number}", 70 * SECOND) for number in (1, 3))
+CUT_OFF = tuple(Fault(30 * SECOND, "isolate", f"eu-n{number}", 70 * SECOND) for number in (1, 3))
 ROLLS = tuple(Act((20 + 10 * number) * SECOND, "roll", number) for number in range(4))
 
 PLANTED = {
