@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def clean(seeds: range, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Result:
-    """What became of the swarm, in which no run failed and nothing was missed."""
+    """What became of the swarm, in which no run failed."""
     caplog.set_level(logging.CRITICAL, logger="holdfast")
     scenarios = {name: one for name, one in all_in(ROOT / "scenarios").items() if not one.absent}
     result = swarm(scenarios, seeds, jobs=min(2, os.cpu_count() or 1))
@@ -23,23 +23,24 @@ def clean(seeds: range, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCa
         hours = result.simulated_ms / 3_600_000
         print(f" {result.runs} runs, {hours:.1f} simulated hours in {result.seconds:.0f} s", end="")
     assert [(one.command, one.why, one.trace) for one in result.failures] == []
-    assert result.coverage.missed == ()
-    assert result.coverage.unjudged == {}
     assert result.runs == len(seeds)
     assert min(sum(verdicts.values()) for verdicts in result.verdicts.values()) >= len(seeds) / 20
     return result
 
 
-@pytest.mark.timeout(600)
-def test_ten_seeds_of_each_scenario_are_clean_and_meet_everything(
+@pytest.mark.timeout(900)
+def test_four_seeds_of_each_scenario_are_clean(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    clean(range(1, 141), capsys, caplog)
+    clean(range(1, 57), capsys, caplog)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7_200)
-def test_two_thousand_seeds_are_clean_and_meet_everything(
-    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("seeds", [range(1, 141), range(1, 2_001)], ids=lambda seeds: f"{len(seeds)}")
+def test_ten_seeds_of_each_scenario_or_more_are_clean_and_meet_everything(
+    seeds: range, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert clean(range(1, 2_001), capsys, caplog).simulated_ms > 24 * 3_600_000
+    result = clean(seeds, capsys, caplog)
+    assert result.coverage.missed == ()
+    assert result.coverage.unjudged == {}

@@ -23,14 +23,17 @@ from holdfast.sim.judges.placement import Oracle
 
 #: For so long a scheduler may leave alone what it was refused, and where.
 RANKLES_MS = 60_000
+#: So long it takes at most until a scheduler has heard of what its view of the ledger already has.
+HEARS_MS = 1_000
 
 
 class Waiting(NamedTuple):
-    """A slot that waits and could be placed: of which assignment and template, and since which batch."""
+    """A slot that waits and could be placed: of which assignment and template, and since which batch and when."""
 
     assignment: Revision
     template: str
     since: int
+    at: Instant
 
 
 class QueueOrder:
@@ -62,7 +65,9 @@ class QueueOrder:
         lowest = min(placed, key=lambda event: self.priority(event.assignment))
         ours = {(event.workload, one.ordinal) for event in placed for one in event.placements}
         for slot, one in self._could.items():
-            if slot in ours or one.since > seq_of(decision.view) or one.assignment not in self._log.assignments:
+            if slot in ours or one.since > seq_of(decision.view) or at - one.at < HEARS_MS:
+                continue
+            if one.assignment not in self._log.assignments:
                 continue
             higher = self.priority(one.assignment) > self.priority(lowest.assignment)
             if higher and self._is_of_its_kind(one, lowest) and slot not in self._log.stands:
@@ -89,5 +94,5 @@ class QueueOrder:
             key = slot.workload, slot.ordinal
             if oracle.verdict(slot).node:
                 before = self._could.get(key)
-                could[key] = before or Waiting(slot.assignment, slot.template, seq)
+                could[key] = before or Waiting(slot.assignment, slot.template, seq, at)
         self._could = could
