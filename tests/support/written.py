@@ -14,8 +14,10 @@ from holdfast.core.platform.state import PlatformState
 from holdfast.core.region.events import RegionEvent
 from holdfast.core.region.state import RegionState
 
-#: What the first level could hold when there was no other one. It never changes.
-FIRST = Path(__file__).parent / "level_1.txt"
+
+def held(level: int) -> list[str]:
+    """What a level could hold when there was no higher one. It never changes: what is added is of the next level."""
+    return (Path(__file__).parent / f"level_{level}.txt").read_text(encoding="utf-8").splitlines()
 
 
 def written_at(level: int) -> list[str]:
