@@ -129,8 +129,7 @@ class Run:
     def _listen(self, name: str) -> None:
         """Let a region's placements be judged with each batch."""
         audit = self.scene.audits[name]
-        written = self.scene.scenario.topology.regions[name]
-        alone = written.schedulers + written.beside == 1
+        alone = (one := self.scene.scenario.topology.regions[name]).schedulers + one.beside == 1
         placements = Placements(
             name,
             audit.state,

@@ -24,7 +24,7 @@ from holdfast.sim.judges.placement import Oracle
 #: For so long a scheduler may leave alone what it was refused, and where.
 RANKLES_MS = 60_000
 #: So long it takes at most until a scheduler has heard of what its view of the ledger already has.
-HEARS_MS = 1_000
+HEARS_MS = 100
 
 
 class Waiting(NamedTuple):
