@@ -27,7 +27,7 @@ from holdfast.core.ledger.codec import Batch, key_id
 from holdfast.core.ledger.digest import state_digest
 from holdfast.core.ledger.draft import Landed, fold
 from holdfast.core.ledger.house import SessionEnded, TermStarted
-from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import INDEX_BITS, seq_of
 from holdfast.core.model.control import Action
 from holdfast.core.model.settings import DEFAULTS
@@ -181,17 +181,22 @@ class Cluster:
     # Those who ask
 
     async def person(self, number: int) -> None:
-        """Sends one command after another, each until it is answered, to whoever comes next."""
+        """Opens an override and ends it, over and over: each command until it is answered, to whoever comes next."""
         turn = 0
+        opened: int | None = None
         while not self.over:
             key = f"p{number}-{turn}"
-            await self.see_through(key, number + turn)
+            command = self.opening(key) if opened is None else EndOverride(opened, key)
+            await self.see_through(key, number + turn, command)
+            opened = self.acknowledged.get(key) if opened is None else None
             turn += 1
             await asyncio.sleep(0.05 + 0.11 * number)
 
-    async def see_through(self, key: str, where: int) -> None:
+    def opening(self, key: str) -> OpenOverride:
+        return OpenOverride(Action.PAUSE_AUTOSCALER, "eu", "", key, self.ledger_time() + 3 * DAY)
+
+    async def see_through(self, key: str, where: int, command: OpenOverride | EndOverride) -> None:
         sent = self.ledger_time()
-        command = OpenOverride(Action.PAUSE_AUTOSCALER, "eu", "", key, sent + 3 * DAY)
         while True:
             server = await self.seats[where % len(self.seats)].awake()
             where += 1
@@ -371,7 +376,7 @@ async def run(world: World, life: Life) -> Cluster:
     await asyncio.sleep(1)
     cluster.over = True
     await asyncio.wait_for(asyncio.gather(*people), RECOVERS_WITHIN_MS / 1000)
-    await asyncio.wait_for(cluster.see_through("last", 0), 60)
+    await asyncio.wait_for(cluster.see_through("last", 0, cluster.opening("last")), 60)
     await asyncio.wait_for(asyncio.gather(*others), 60)
     await settled(cluster)
     assert not cluster.complaints, cluster.complaints[:3]
