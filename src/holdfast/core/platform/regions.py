@@ -160,13 +160,18 @@ def _diverged(region: str) -> Refused:
     return Refused(Code.DIVERGED, f"region {region} has another log; retire it to begin this one", {"region": region})
 
 
-def believe_region(state: PlatformState, command: BelieveRegion, case: Case) -> Accepted | Refused:
-    """A person attests that the region's log is whole, whatever was acknowledged in its name."""
-    refused = (
+def _refuse_person(state: PlatformState, command: BelieveRegion | DeclareLost, case: Case) -> Refused | None:
+    """Whoever says something of a region names one that exists, has a right to all of it, and says why."""
+    return (
         refuse_unknown("Region", (command.region,), state.regions)
         or outside_whole_region(case, command.region)
         or refuse_reason(command.reason)
     )
+
+
+def believe_region(state: PlatformState, command: BelieveRegion, case: Case) -> Accepted | Refused:
+    """A person attests that the region's log is whole, whatever was acknowledged in its name."""
+    refused = _refuse_person(state, command, case)
     if refused is not None:
         return refused
     status = state.regions[command.region].status
@@ -208,11 +213,7 @@ def _refuse_return(state: PlatformState, region: str, status: RegionStatus, case
 
 def declare_lost(state: PlatformState, command: DeclareLost, case: Case) -> Accepted | Refused:
     """A person need not wait for silence to be proven."""
-    refused = (
-        refuse_unknown("Region", (command.region,), state.regions)
-        or outside_whole_region(case, command.region)
-        or refuse_reason(command.reason)
-    )
+    refused = _refuse_person(state, command, case)
     if refused is not None:
         return refused
     status = state.regions[command.region].status
