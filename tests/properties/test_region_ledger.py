@@ -47,7 +47,7 @@ def short_lives() -> Iterator[None]:
 
 @pytest.mark.timeout(600)  # what fails is made small before it is told
 @given(setting=st.integers(0, SEEDS - 1), steps=st.lists(st.integers(0, SEEDS - 1), min_size=60, max_size=60))
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 def test_ledger_and_model_agree_on_every_answer_and_every_state(setting: int, steps: list[int]) -> None:
     run(Tally(), setting, steps)
 
