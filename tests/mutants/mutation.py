@@ -3,12 +3,16 @@
     <  <=     ==  !=     in  not in     is  is not     +  -     *  //     and  or     min  max     if x  if not x
 
 Assertions are left out, since a turned one fails by itself; so are annotations, and what only shows or logs something.
+
+Many mutants live in one module at once, each behind a question: `a < b` becomes `(a <= b) if SWITCH(7) else (a < b)`.
+Whoever answers the question turns one of them on, and hears which of them a test comes by.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from copy import deepcopy
 from typing import NamedTuple
 
 COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -20,6 +24,8 @@ COUNTED: dict[type[ast.operator], type[ast.operator]] = {
     ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.BitAnd: ast.BitOr,
 }  # fmt: skip
 CHOSEN = {"min": "max", "max": "min", "any": "all", "all": "any"}
+#: The question's name, a builtin while mutants are tried.
+SWITCH = "__is_turned__"
 #: Functions that only show something to people, or tell what happened.
 SHOWN = {"__repr__", "__str__", "log", "info", "warning", "error", "debug", "note", "show", "hint"}
 
@@ -52,11 +58,11 @@ def mutants(module: str, source: str) -> list[Mutant]:
     ]
 
 
-def mutated(source: str, number: int) -> str:
-    """The module with one of its places turned."""
+def switched(source: str, numbers: Container[int]) -> ast.Module:
+    """The module with these of its places behind a question each."""
     tree = ast.parse(source)
-    _turn(_places(tree)[number])
-    return ast.unparse(ast.fix_missing_locations(tree))
+    _Switches(_places(tree), numbers).visit(tree)
+    return ast.fix_missing_locations(tree)
 
 
 def _places(tree: ast.Module) -> list[Place]:
@@ -114,15 +120,53 @@ def _is_str(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
 
 
-def _turn(place: Place) -> None:
+class _Switches(ast.NodeTransformer):
+    """Puts each place behind its question; what is turned on holds no other question, so one mutant is one change."""
+
+    def __init__(self, places: list[Place], numbers: Container[int]) -> None:
+        self._of: dict[int, list[tuple[int, Place]]] = {}
+        for number, place in enumerate(places):
+            if number in numbers:
+                self._of.setdefault(id(place.node), []).append((number, place))
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        mine = [(number, _turned(place)) for number, place in self._of.get(id(node), ())]
+        after: ast.AST = self.generic_visit(node)
+        for number, turned in mine:
+            after = _switch(after, _question(number), turned)
+        return after
+
+
+def _question(number: int) -> ast.expr:
+    return ast.Call(ast.Name(SWITCH, ast.Load()), [ast.Constant(number)], [])
+
+
+def _switch(node: ast.AST, question: ast.expr, turned: ast.AST) -> ast.AST:
+    match node, turned:
+        case (ast.If() | ast.IfExp() | ast.While()) as branch, ast.UnaryOp() as other:
+            branch.test = ast.copy_location(ast.IfExp(question, other, branch.test), branch.test)
+            return branch
+        case ast.AugAssign() as step, ast.AugAssign() as other_step:
+            return ast.copy_location(ast.If(question, [other_step], [step]), step)
+        case ast.expr() as value, ast.expr() as other:
+            return ast.copy_location(ast.IfExp(question, other, value), value)
+    raise AssertionError(node)
+
+
+def _turned(place: Place) -> ast.AST:
+    """A copy of what becomes of it: of a branch, of its condition alone."""
     match place.node:
-        case ast.Compare() as node:
-            node.ops[place.which] = COMPARED[type(node.ops[place.which])]()
-        case ast.BinOp() | ast.AugAssign() as node:
-            node.op = COUNTED[type(node.op)]()
-        case ast.BoolOp() as node:
-            node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        case ast.If() | ast.IfExp() | ast.While() as node:
-            node.test = ast.UnaryOp(ast.Not(), node.test)
+        case ast.If() | ast.IfExp() | ast.While() as branch:
+            return ast.UnaryOp(ast.Not(), deepcopy(branch.test))
+        case node:
+            copy = deepcopy(node)
+    match copy:
+        case ast.Compare():
+            copy.ops[place.which] = COMPARED[type(copy.ops[place.which])]()
+        case ast.BinOp() | ast.AugAssign():
+            copy.op = COUNTED[type(copy.op)]()
+        case ast.BoolOp():
+            copy.op = ast.Or() if isinstance(copy.op, ast.And) else ast.And()
         case ast.Call(func=ast.Name() as func):
             func.id = CHOSEN[func.id]
+    return copy

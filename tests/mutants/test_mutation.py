@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.mutants import hunt as hunting
-from tests.mutants.mutation import mutants, mutated
+from tests.mutants.mutation import SWITCH, mutants, switched
 from tests.mutants.near import PARTS
 
 PROGRAM = '''
@@ -20,6 +21,31 @@ def free(nodes, need):
         return min(left, need)
     return 0 if need == 1 else -1
 '''
+#: More, unused, a loop that never ends when it is turned, and two that are used while the module is loaded.
+SUMS = """def more(a, b):
+    return a > b
+
+def unused(a, b):
+    return a < b
+
+def down(n):
+    while n != 0: n -= 1
+    return n
+
+LARGE = 5 + 2
+OTHER = 5 * 2
+"""
+TEST_SUMS = """import sums
+
+def test_more():
+    assert not sums.more(1, 1)
+
+def test_down():
+    assert sums.down(3) == 0
+
+def test_large():
+    assert sums.LARGE == 7
+"""
 CHANGES = ["Sub -> Add", "And -> Or", "condition turned", "min -> max", "Eq -> NotEq"]
 
 
@@ -27,11 +53,40 @@ def test_each_comparison_operator_and_condition_is_a_mutant_and_no_assertion_is(
     assert [one.change for one in mutants("m.py", PROGRAM)] == CHANGES
 
 
-@pytest.mark.parametrize("number", range(len(CHANGES)))
-def test_a_mutant_differs_from_the_original_in_one_place(number: int) -> None:
-    before, after = ast.unparse(ast.parse(PROGRAM)).splitlines(), mutated(PROGRAM, number).splitlines()
-    assert len(before) == len(after)
-    assert len([1 for one, other in zip(before, after, strict=True) if one != other]) == 1
+class Node(NamedTuple):
+    """What the program asks of a node."""
+
+    room: int = 4
+    used: int = 1
+    ready: bool = True
+    cordoned: bool = False
+
+
+@pytest.mark.parametrize(
+    ("on", "left", "answer"),
+    [(None, 9, 3), (0, 9, 5), (1, 9, 3), (2, 9, -1), (3, 9, 9), (4, 9, 3), (None, 1, 1)],
+)
+def test_a_mutant_that_is_on_changes_one_place_and_one_that_is_off_nothing(
+    on: int | None, left: int, answer: int
+) -> None:
+    program: dict[str, Any] = {SWITCH: lambda number: number == on}
+    exec(compile(switched(PROGRAM, range(len(CHANGES))), "m.py", "exec"), program)
+    assert program["free"]([Node()], left) == answer
+
+
+def test_only_the_mutants_that_are_asked_for_have_a_switch() -> None:
+    assert SWITCH not in ast.unparse(switched(PROGRAM, ()))
+    assert ast.unparse(switched(PROGRAM, (1, 3))).count(SWITCH) == 2
+
+
+def test_a_step_and_each_comparison_of_a_chain_can_be_turned() -> None:
+    source = "def f(a, b):\n    a += 1\n    return 0 < a < b\n"
+    answers = []
+    for on in range(3):
+        program: dict[str, Any] = {SWITCH: lambda number, on=on: number == on}
+        exec(compile(switched(source, range(3)), "m.py", "exec"), program)
+        answers.append([program["f"](a, 3) for a in (-1, 1, 2)])
+    assert answers == [[False, False, True], [True, True, False], [False, True, True]]
 
 
 def test_texts_that_are_joined_and_names_of_types_are_no_mutants() -> None:
@@ -57,24 +112,36 @@ def test_what_is_called_equivalent_is_a_mutant_that_there_is() -> None:
     assert [line for line in lines if " # " not in line] == [], "each has its reason"
 
 
-def test_a_planted_mutant_is_found_by_the_tests_near_it_and_one_that_changes_nothing_is_not(tmp_path: Path) -> None:
-    """On a small ground of its own: the way there and back is what is tested, not this project."""
-    ground = hunting.Ground.__new__(hunting.Ground)
-    ground.folder = tmp_path
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small checkout, whose tests start quickly: with no plugin but the one that ends what hangs."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_timeout")
     (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "sums.py").write_text(
-        "def more(a, b):\n    return a > b\n\ndef unused(a, b):\n    return a < b\n"
-    )
-    (tmp_path / "test_sums.py").write_text("from sums import more\n\ndef test_more():\n    assert not more(1, 1)\n")
-    both = mutants("src/sums.py", (tmp_path / "src" / "sums.py").read_text())
-    assert [ground.try_one(one, ("test_sums.py",)).is_found for one in both] == [True, False]
-    assert "a > b" in (tmp_path / "src" / "sums.py").read_text(), "the original is back"
+    (tmp_path / "src" / "sums.py").write_text(SUMS)
+    return tmp_path
+
+
+def test_a_planted_mutant_is_found_by_the_tests_near_it_and_one_that_changes_nothing_is_not(small: Path) -> None:
+    """On a small ground of its own: the way there and back is what is tested, not this project."""
+    (small / "test_sums.py").write_text(TEST_SUMS)
+    tried = list(hunting.try_all(small, ("test_sums.py",), mutants("src/sums.py", SUMS), patience_seconds=1))
+    assert [(one.mutant.line, one.is_found, one.tests) for one in tried] == [
+        (2, True, 1), (5, False, 0), (8, True, 1), (8, True, 1), (11, True, -1), (12, False, -1),
+    ]  # fmt: skip
+    assert (small / "src" / "sums.py").read_text() == SUMS
+
+
+def test_tests_that_fail_by_themselves_find_nothing(small: Path) -> None:
+    (small / "test_sums.py").write_text("def test_wrong():\n    assert False\n")
+    with pytest.raises(RuntimeError, match="test_wrong fails without any mutant"):
+        list(hunting.try_all(small, ("test_sums.py",), mutants("src/sums.py", SUMS)))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize("part", PARTS)
 def test_nearly_every_mutant_is_found(part: str) -> None:
-    tried = hunting.hunt(part, count=40, seed=1)
+    tried = list(hunting.hunt(part, count=40, seed=1))
     survivors = [hunting.named(one.mutant) for one in tried if not one.is_found]
     assert len(survivors) <= 0.05 * len(tried), survivors

@@ -1,0 +1,228 @@
+"""Where mutants are tried: one process that has all of them behind switches, and a fork of it for each.
+
+    python -m tests.mutants.ground ORDER.json        one line of JSON on stdout for each mutant
+
+The modules are loaded with their switches in place and the tests are collected once. A first fork runs all of them with
+every mutant off, and tells how long each takes and which mutants it comes by. Then each mutant has a fork of its own,
+in which it is on: the tests that come by it run there, the quickest first, until one fails. Where a mutant is part of
+what a module does while it is loaded, the whole of it is repeated in a new process that has it on from the start.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from tests.mutants.mutation import SWITCH, switched
+
+MEMORY_BYTES = 6 << 30
+#: A test may take that many times as long as without a mutant, and the order's patience more: then that is noticed.
+SLOWER = 20
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What to try: mutants as module and number, in a checkout; `on` is the one that is on from the start."""
+
+    checkout: str
+    tests: tuple[str, ...]
+    mutants: tuple[tuple[str, int], ...]
+    patience_seconds: float = 20
+    on: int | None = None
+
+
+class Switches:
+    """The answers to the questions of all modules: a mutant is named by its place in the order."""
+
+    def __init__(self, on: int | None = None) -> None:
+        self.on = on
+        self.met: set[int] = set()
+
+    def in_module(self, first: dict[int, int]) -> Callable[[int], bool]:
+        """The question of one module, whose numbers are places in the order after this."""
+
+        def is_turned(number: int) -> bool:
+            at = first[number]
+            self.met.add(at)
+            return self.on == at
+
+        return is_turned
+
+
+class Loading(importlib.abc.MetaPathFinder):
+    """Finds modules that have mutants, and loads them with switches."""
+
+    def __init__(self, order: Order, switches: Switches) -> None:
+        self._switches = switches
+        self._of: dict[str, dict[int, int]] = {}
+        for at, (module, number) in enumerate(order.mutants):
+            self._of.setdefault(str(Path(order.checkout, module).resolve()), {})[number] = at
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is None or spec.origin is None:
+            return None
+        numbers = self._of.get(str(Path(spec.origin).resolve()))
+        if numbers is None:
+            return None
+        spec.loader = _Loader(fullname, spec.origin, numbers, self._switches.in_module(numbers))
+        return spec
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def __init__(self, name: str, path: str, numbers: dict[int, int], question: Callable[[int], bool]) -> None:
+        super().__init__(name, path)
+        self._numbers, self._question = numbers, question
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = Path(self.path).read_text(encoding="utf-8")
+        return compile(switched(source, self._numbers), self.path, "exec", dont_inherit=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        setattr(module, SWITCH, self._question)
+        super().exec_module(module)
+
+
+class Came(NamedTuple):
+    """What one test did with every mutant off."""
+
+    seconds: float
+    by: list[int]
+
+
+class Plugin:
+    """In the place of pytest's loop over the tests: a loop over mutants."""
+
+    def __init__(self, order: Order, switches: Switches, out: int) -> None:
+        self._order, self._switches, self._out = order, switches, out
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            raise RuntimeError("the tests cannot be collected")
+        if self._order.on is not None:
+            self._fails(session, session.items)
+            return True
+        on_loading = set(self._switches.met)
+        came = self._baseline(session)
+        for at in range(len(self._order.mutants)):
+            began = time.monotonic()
+            items = [item for item in session.items if at in came[item.nodeid].by]
+            items.sort(key=lambda item: (came[item.nodeid].seconds, item.nodeid))
+            found = bool(items) and self._is_found(session, at, items, came)
+            if not found and at in on_loading:
+                found = self._is_found_apart(at)
+            tests = -1 if at in on_loading else len(items)
+            self._tell({"at": at, "is_found": found, "tests": tests, "seconds": time.monotonic() - began})
+        return True
+
+    def _tell(self, line: dict[str, object]) -> None:
+        os.write(self._out, (json.dumps(line) + "\n").encode())
+
+    def _baseline(self, session: pytest.Session) -> dict[str, Came]:
+        """Every test with every mutant off: it passes, takes so long, and comes by these."""
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            came: dict[str, Came] = {}
+            for item, after in zip(session.items, [*session.items[1:], None], strict=True):
+                self._switches.met.clear()
+                began = time.monotonic()
+                session.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+                came[item.nodeid] = Came(time.monotonic() - began, sorted(self._switches.met))
+                if session.testsfailed:
+                    with os.fdopen(writer, "w") as out:
+                        json.dump({"failed": item.nodeid}, out)
+                    os._exit(1)
+            with os.fdopen(writer, "w") as out:
+                json.dump(came, out)
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader) as into:
+            told = json.load(into)
+        os.waitpid(pid, 0)
+        if "failed" in told:
+            raise RuntimeError(f"{told['failed']} fails without any mutant")
+        total = sum(seconds for seconds, _ in told.values())
+        self._tell({"baseline": total, "tests": len(told)})
+        return {name: Came(*one) for name, one in told.items()}
+
+    def _is_found(self, session: pytest.Session, at: int, items: list[pytest.Item], came: dict[str, Came]) -> bool:
+        patience = self._order.patience_seconds
+        pid = os.fork()
+        if pid == 0:
+            os.setpgid(0, 0)
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+            for item in items:
+                item.add_marker(pytest.mark.timeout(patience + SLOWER * came[item.nodeid].seconds), append=False)
+            self._switches.on = at
+            status = 1
+            try:
+                status = int(self._fails(session, items))
+            finally:
+                os._exit(status)
+        deadline = time.monotonic() + 2 * patience + SLOWER * sum(came[item.nodeid].seconds for item in items)
+        while True:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                return status != 0
+            if time.monotonic() > deadline:
+                os.killpg(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                return True  # it never ends: that is noticed
+            time.sleep(0.02)
+
+    def _fails(self, session: pytest.Session, items: list[pytest.Item]) -> bool:
+        for item, after in zip(items, [*items[1:], None], strict=True):
+            session.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            if session.testsfailed:
+                return True
+        return False
+
+    def _is_found_apart(self, at: int) -> bool:
+        order = msgspec.structs.replace(self._order, on=at)
+        words = [sys.executable, "-m", "tests.mutants.ground", "-"]
+        done = subprocess.run(words, input=msgspec.json.encode(order), capture_output=True, check=False)
+        return done.returncode != 0
+
+
+def main(name: str) -> int:
+    """Try the mutants of an order, given as a file or `-` for what comes in."""
+    order = msgspec.json.decode(sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes(), type=Order)
+    switches = Switches(order.on)
+    sys.meta_path.insert(0, Loading(order, switches))
+    out = os.dup(1)
+    os.dup2(2, 1)
+    os.chdir(order.checkout)
+    words = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:schemathesis",
+        "--rootdir",
+        order.checkout,
+        *order.tests,
+    ]
+    return int(pytest.main(words, plugins=[Plugin(order, switches, out)]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
