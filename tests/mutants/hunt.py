@@ -1,6 +1,6 @@
 """How many random mutants the tests near them notice, and which they do not.
 
-    python -m tests.mutants.hunt [--seed 1] [--count 60] [--part NAME]... [--like TEXT]
+    python -m tests.mutants.hunt [--seed 1] [--count 60] [--part NAME]... [--like TEXT]... [--tests PATH]...
 
 The tests near a mutant run with it until the first that fails. A mutant that all of them pass with is a survivor: a
 test is missing, or the change makes no difference and is listed in `equivalent.txt` with the reason.
@@ -15,7 +15,7 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from subprocess import PIPE
@@ -97,14 +97,15 @@ def try_all(
             raise RuntimeError(said.read().decode()[-4_000:])
 
 
-def hunt(part: str, count: int, seed: int, like: str = "") -> Iterator[Hunted]:
-    """Draw mutants of a part and try each. Known equivalents are not tried."""
+def hunt(part: str, count: int, seed: int, like: Sequence[str] = (), tests: Sequence[str] = ()) -> Iterator[Hunted]:
+    """Draw mutants of a part, or take all with such a name, and try each. Known equivalents are not tried."""
     if like:
-        every = (one for path in PARTS[part].modules(CHECKOUT) for one in of(path))
-        chosen = [one for one in every if like in str(one) or like in named(one)]
+        every = [one for path in PARTS[part].modules(CHECKOUT) for one in of(path)]
+        chosen = [one for one in every if any(text in str(one) or text in named(one) for text in like)]
     else:
-        chosen = [one for one in drawn(part, count, seed) if named(one) not in known()]
-    return try_all(CHECKOUT, PARTS[part].tests, chosen)
+        chosen = drawn(part, count, seed)
+    chosen = [one for one in chosen if named(one) not in known()]
+    return try_all(CHECKOUT, tuple(tests) or PARTS[part].tests, chosen)
 
 
 def main() -> int:
@@ -113,12 +114,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--part", action="append", choices=sorted(PARTS))
-    parser.add_argument("--like", default="", help="all mutants whose name has this text, instead of drawn ones")
+    parser.add_argument("--like", action="append", default=[], help="mutants with this text in path:line or line")
+    parser.add_argument("--tests", action="append", default=[], help="these instead of all that are near")
     given = parser.parse_args()
     worst = 1.0
     for part in given.part or PARTS:
         tried = []
-        for one in hunt(part, given.count, given.seed, given.like):
+        for one in hunt(part, given.count, given.seed, given.like, given.tests):
             tried.append(one)
             if not one.is_found:
                 near = f"{one.tests} tests come by" if one.tests >= 0 else "on loading"

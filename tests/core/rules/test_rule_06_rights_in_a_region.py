@@ -14,9 +14,9 @@ from holdfast.core.model.shapes import Instant
 from holdfast.core.platform.rights import lapsed_at
 from holdfast.core.reconcilers.rights import Rights
 from holdfast.core.region.breaches import RIGHT
-from holdfast.core.region.commands import AssignmentShipped, OpenSlots, Placement, Stop
+from holdfast.core.region.commands import AssignmentShipped, Bind, OpenSlots, Placement, Stop
 from tests.support.platform import a_world, an_exclusive
-from tests.support.region import REPLICA, RegionBench
+from tests.support.region import REPLICA, SCHEDULER, RegionBench
 
 HEALTH, REPAIR = "controller/node-health", "controller/repair"
 FENCE = 25_000
@@ -47,6 +47,17 @@ def test_an_identity_without_right_is_neither_opened_nor_placed() -> None:
     assert bench.refuse(REPLICA, OpenSlots(work.uid, template, (2,))).code is Code.NOT_ASSIGNED
     work = granted(bench, work, 0)
     assert bench.refuse_place(work, Placement(1, node)).code is Code.NOT_ASSIGNED
+
+
+def test_what_is_reserved_is_not_bound_once_its_right_is_taken_back() -> None:
+    bench, node, work = running()
+    bench.place(work, Placement(1, node), bind=False)
+    both = work
+    work = granted(bench, work, 0)
+    assert bench.refuse(SCHEDULER, Bind(((1, 1),))).code is Code.NOT_ASSIGNED
+    assert bench.slot(1).phase is Phase.RESERVED
+    granted(bench, both, 0, 1)
+    bench.accept(SCHEDULER, Bind(((1, 1),)))
 
 
 def test_a_lapsed_right_places_nothing() -> None:

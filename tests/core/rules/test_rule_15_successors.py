@@ -58,6 +58,22 @@ def test_what_a_victim_leaves_over_is_free_only_once_it_is_gone() -> None:
     bench.place(small, Placement(0, node))
 
 
+def test_a_successor_may_take_a_device_that_nobody_has_used_yet() -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    node = bench.a_node(cpu=4000, gpus=("l4",) * 4)
+    bench.a_grant()
+    victim = bench.a_workload(a_template(cpu=4000, gpus=1), count=1)
+    bench.place(victim, Placement(0, node, devices=(0,)))
+    heirs = bench.a_workload(a_template(cpu=2000, gpus=2), 2, uid=200, workload=2, priority_class="critical")
+    bench.place(heirs, Placement(0, node, devices=(0, 2), after=((1, 0),)))
+    assert [(d.firm, d.all) for d in bench.state.rooms[node].devices] == [(1000, 1000), (0, 0), (1000, 1000)]
+    bench.move("agent/n1", Phase.RELEASED, "stopped", 0)
+    assert [(d.firm, d.all) for d in bench.state.rooms[node].devices] == [(1000, 1000), (0, 0), (1000, 1000)]
+    assert bench.refuse_place(heirs, Placement(1, node, devices=(1, 2))).code is Code.DEVICE
+    bench.place(heirs, Placement(1, node, devices=(1, 3)))
+
+
 def test_a_successor_never_gets_more_than_its_victims_leave_and_what_is_free() -> None:
     bench, node, _ = a_full_node()
     big = bench.a_workload(a_template(cpu=4001), count=1, uid=300, workload=3, priority_class="critical")

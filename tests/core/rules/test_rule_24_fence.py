@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.house import StartTerm
 from holdfast.core.ledger.reconciler import NOTHING, Outcome
 from holdfast.core.model.lifecycle import Phase
@@ -108,6 +109,27 @@ def test_a_node_is_lost_when_its_fence_is_past_and_not_by_a_leap() -> None:
     nodes.bench.at += FENCE
     nodes.settle()
     assert nodes.node(0).health is NodeHealth.LOST
+
+
+def test_what_was_fenced_is_released_at_once_by_the_next_leader_too() -> None:
+    """It is known to be dead: another term has nothing to wait for."""
+    nodes = silent()
+    nodes.bench.at += FENCE
+    assert isinstance(nodes.bench.move("controller/repair", Phase.FAILED, "fenced"), Landed)
+    lead_anew(nodes, 0)
+    assert isinstance(nodes.bench.move("controller/repair", Phase.RELEASED, "fenced"), Landed)
+    assert nodes.phases() == {"pending": 1}
+
+
+def test_what_failed_by_itself_is_released_by_the_fence_only_when_that_is_past() -> None:
+    """Its agent may have started it again before it fell silent."""
+    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    nodes.say(0, Phase.FAILED, "exit")
+    nodes.silence(0)
+    nodes.bench.at += FENCE - 1
+    assert is_fenced_off(nodes, "controller/repair", Phase.RELEASED, "fenced")
+    nodes.bench.at += 1
+    assert isinstance(nodes.bench.move("controller/repair", Phase.RELEASED, "fenced"), Landed)
 
 
 def test_people_are_told_the_time_that_repair_waits_for() -> None:
