@@ -158,8 +158,8 @@ class Plugin:
         os.waitpid(pid, 0)
         if "failed" in told:
             raise RuntimeError(f"{told['failed']} fails without any mutant")
-        total = sum(seconds for seconds, _ in told.values())
-        self._tell({"baseline": total, "tests": len(told)})
+        slowest = sorted(told, key=lambda name: -told[name][0])[:5]
+        self._tell({"seconds": sum(one[0] for one in told.values()), "tests": len(told), "slowest": slowest})
         return {name: Came(*one) for name, one in told.items()}
 
     def _is_found(self, session: pytest.Session, at: int, items: list[pytest.Item], came: dict[str, Came]) -> bool:

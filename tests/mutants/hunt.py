@@ -91,7 +91,8 @@ def try_all(
             if "at" in told:
                 yield Hunted(chosen[told["at"]], told["is_found"], told["tests"], told["seconds"])
             else:
-                print(f"  {told['tests']} tests near, {told['baseline']:.0f} s of them", file=sys.stderr, flush=True)
+                slowest = ", ".join(told["slowest"])
+                print(f"  {told['tests']} tests near take {told['seconds']:.0f} s; the slowest: {slowest}", flush=True)
         if ground.wait() != 0:
             said.seek(0)
             raise RuntimeError(said.read().decode()[-4_000:])
