@@ -1,6 +1,6 @@
 """How many random mutants the tests near them notice, and which they do not.
 
-    python -m tests.mutants.hunt [--seed 1] [--count 60] [--part NAME]... [--like TEXT]... [--tests PATH]...
+    python -m tests.mutants.hunt [--seed 1] [--count 60] [--part NAME]... [--like TEXT]... [--tests PATH]... [--near]
 
 The tests near a mutant run with it until the first that fails. A mutant that all of them pass with is a survivor: a
 test is missing, or the change makes no difference and is listed in `equivalent.txt` with the reason.
@@ -98,15 +98,26 @@ def try_all(
             raise RuntimeError(said.read().decode()[-4_000:])
 
 
-def hunt(part: str, count: int, seed: int, like: Sequence[str] = (), tests: Sequence[str] = ()) -> Iterator[Hunted]:
-    """Draw mutants of a part, or take all with such a name, and try each. Known equivalents are not tried."""
+def hunt(
+    part: str, count: int, seed: int, like: Sequence[str] = (), tests: Sequence[str] = (), *, near: bool = False
+) -> Iterator[Hunted]:
+    """Draw mutants of a part, or take all with such a name, and try each. Known equivalents are not tried.
+
+    What the tests near it leave is tried with those further away; with `near`, or tests of one's own, it is not.
+    """
+    every = [one for path in PARTS[part].modules(CHECKOUT) for one in of(path)]
     if like:
-        every = [one for path in PARTS[part].modules(CHECKOUT) for one in of(path)]
         chosen = [one for one in every if any(text in str(one) or text in named(one) for text in like)]
     else:
         chosen = drawn(part, count, seed)
-    chosen = [one for one in chosen if named(one) not in known()]
-    return try_all(CHECKOUT, tuple(tests) or PARTS[part].tests, chosen)
+    left = []
+    for one in try_all(CHECKOUT, tuple(tests) or PARTS[part].tests, [m for m in chosen if named(m) not in known()]):
+        if one.is_found or near or tests:
+            yield one
+        else:
+            left.append(one.mutant)
+    if left:
+        yield from try_all(CHECKOUT, PARTS[part].further, left)
 
 
 def main() -> int:
@@ -117,11 +128,12 @@ def main() -> int:
     parser.add_argument("--part", action="append", choices=sorted(PARTS))
     parser.add_argument("--like", action="append", default=[], help="mutants with this text in path:line or line")
     parser.add_argument("--tests", action="append", default=[], help="these instead of all that are near")
+    parser.add_argument("--near", action="store_true", help="leave out the tests that are further away")
     given = parser.parse_args()
     worst = 1.0
     for part in given.part or PARTS:
         tried = []
-        for one in hunt(part, given.count, given.seed, given.like, given.tests):
+        for one in hunt(part, given.count, given.seed, given.like, given.tests, near=given.near):
             tried.append(one)
             if not one.is_found:
                 near = f"{one.tests} tests come by" if one.tests >= 0 else "on loading"

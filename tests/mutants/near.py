@@ -11,10 +11,11 @@ LEFT_OUT = {"__init__.py", "commands.py", "events.py", "book.py", "errors.py", "
 
 
 class Part(NamedTuple):
-    """Modules, by globs below the checkout, and the tests near them."""
+    """Modules, by globs below the checkout, the tests near them, and those further away for what these leave."""
 
     globs: tuple[str, ...]
     tests: tuple[str, ...]
+    further: tuple[str, ...]
 
     def modules(self, checkout: Path) -> list[str]:
         """Paths from the checkout, sorted."""
@@ -22,49 +23,53 @@ class Part(NamedTuple):
         return sorted(str(path.relative_to(checkout)) for path in found)
 
 
-RULES = "tests/core/rules"
+RULES, PROPERTIES = "tests/core/rules", "tests/properties"
 PARTS = {
     "region": Part(
         (f"{SRC}/core/region/*.py",),
-        ("tests/core/region", RULES, "tests/properties/test_region_ledger.py", "tests/properties/test_in_a_row.py",
-         "tests/properties/test_near.py", "tests/properties/test_keys.py", "tests/core/reconcilers",
-         "tests/core/scheduling", "tests/properties/test_scheduler_agrees.py"),
+        ("tests/core/region", RULES, "tests/core/reconcilers", "tests/core/scheduling"),
+        (f"{PROPERTIES}/test_region_ledger.py", f"{PROPERTIES}/test_in_a_row.py", f"{PROPERTIES}/test_near.py",
+         f"{PROPERTIES}/test_keys.py", f"{PROPERTIES}/test_scheduler_agrees.py"),
     ),
     "platform": Part(
         (f"{SRC}/core/platform/*.py",),
-        ("tests/core/platform", RULES, "tests/properties/test_platform_programs.py",
-         "tests/properties/test_platform_ledger.py", "tests/properties/test_platform_escrow.py",
-         "tests/core/reconcilers", "tests/properties/test_near.py", "tests/properties/test_keys.py"),
+        ("tests/core/platform", RULES, "tests/core/reconcilers"),
+        (f"{PROPERTIES}/test_platform_programs.py", f"{PROPERTIES}/test_platform_ledger.py",
+         f"{PROPERTIES}/test_platform_escrow.py", f"{PROPERTIES}/test_near.py", f"{PROPERTIES}/test_keys.py"),
     ),
     "ledger": Part(
         (f"{SRC}/core/ledger/*.py",),
-        ("tests/core/ledger", RULES, "tests/properties/test_levels.py", "tests/properties/test_region_ledger.py",
-         "tests/properties/test_platform_programs.py"),
+        ("tests/core/ledger", RULES),
+        (f"{PROPERTIES}/test_levels.py", f"{PROPERTIES}/test_region_ledger.py",
+         f"{PROPERTIES}/test_platform_programs.py"),
     ),
     "scheduling": Part(
         (f"{SRC}/core/scheduling/**/*.py",),
-        ("tests/core/scheduling", "tests/properties/test_scheduler.py", "tests/properties/test_scheduler_agrees.py",
-         "tests/properties/test_scheduler_replay.py", "tests/host/test_scheduling.py"),
+        ("tests/core/scheduling", "tests/host/test_scheduling.py"),
+        (f"{PROPERTIES}/test_scheduler.py", f"{PROPERTIES}/test_scheduler_agrees.py",
+         f"{PROPERTIES}/test_scheduler_replay.py"),
     ),
     "reconcilers": Part(
         (f"{SRC}/core/reconcilers/*.py",),
-        ("tests/core/reconcilers", "tests/core/platform", RULES, "tests/properties/test_assigning.py",
-         "tests/properties/test_grants_between_ledgers.py", "tests/properties/test_one_right.py",
-         "tests/properties/test_scaling.py"),
+        ("tests/core/reconcilers", "tests/core/platform", RULES),
+        (f"{PROPERTIES}/test_assigning.py", f"{PROPERTIES}/test_grants_between_ledgers.py",
+         f"{PROPERTIES}/test_one_right.py", f"{PROPERTIES}/test_scaling.py"),
     ),
     "agent plan": Part(
         (f"{SRC}/core/agent/*.py",),
-        ("tests/core/agent", "tests/agent/test_lives.py", "tests/agent/test_rule_24_times.py"),
+        ("tests/core/agent",),
+        ("tests/agent/test_lives.py", "tests/agent/test_rule_24_times.py"),
     ),
     "leader": Part(
         (f"{SRC}/host/leader.py", f"{SRC}/host/term.py", f"{SRC}/host/commit.py", f"{SRC}/host/group_commit.py",
          f"{SRC}/host/sessions.py", f"{SRC}/host/ledger.py", f"{SRC}/host/follower.py", f"{SRC}/host/lanes.py",
          f"{SRC}/host/proof.py", f"{SRC}/host/ledger_time.py", f"{SRC}/host/reads.py", f"{SRC}/host/snapshots.py"),
-        ("tests/host/test_ledger.py", "tests/host/rules", "tests/host/test_health.py", "tests/host/test_servers.py",
-         "tests/properties/test_host.py", "tests/sim/test_planted_faults.py"),
+        ("tests/host/test_ledger.py", "tests/host/rules", "tests/host/test_health.py", "tests/host/test_servers.py"),
+        (f"{PROPERTIES}/test_host.py", "tests/sim/test_planted_faults.py"),
     ),
     "link": Part(
         (f"{SRC}/host/link/*.py",),
-        ("tests/host/link", "tests/host/rules", "tests/contract/test_api.py", "tests/sim/test_planted_faults.py"),
+        ("tests/host/link", "tests/host/rules"),
+        ("tests/contract/test_api.py", "tests/sim/test_planted_faults.py"),
     ),
 }  # fmt: skip
