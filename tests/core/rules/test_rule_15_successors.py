@@ -58,6 +58,23 @@ def test_what_a_victim_leaves_over_is_free_only_once_it_is_gone() -> None:
     bench.place(small, Placement(0, node))
 
 
+def test_a_victims_port_is_free_only_once_it_is_gone() -> None:
+    """Not for the rest of the same proposal, either."""
+    bench = RegionBench()
+    bench.a_scheduler()
+    node = bench.a_node(cpu=8000)
+    bench.a_grant()
+    victim = bench.a_workload(a_template(cpu=6000, ports=1), count=1)
+    bench.place(victim, Placement(0, node, ports=(30_000,)))
+    heirs = bench.a_workload(a_template(cpu=1000, ports=1), 2, uid=200, workload=2, priority_class="critical")
+    first, second = Placement(0, node, ports=(30_001,), after=((1, 0),)), Placement(1, node, ports=(30_000,))
+    assert bench.refuse_place(heirs, first, second, all_or_nothing=True).code is Code.PORT
+    bench.place(heirs, first)
+    assert bench.refuse_place(heirs, second).code is Code.PORT
+    bench.move("agent/n1", Phase.RELEASED, "stopped", 0)
+    bench.place(heirs, second)
+
+
 def test_a_successor_may_take_a_device_that_nobody_has_used_yet() -> None:
     bench = RegionBench()
     bench.a_scheduler()

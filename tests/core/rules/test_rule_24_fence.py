@@ -101,6 +101,16 @@ def test_what_an_agent_of_an_earlier_term_may_have_kept_is_not_given_up_after_a_
     assert is_fenced_off(nodes, "controller/repair", Phase.FAILED, "fenced")
 
 
+@pytest.mark.parametrize(("late", "waits"), [(-1, True), (0, False)])
+def test_what_an_agent_held_that_came_back_only_past_its_fence_is_given_up(late: int, waits: bool) -> None:
+    """It may have kept nothing then: nobody needs to wait for its word."""
+    nodes = silent()
+    nodes.bench.at += FENCE + late
+    nodes.come_back(0)
+    nodes.bench.at += FENCE
+    assert is_fenced_off(nodes, "controller/repair", Phase.FAILED, "fenced") is waits
+
+
 def test_a_node_is_lost_when_its_fence_is_past_and_not_by_a_leap() -> None:
     nodes = silent()
     lead_anew(nodes, 60_000)
