@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.house import EndSession
+from holdfast.core.model.limits import NODE_PORTS_MAX
 from holdfast.core.model.resources import Resources
-from holdfast.core.model.topology import NodeReport
+from holdfast.core.model.topology import MACHINE_NAME_MAX, Device, Machine, NodeReport
 from holdfast.core.region import commands as c
-from holdfast.core.region.nodes import LOAD_EVERY_MS
+from holdfast.core.region.nodes import LOAD_EVERY_MS, NAME_MAX
 from tests.support.region import ROOT, RegionBench
 
 AGENT = "agent/n1"
@@ -37,6 +41,45 @@ def test_what_is_no_address_is_refused(address: str) -> None:
     bench, _ = a_bench()
     command = c.RegisterNode("n1", "general", "a", Resources(1000), address=address)
     assert bench.refuse(AGENT, command).code is Code.MALFORMED
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_taken"),
+    [
+        ({"name": ""}, False),
+        ({"name": "n" * NAME_MAX}, True),
+        ({"zone": ""}, False),
+        ({"pool": ""}, False),
+        ({"devices": (Device("l4", 0),)}, False),
+        ({"devices": (Device("l4", 1),)}, True),
+        ({"devices": (Device("l4", 1000),)}, True),
+        ({"devices": (Device("l4", 1001),)}, False),
+        ({"ports": (0, 0)}, True),
+        ({"ports": (0, 1)}, False),
+        ({"ports": (1, 1)}, True),
+        ({"ports": (2, 1)}, False),
+        ({"ports": (65_535, 65_535)}, True),
+        ({"ports": (65_535, 65_536)}, False),
+        ({"ports": (1, NODE_PORTS_MAX)}, True),
+        ({"ports": (1, NODE_PORTS_MAX + 1)}, False),
+        ({"machine": Machine("m" * MACHINE_NAME_MAX, "h", "b")}, True),
+        ({"machine": Machine("m", "h", "b" * (MACHINE_NAME_MAX + 1))}, False),
+        ({"machine": Machine("m", "h\n", "b")}, False),
+        ({"overrun": 0}, True),
+        ({"overrun": -1}, False),
+        ({"capabilities": ("b", "a")}, False),
+        ({"tenant": "Acme"}, False),
+    ],
+)
+def test_a_node_registers_with_a_name_a_place_and_amounts_within_their_bounds(
+    fields: dict[str, Any], is_taken: bool
+) -> None:
+    bench = RegionBench()
+    node: dict[str, Any] = {"name": "n1", "zone": "a", "pool": "general", "devices": ()} | fields
+    node["capacity"] = Resources(1000, 1000, 1000, sum(device.milli for device in node["devices"]))
+    bench.open_session(f"agent/{node['name']}")
+    answer = bench.send(f"agent/{node['name']}", c.RegisterNode(**node))
+    assert isinstance(answer, Landed) if is_taken else isinstance(answer, Refused) and answer.code is Code.MALFORMED
 
 
 def test_a_report_is_kept_with_its_time_and_leaves_the_node_as_it_is() -> None:
