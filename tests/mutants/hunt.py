@@ -135,6 +135,7 @@ def main() -> int:
         tried = []
         for one in hunt(part, given.count, given.seed, given.like, given.tests, near=given.near):
             tried.append(one)
+            print(f"{len(tried)}: {one.mutant}: {one.seconds:.0f} s", file=sys.stderr, flush=True)
             if not one.is_found:
                 near = f"{one.tests} tests come by" if one.tests >= 0 else "on loading"
                 print(f"  survived: {one.mutant.line}: {named(one.mutant)} ({near})", flush=True)
