@@ -15,6 +15,7 @@ import importlib.machinery
 import json
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -116,7 +117,7 @@ class Plugin:
         if session.testsfailed:
             raise RuntimeError("the tests cannot be collected")
         if self._order.on is not None:
-            self._fails(session, session.items)
+            self._failed(session, session.items)
             return True
         on_loading = set(self._switches.met)
         came = self._baseline(session)
@@ -163,36 +164,50 @@ class Plugin:
         return {name: Came(*one) for name, one in told.items()}
 
     def _is_found(self, session: pytest.Session, at: int, items: list[pytest.Item], came: dict[str, Came]) -> bool:
+        """Whether one of these tests fails with the mutant on; what has failed must pass with it off."""
+        ran = self._ran(session, at, items, came)
+        if ran is None:
+            return False
+        if ran and self._ran(session, None, items[:ran], came) is not None:
+            raise RuntimeError(f"{items[ran - 1].nodeid} fails without any mutant, after others than it is used to")
+        return True
+
+    def _ran(
+        self, session: pytest.Session, on: int | None, items: list[pytest.Item], came: dict[str, Came]
+    ) -> int | None:
+        """Run these in a fork: how many ran until one failed, 0 when it never ended; None: all pass."""
         patience = self._order.patience_seconds
+        reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.setpgid(0, 0)
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
             for item in items:
                 item.add_marker(pytest.mark.timeout(patience + SLOWER * came[item.nodeid].seconds), append=False)
-            self._switches.on = at
-            status = 1
+            self._switches.on = on
             try:
-                status = int(self._fails(session, items))
+                os.write(writer, json.dumps(self._failed(session, items)).encode())
             finally:
-                os._exit(status)
-        deadline = time.monotonic() + 2 * patience + SLOWER * sum(came[item.nodeid].seconds for item in items)
-        while True:
-            ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
-                return status != 0
-            if time.monotonic() > deadline:
+                os._exit(0)
+        os.close(writer)
+        try:
+            limit = 2 * patience + SLOWER * sum(came[item.nodeid].seconds for item in items)
+            if not select.select([reader], [], [], limit)[0]:
                 os.killpg(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                return True  # it never ends: that is noticed
-            time.sleep(0.02)
+                return 0  # it never ends: that is noticed
+            told = os.read(reader, 100)
+            return json.loads(told) if told else 0  # it has ended with its process
+        finally:
+            os.close(reader)
+            os.waitpid(pid, 0)
 
-    def _fails(self, session: pytest.Session, items: list[pytest.Item]) -> bool:
-        for item, after in zip(items, [*items[1:], None], strict=True):
+    def _failed(self, session: pytest.Session, items: list[pytest.Item]) -> int | None:
+        """How many ran until one failed; None: all pass."""
+        for ran, (item, after) in enumerate(zip(items, [*items[1:], None], strict=True), 1):
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
             if session.testsfailed:
-                return True
-        return False
+                return ran
+        return None
 
     def _is_found_apart(self, at: int) -> bool:
         order = msgspec.structs.replace(self._order, on=at)

@@ -138,6 +138,17 @@ def test_tests_that_fail_by_themselves_find_nothing(small: Path) -> None:
         list(hunting.try_all(small, ("test_sums.py",), mutants("src/sums.py", SUMS)))
 
 
+def test_tests_that_need_others_before_them_find_nothing(small: Path) -> None:
+    """The quick one would fail before the slow one, whatever is turned."""
+    (small / "test_sums.py").write_text(
+        "import sums, time\n\n"
+        "def test_slow():\n    time.sleep(0.2)\n    sums.READY = not sums.more(1, 1)\n\n"
+        "def test_quick():\n    assert sums.READY and not sums.more(1, 1)\n"
+    )
+    with pytest.raises(RuntimeError, match="test_quick fails without any mutant, after others"):
+        list(hunting.try_all(small, ("test_sums.py",), mutants("src/sums.py", SUMS)[:1]))
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize("part", PARTS)

@@ -12,8 +12,10 @@ from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.codec import read_evidence
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import ABSENT, PRESENT
+from holdfast.core.ledger.expectations import refuse_unexpected
 from holdfast.core.ledger.house import Configure, EndSession, RaiseLevel
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.ledger.registry import Subject
 from holdfast.core.ledger.revision import revision
 from holdfast.core.ledger.servers import RevokeServer
 from holdfast.core.model.control import Action, PolicyDocument
@@ -259,3 +261,12 @@ def test_what_was_expected_is_on_record_with_what_was_done() -> None:
     (done,) = [read_evidence(one.payload) for one in PLATFORM.batches.evidence(raw)]
     assert isinstance(done, AuditEvent)
     assert done.expect == story.read
+
+
+def test_who_comes_late_is_told_whether_it_was_changed_or_is_gone() -> None:
+    changed, gone = (refuse_unexpected(Subject("Tenant/acme", found), expect=7) for found in (9, 0))
+    assert changed is not None
+    assert gone is not None
+    assert ("it was changed" in changed.message, "it is gone" in changed.message) == (True, False)
+    assert ("it was changed" in gone.message, "it is gone" in gone.message) == (False, True)
+    assert changed.code is gone.code is Code.STALE

@@ -156,3 +156,31 @@ def test_a_digest_tells_a_member_from_its_word_deep_in_a_row() -> None:
     fork.principals.put(name, replace(principal, spec=replace(principal.spec, rights=words)))
     assert mistyped(fork)
     assert state_digest(fork) != state_digest(bench.state)
+
+
+class _Inner(Struct, frozen=True):
+    phase: Phase
+
+
+class _Other(Struct, frozen=True):
+    name: str
+
+
+def test_which_of_several_types_a_value_is_and_all_that_is_in_it_is_looked_at() -> None:
+    word: Any = Phase.SERVING.value
+    either = checker(_Inner | _Other | None)
+    assert either is not None
+    assert either(_Inner(Phase.SERVING))
+    assert either(_Other("serving"))
+    assert either(None)
+    assert not either(_Inner(word))
+    assert not either(_Other(Phase.SERVING))
+    assert not either(word)
+    maybe = checker(Phase | None)
+    assert maybe is not None
+    assert [maybe(one) for one in (Phase.SERVING, None, word)] == [True, True, False]
+
+
+@pytest.mark.parametrize("declared", [int | None, int | tuple[int, ...], tuple[int, ...]])
+def test_of_what_cannot_be_mistaken_nothing_is_looked_at(declared: Any) -> None:
+    assert checker(declared) is None
