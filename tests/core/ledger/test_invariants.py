@@ -46,6 +46,19 @@ def test_a_change_tells_what_each_written_row_was_and_is() -> None:
     assert list(change.rows("slots")) == []
 
 
+def test_the_places_near_a_change_are_found_once_for_all_promises() -> None:
+    bench = RegionBench()
+    looks: list[Change[RegionState]] = []
+
+    def near(change: Change[RegionState]) -> list[str]:
+        looks.append(change)
+        return ["a place"]
+
+    change = Change(bench.state, bench.state.overlay())
+    assert change.places(near) is change.places(near)
+    assert looks == [change]
+
+
 def test_only_an_overlay_knows_what_was_written_to_it() -> None:
     with pytest.raises(AssertionError, match="overlay"):
         RegionState().written()
