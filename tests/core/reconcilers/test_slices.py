@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,3 +88,10 @@ def test_a_quarter_is_near_and_more_is_far() -> None:
     assert is_far(cpu(100), cpu(74))
     assert is_far(NOTHING, cpu(1))
     assert not is_far(NOTHING, NOTHING)
+
+
+@pytest.mark.parametrize(("whole", "kept"), [(30, 30), (31, 15)])
+def test_who_holds_twice_what_it_should_keeps_it_and_who_holds_more_gives_back(whole: int, kept: int) -> None:
+    """Nobody asks for anything: half of what there is may stay lent."""
+    only = Slice(NOTHING, NOTHING, cpu(whole), cpu(whole), True, True)
+    assert cut(cpu(whole), [only]) == [cpu(kept)]
