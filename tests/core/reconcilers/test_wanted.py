@@ -34,6 +34,15 @@ def test_while_old_ones_run_a_share_of_new_ones_and_one_at_least_is_opened_besid
     assert web.settle(REPLICAS) == [opened(0, 1, 2, *surge, name="two")]
 
 
+@pytest.mark.parametrize(("share", "two", "three"), [(1, (4,), ()), (3, (4, 5), (6,)), (9, (4, 5), (6, 7))])
+def test_templates_that_are_rolled_out_at_once_share_what_may_be_opened_beside_the_old_ones(
+    share: int, two: tuple[int, ...], three: tuple[int, ...]
+) -> None:
+    web = serving(4)
+    web.ask({"two": 2, "three": 2}, disruption=share)
+    assert web.settle(REPLICAS) == [opened(0, 1, *two, name="two"), opened(2, 3, *three, name="three")]
+
+
 def test_new_ones_that_serve_beside_the_old_stop_nothing_by_themselves() -> None:
     web = serving(3)
     web.ask({"two": 3}, disruption=2)
