@@ -74,6 +74,13 @@ def test_what_does_not_fit_where_the_group_is_waits_and_is_told_so() -> None:
     assert choice.rejected == {(Code.NEAR, "chat"): 4}
 
 
+@pytest.mark.parametrize(
+    "template", [a_template(near=(Near("chat", "zone", required=True),)), a_template(spread=(Spread("zone"),))]
+)
+def test_when_all_are_placed_nothing_is_told_of_where_the_next_could_not_go(template: Template) -> None:
+    assert chosen(a_region(), template, 4).rejected == {}
+
+
 @pytest.mark.parametrize("policy", [PACK, SPREAD], ids=("pack", "spread"))
 def test_all_on_one_node_are_on_one_node(policy: PolicyDocument) -> None:
     bench = a_region()
