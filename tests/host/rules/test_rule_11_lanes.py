@@ -59,6 +59,27 @@ def whole_turn(lanes: Lanes) -> list[Waiting]:
     return taken
 
 
+def test_a_lane_that_has_had_its_share_to_the_byte_waits_for_what_the_others_leave() -> None:
+    async def story() -> None:
+        lanes = Lanes()
+        for lane in (Lane.PROOFS, Lane.PROOFS, Lane.PROOFS, Lane.REPORTS):
+            lanes.add(waiting(lane))
+        assert one_batch(lanes, {}, 10 * KIB) == [Lane.PROOFS, Lane.PROOFS, Lane.REPORTS, Lane.PROOFS]
+
+    run_virtual(story())
+
+
+def test_a_batch_that_is_full_to_the_byte_takes_nothing_more() -> None:
+    async def story() -> None:
+        lanes = Lanes()
+        for lane in (Lane.PROOFS, Lane.REPORTS):
+            lanes.add(waiting(lane))
+        assert one_batch(lanes, {Lane.PROOFS: 10 * KIB}, 10 * KIB) == [Lane.PROOFS]
+        assert one_batch(lanes, {}, 10 * KIB) == [Lane.REPORTS]
+
+    run_virtual(story())
+
+
 def test_each_lane_gets_its_share_before_any_gets_more() -> None:
     async def story() -> None:
         lanes = Lanes()
