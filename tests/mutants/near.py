@@ -64,7 +64,8 @@ PARTS = {
         (f"{SRC}/host/leader.py", f"{SRC}/host/term.py", f"{SRC}/host/commit.py", f"{SRC}/host/group_commit.py",
          f"{SRC}/host/sessions.py", f"{SRC}/host/ledger.py", f"{SRC}/host/follower.py", f"{SRC}/host/lanes.py",
          f"{SRC}/host/proof.py", f"{SRC}/host/ledger_time.py", f"{SRC}/host/reads.py", f"{SRC}/host/snapshots.py"),
-        ("tests/host/test_ledger.py", "tests/host/rules", "tests/host/test_health.py", "tests/host/test_servers.py"),
+        ("tests/host/test_ledger.py", "tests/host/test_sessions.py", "tests/host/test_ends_of_sessions.py",
+         "tests/host/test_due.py", "tests/host/rules", "tests/host/test_health.py", "tests/host/test_servers.py"),
         (f"{PROPERTIES}/test_host.py", "tests/sim/test_planted_faults.py"),
     ),
     "link": Part(
