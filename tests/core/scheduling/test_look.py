@@ -9,12 +9,14 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage, SchedulerPolicy, Strategy, Validity
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Reason
 from holdfast.core.region import commands as c
 from holdfast.core.region.commands import NAMED_MAX
+from holdfast.core.region.unmet import Unmet
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.framework import Plugins
@@ -353,6 +355,44 @@ def test_a_group_of_which_a_part_lands_is_looked_at_again_at_once() -> None:
     bench.accept("scheduler/other", bench.proposal(other, c.Placement(0, bench.state.node_names["n1"])))
     assert attempt is not None
     assert [one.code for one in follower.send(attempt)] == [Code.STALE]
+    assert follower.asleep() is None
+
+
+def test_a_group_of_which_a_part_lands_has_been_refused_as_often_as_before() -> None:
+    bench, follower = a_region(nodes=2)
+    work = bench.a_workload(count=2)
+    key = (work.uid, work.shares[0].template)
+
+    def tries(unmet: list[Unmet]) -> int:
+        follower.catch_up()
+        attempt = follower.look()
+        assert attempt is not None
+        follower.scheduler.lost(attempt, Code.POLICY, [], 0)
+        bench.at += BACKOFF_MOST_MS
+        again = follower.look()
+        assert again is not None
+        follower.scheduler.landed(again, revision(bench.state.facts.seq, INDEX_MAX), unmet)
+        group = follower.scheduler.queue.group(key)
+        assert group is not None
+        return group.tries
+
+    assert tries([Unmet(0, 1, Code.STALE, "node n1 was changed")]) == 1
+    bench, follower = a_region(nodes=2)
+    bench.a_workload(count=2)
+    assert tries([]) == 0
+
+
+def test_who_waits_for_a_revision_is_awake_once_that_very_one_was_heard() -> None:
+    bench, follower = a_region(nodes=1)
+    bench.a_workload(count=1)
+    follower.catch_up()
+    attempt = follower.look()
+    assert attempt is not None
+    follower.scheduler.lost(attempt, Code.STALE, [], revision(bench.state.facts.seq + 1, INDEX_MAX))
+    follower.catch_up()
+    assert follower.asleep() is not None
+    bench.a_grant("quota/other")
+    follower.catch_up()
     assert follower.asleep() is None
 
 

@@ -36,6 +36,14 @@ def test_a_report_is_as_large_as_one_may_be_and_each_workload_is_in_one() -> Non
     assert all(size + len(encode(large[0])) > SEEN_BYTES for size in sizes[:-1])
 
 
+def test_a_report_may_be_full_to_the_byte() -> None:
+    def seen(uid: int, more: int) -> Seen:
+        return Seen(uid, 1, failing=(Failing("exit", 1, "n1", "x" * (4_000 + more)),))
+
+    rest = SEEN_BYTES // 32 - len(encode(seen(1, 0)))
+    assert [len(part) for part in told(*(seen(uid, rest) for uid in range(33)))] == [32, 1]
+
+
 def test_what_is_larger_than_a_report_may_be_has_one_of_its_own() -> None:
     huge = Seen(1, 1, failing=(Failing("exit", 1, "n1", "x" * (SEEN_BYTES + 1)),))
     assert told(Seen(0, 1), huge, Seen(2, 1)) == [(Seen(0, 1),), (huge,), (Seen(2, 1),)]
