@@ -12,10 +12,10 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.draft import ROW_BYTES, Draft
 from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.limits import IDENTITIES_MAX, RIGHTS_MAX
-from holdfast.core.model.runs import first_of, in_parts, joined, size
+from holdfast.core.model.runs import expanded, first_of, in_parts, joined, size
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
-from holdfast.core.platform import retirement
+from holdfast.core.platform import endings, retirement
 from holdfast.core.platform.book import ASSIGNMENT, PLATFORM, RETIREMENT
 from holdfast.core.platform.events import RegionRetired, RetirementContinued, RightsFreed
 from holdfast.core.reconcilers.assignment import Assignments
@@ -95,6 +95,22 @@ def test_rights_that_no_assignment_lists_are_asked_back_where_they_are_too_many_
         give_back(bench, db, region)
     assert (len(bench.state.workloads), len(bench.state.rights)) == (0, 0)
     bench.verify()
+
+
+def test_rights_that_are_asked_back_join_the_assignment_that_their_own_region_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(endings, "RIGHTS_MAX", 2)
+    bench = a_world()
+    db = bench.put(an_exclusive(replicas=9, regions=("eu", "us")))
+    uid = bench.hold(db, "eu", 0)
+    bench.accept(ASSIGNMENT, c.GrantRight(db, ((1, 4),), "us"))
+    bench.accept(ASSIGNMENT, c.GrantRight(db, ((4, 6),), "eu"))
+    bench.accept(ACME, c.DeleteWorkload("acme", "db"))
+    assert sorted(one.region for one in bench.assignments(db)) == ["eu", "us"]
+    eu, us = (in_region(bench, db, region) for region in ("eu", "us"))
+    assert (eu.uid, us.stage) == (uid, Stage.ENDED)
+    assert (expanded(joined(eu.ordinals, eu.returning)), expanded(us.returning)) == ((0, 4, 5), (1, 2, 3))
 
 
 def test_few_rights_that_no_assignment_lists_go_with_their_workload_at_once() -> None:
