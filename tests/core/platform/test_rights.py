@@ -1,7 +1,7 @@
 """GrantRight, ReleaseRights, AttestRight. The executions of RULES 6 are in tests/core/rules."""
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.allotment import RightHeld, Share
+from holdfast.core.model.allotment import Purpose, RightHeld, Share, Stage
 from holdfast.core.model.limits import RIGHTS_MAX
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.topology import RegionHealth
@@ -81,6 +81,15 @@ def test_a_right_that_nobody_asks_for_is_not_given_back() -> None:
     bench, db = with_db()
     uid = bench.hold(db, "eu", 0, 1)
     bench.refuse(Code.STALE, "region/eu", c.ReleaseRights(db, (0,), bench.state.assignments[uid].revision))
+
+
+def test_who_gives_back_what_nobody_asks_for_is_told_the_newest_list_of_its_region() -> None:
+    bench, db = with_db(budget="reserve")
+    uids = [bench.hold(db, "eu", 0), bench.assign(db, "eu", purpose=Purpose.RECOVERY, stage=Stage.STANDBY)]
+    older, newer = (bench.state.assignments[uid].revision for uid in uids)
+    assert older < newer
+    refused = bench.refuse(Code.STALE, "region/eu", c.ReleaseRights(db, (0,), older))
+    assert (refused.facts["seen"], refused.facts["catch_up_to"]) == (older, newer)
 
 
 def test_all_that_one_list_asks_for_is_given_back_in_one_commit() -> None:
