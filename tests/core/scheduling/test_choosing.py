@@ -22,6 +22,7 @@ from holdfast.core.scheduling.choosing import Choice, Passing, choose
 from holdfast.core.scheduling.domains import Domains
 from holdfast.core.scheduling.filling import Ranked, best_first, fill, level
 from holdfast.core.scheduling.framework import PluginError, Plugins, rulebook
+from holdfast.core.scheduling.mixing import ranks
 from holdfast.core.scheduling.table import NodeTable, Numbers
 from holdfast.core.scheduling.window import Window
 from tests.support.region import ROOT, RegionBench, a_template
@@ -140,7 +141,7 @@ def test_members_are_apart_on_nodes_and_in_zones_at_once() -> None:
 
 
 def test_few_slots_look_at_a_part_of_many_rows_and_at_all_before_they_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window, "SAMPLE", 8)
+    monkeypatch.setattr(window, "STRETCH", 8)
     monkeypatch.setattr(window, "ALL", 2 * 8)
     bench = some_nodes(40)
     choice, _ = chosen(bench, a_template(cpu=1000), 1)
@@ -171,31 +172,42 @@ def test_a_sample_that_was_not_enough_leaves_no_trace_in_what_is_counted(monkeyp
         assert len(names) == 4, "n0, n10, n20 and n30 are in zones a, b, c and a"
 
 
-def test_a_sample_begins_where_the_seed_says() -> None:
-    bench = some_nodes(3)
-    table = a_table(bench)
+@pytest.mark.parametrize(("rows", "wanted"), [(1_025, 1_024), (2_500, 1_250), (10_000, 5_000), (50_000, 8_192)])
+def test_a_slot_looks_at_one_of_the_stretches_that_cover_all_rows(rows: int, wanted: int) -> None:
+    table = a_table(some_nodes(1))
     ask = Ask("d", a_template(), "acme", True)
     (whole,) = window.sample(window.whole(table, ask), 1, seed=5)
     assert whole.is_all
-    starts = set()
-    for seed in range(50):
-        table.nodes = [table.nodes[0]] * 10_000
-        found = window.sample(window.whole(table, ask), 1, seed)[0]
+    table.nodes = table.nodes * rows
+    seen: set[int] = set()
+    starts = Counter[int]()
+    for seed in range(200):
+        (found,) = window.sample(window.whole(table, ask), 1, seed)
         assert isinstance(found.at, slice)
-        assert 0 <= found.at.start <= found.at.stop <= 10_000
-        assert len(found) == window.SAMPLE
-        starts.add(found.at.start)
-    assert len(starts) == 50
+        assert (len(found), found.at.stop <= rows) == (wanted, True)
+        seen.update(range(found.at.start, found.at.stop))
+        starts[found.at.start] += 1
+    assert len(seen) == rows
+    assert max(starts.values()) - min(starts.values()) <= 1, "each as often as any other"
 
 
-def test_the_latest_rows_are_looked_at_beside_a_sample_however_large_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stretch_is_as_long_as_many_slots_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "STRETCH", 8)
+    monkeypatch.setattr(window, "ALL", 16)
+    whole = window.whole(a_table(some_nodes(60)), Ask("d", a_template(cpu=1000), "acme", True))
+    assert [len(window.sample(whole, count, 3)[0]) for count in (1, 4, 5, 20, 30)] == [8, 8, 10, 40, 60]
+
+
+def test_where_slots_are_counted_the_latest_rows_are_looked_at_beside_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window, "SAMPLE", 8)
     monkeypatch.setattr(window, "ALL", 16)
     bench = some_nodes(60)
     table = a_table(bench)
     latest = [3, 31, 58]
-    table.take(np.array(latest), np.array([1, 1, 1]), a_template(cpu=1000).need, firm=True)
-    whole = window.whole(table, Ask("d", a_template(cpu=1000), "acme", True))
+    template = a_template(cpu=1000, spread=(Spread("zone", 1),))
+    table.take(np.array(latest), np.array([1, 1, 1]), template.need, firm=True)
+    ask = Ask("d", template, "acme", True, 1)
+    whole = window.whole(table, ask, (), a_count(bench.state, ask))
     for count, wanted in ((1, 8), (6, 12)):
         for seed in range(60):
             rows = [row for one in window.sample(whole, count, seed) for row in one.rows().tolist()]
@@ -211,6 +223,14 @@ def test_equal_rows_are_chosen_by_the_seed_and_by_nothing_else() -> None:
     found = [tuple(chosen(bench, a_template(cpu=1000), 3, seed=seed, spread=True)[1]) for seed in seeds]
     assert len(set(found)) > 10
     assert found == [tuple(chosen(bench, a_template(cpu=1000), 3, seed=seed, spread=True)[1]) for seed in seeds]
+
+
+def test_rows_have_the_same_ranks_one_by_one_as_all_at_once() -> None:
+    for seed, bits in ((0, 2), (5, 3), (2**47 - 3, 10), (981_273_645, 16)):
+        rows = np.arange(1 << bits, dtype=np.int64)
+        together = ranks(rows.copy(), seed, bits).tolist()
+        assert sorted(together) == rows.tolist()
+        assert [ranks(rows[row : row + 1].copy(), seed, bits).item() for row in rows.tolist()] == together
 
 
 def test_the_highest_keys_come_first_however_many_are_asked_for() -> None:
@@ -253,6 +273,19 @@ def test_the_best_rows_are_kept_with_the_parts_of_their_scores() -> None:
     assert bench.state.nodes[best.node].name == names[0]
     assert best.score == sum(part for _, part in best.parts)
     assert [one.score for one in choice.candidates] == sorted((one.score for one in choice.candidates), reverse=True)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 30])
+@pytest.mark.parametrize("spread", [False, True])
+def test_one_slot_keeps_the_candidates_that_several_do(count: int, spread: bool) -> None:
+    bench = some_nodes(0)
+    for number in range(count):
+        bench.a_node(f"n{number}", cpu=4000 + 2000 * (number % 4))
+    for seed in range(20):
+        one, (name,) = chosen(bench, a_template(cpu=1000), 1, spread=spread, seed=seed)
+        two, names = chosen(bench, a_template(cpu=1000), 2, spread=spread, seed=seed)
+        assert one.candidates == two.candidates
+        assert name == names[0]
 
 
 # Plugins that are wrong

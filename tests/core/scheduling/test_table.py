@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -282,6 +283,41 @@ def test_devices_are_counted_each_by_itself() -> None:
     only = a_template(gpus=1, gpu_models=("h100",))
     assert table.devices.pick(0, only, firm=True) == (2,)
     assert table.devices.pick(0, a_template(gpus=3), firm=True) == (0, 2), "too few: the caller counts them"
+
+
+def test_what_the_devices_of_a_node_have_left_is_known_without_looking_at_each() -> None:
+    bench, chance = RegionBench(), Random(4)
+    for number, devices in enumerate((0, 1, 2, 4)):
+        bench.a_node(f"n{number}", gpus=("t4",) * devices)
+    table = a_table(bench)
+    asked = [a_template(gpus=1, gpu_milli=milli) for milli in (1, 250, 500, 1000)]
+    asked += [a_template(gpus=gpus) for gpus in (2, 3, 4)]
+    taken: list[tuple[int, int, Taken]] = []
+    for _ in range(200):
+        row, firm, template = chance.randrange(4), chance.random() < 0.5, chance.choice(asked)
+        picked = table.devices.pick(row, template, firm=firm)
+        if len(picked) == template.gpus:
+            taken.append((row, int(table.uids[row]), Taken(picked, template.gpu_milli, (), firm)))
+            table.devices.take(*taken[-1])
+        elif taken:
+            row, uid, one = taken.pop(chance.randrange(len(taken)))
+            table.devices.give(uid, one)
+            table.devices.recount([row], table.nodes, table.rooms)
+        for template, firm in product(asked, (True, False)):
+            accepted = table.devices.accepted(template, slice(0, 4), firm=firm).sum(axis=0)
+            enough = table.devices.enough(template, slice(0, 4), firm=firm)
+            assert enough.tolist() == (accepted >= template.gpus).tolist()
+
+
+def test_a_node_that_lost_its_devices_has_none_left() -> None:
+    bench = RegionBench()
+    uid = bench.a_node(gpus=("t4", "t4"))
+    table = a_table(bench)
+    asked = a_template(gpus=1), a_template(gpus=2), a_template(gpus=1, gpu_milli=1)
+    assert all(table.devices.enough(one, slice(0, 1), firm=True).all() for one in asked)
+    bench.a_node()
+    refresh(table, bench, uid)
+    assert not any(table.devices.enough(one, slice(0, 1), firm=True).any() for one in asked)
 
 
 def test_devices_and_ports_that_are_proposed_come_back_exactly() -> None:

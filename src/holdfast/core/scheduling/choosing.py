@@ -27,6 +27,8 @@ from holdfast.core.scheduling.window import Window, sample, whole
 
 #: So many candidates are kept of a decision.
 TOP = 3
+#: Below every score.
+_LOWEST = -(1 << 62)
 
 
 class Choice(Struct, frozen=True):
@@ -49,10 +51,10 @@ class Passing(Struct, frozen=True):
     avoided: tuple[str, ...] = ()
 
 
-def choose(passing: Passing, count: int, whole_up_to: int | None = None) -> Choice:
-    """Rows for up to so many slots. A table of so many rows is looked at whole; None: as many as cost little."""
+def choose(passing: Passing, count: int) -> Choice:
+    """Rows for up to so many slots."""
     everything = whole(passing.table, passing.ask, passing.avoided, passing.domains)
-    first = sample(everything, count, passing.seed, whole_up_to)
+    first = sample(everything, count, passing.seed)
     choice = choose_in(passing, first, count)
     if len(choice.rows) < count and not first[0].is_all:
         if passing.domains is not None:
@@ -65,21 +67,23 @@ def choose_in(passing: Passing, windows: tuple[Window, ...], count: int) -> Choi
     """Rows of these windows, which have none in common, for up to so many slots."""
     rejected: Rejected = {}
     examined = sum(len(window) for window in windows)
-    found = [one for one in (_scored(passing, window, rejected) for window in windows) if one is not None]
+    alone = count == 1 and passing.domains is None
+    found = [one for one in (_scored(passing, window, rejected, alone=alone) for window in windows) if one is not None]
     if not found:
         return Choice([], examined, rejected)
-    scored = found[0] if len(found) == 1 else _together(found)
+    scored = _together(found)
     rows = scored.rows
     bits = bits_for(passing.table.count)
     keys = (scored.total << bits) | ranks(rows.copy(), passing.seed, bits)
-    takes = _takes(passing, rows) if count > 1 or passing.domains is not None else np.ones(len(rows), np.int64)
-    ranked, pack = Ranked(rows, keys, takes), passing.rules.pack
+    if alone:
+        return Choice([int(rows[np.argmax(keys)])], examined, rejected, _candidates(passing, scored, _top(keys)))
+    ranked, pack = Ranked(rows, keys, _takes(passing, rows)), passing.rules.pack
     if passing.domains is not None:
         nodes, worth = passing.table.nodes, _worth(passing, bits)
         chosen = fill_lanes(ranked, count, passing.domains, nodes, rejected, pack=pack, worth=worth)
     else:
         chosen = fill(ranked, count) if pack else level(ranked, count)
-    return Choice(chosen, examined, rejected, _candidates(passing, scored, keys))
+    return Choice(chosen, examined, rejected, _candidates(passing, scored, _top(keys)))
 
 
 class _Scored(NamedTuple):
@@ -90,28 +94,49 @@ class _Scored(NamedTuple):
     parts: list[Numbers]
 
 
-def _scored(passing: Passing, window: Window, rejected: Rejected) -> _Scored | None:
-    """The rows of a window that pass, with their scores; None: there are none."""
-    at = np.flatnonzero(filtered(passing.rules, window, rejected))
-    if not len(at):
+def _scored(passing: Passing, window: Window, rejected: Rejected, *, alone: bool) -> _Scored | None:
+    """The rows of a window that pass, with their scores; None: there are none. For a slot `alone` those that are best
+    by their score, as many as are kept of a decision and all that are equal to the last of them."""
+    passes = filtered(passing.rules, window, rejected)
+    if not passes.any():
         return None
-    rows: Numbers = at + window.at.start if isinstance(window.at, slice) else window.at[at]
-    total: Numbers = np.zeros(len(at), np.int64)
-    parts: list[Numbers] = []
+    total: Numbers = np.zeros(len(window), np.int64)
+    scores: list[Numbers | None] = []
     for one in passing.rules.weighed:
         try:
             score = one.score.score(window)
-            if score is not None and (score.shape != (len(window),) or score.dtype != np.int64):
-                raise TypeError(f"{score.dtype} {score.shape}, not int64 ({len(window)},)")
-            part: Numbers = np.zeros(len(at), np.int64) if score is None else one.weight * score[at]
+            if score is not None:
+                if score.shape != (len(window),) or score.dtype != np.int64:
+                    raise TypeError(f"{score.dtype} {score.shape}, not int64 ({len(window)},)")
+                total += one.weight * score
         except Exception as error:
             raise PluginError(one.score.name, error) from error
-        parts.append(part)
-        total += part
-    return _Scored(rows, total, parts)
+        scores.append(score)
+    at = _highest(total, passes) if alone else np.flatnonzero(passes)
+    rows: Numbers = at + window.at.start if isinstance(window.at, slice) else window.at[at]
+    nothing: Numbers = np.zeros(len(at), np.int64)
+    weighed = zip(passing.rules.weighed, scores, strict=True)
+    parts = [nothing if score is None else one.weight * score[at] for one, score in weighed]
+    return _Scored(rows, total[at], parts)
+
+
+def _highest(total: Numbers, passes: Truths) -> Numbers:
+    """Places of the highest scores of what passes: `TOP` of them, and all that are equal to the last."""
+    left = np.where(passes, total, _LOWEST)
+    found: list[Numbers] = []
+    while sum(len(places) for places in found) < TOP:
+        # A few looks for the highest cost less than one partition.
+        highest = left.max()
+        if highest == _LOWEST:
+            break
+        found.append(np.flatnonzero(left == highest))
+        left[found[-1]] = _LOWEST
+    return np.concatenate(found)
 
 
 def _together(found: list[_Scored]) -> _Scored:
+    if len(found) == 1:
+        return found[0]
     return _Scored(
         np.concatenate([one.rows for one in found]),
         np.concatenate([one.total for one in found]),
@@ -178,11 +203,18 @@ def _device_takes(passing: Passing, rows: Numbers) -> Numbers:
     return shared
 
 
-def _candidates(passing: Passing, scored: _Scored, keys: Numbers) -> tuple[Candidate, ...]:
-    """The best rows, with the parts of their scores."""
+def _top(keys: Numbers) -> Numbers:
+    return best_first(keys, min(TOP, len(keys)))[:TOP]
+
+
+def _candidates(passing: Passing, scored: _Scored, best: Numbers) -> tuple[Candidate, ...]:
+    """The rows at these places, with the parts of their scores."""
     names = [one.score.name for one in passing.rules.weighed]
-    found = []
-    for place in best_first(keys, min(TOP, len(keys)))[:TOP].tolist():
-        of = tuple((name, int(part[place])) for name, part in zip(names, scored.parts, strict=True))
-        found.append(Candidate(int(passing.table.uids[scored.rows[place]]), int(scored.total[place]), of))
-    return tuple(found)
+    parts = zip(*[part[best].tolist() for part in scored.parts], strict=True) if names else [()] * len(best)
+    uids, totals = passing.table.uids[scored.rows[best]].tolist(), scored.total[best].tolist()
+    return tuple(
+        [
+            Candidate(uid, total, tuple(zip(names, of, strict=True)))
+            for uid, total, of in zip(uids, totals, parts, strict=True)
+        ]
+    )

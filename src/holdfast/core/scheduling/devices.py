@@ -21,6 +21,8 @@ from holdfast.core.model.workload import Template
 Numbers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 
+#: The parts of a whole device.
+WHOLE = 1_000
 #: The code of a device that is not there; those that are have codes above it.
 _NO_MODEL = 0
 
@@ -42,6 +44,11 @@ class Devices:
         self._model: Numbers = np.zeros((0, 0), np.int64)
         self.free_any: Numbers = np.zeros((0, 0), np.int64)
         self.free_firm: Numbers = np.zeros((0, 0), np.int64)
+        #: By row: the most that one device has left, and how many are left whole; of all work and of firm work.
+        self._most_any: Numbers = np.zeros(0, np.int64)
+        self._most_firm: Numbers = np.zeros(0, np.int64)
+        self._whole_any: Numbers = np.zeros(0, np.int64)
+        self._whole_firm: Numbers = np.zeros(0, np.int64)
         self.ports: Numbers = np.zeros(0, np.int64)
         #: The least of each since it was last asked what has grown. That a node has as much of `gpu` as before does not
         #: tell of its devices: one may be free since another is taken.
@@ -63,6 +70,9 @@ class Devices:
         if len(self._model):
             codes = [self.models.setdefault(device.model, len(self.models) + 1) for device in node.devices]
             self._model[:, row] = codes + [_NO_MODEL] * (len(self._model) - len(codes))
+        if not node.devices:  # what is left of each is counted on nodes that have some
+            for name in _SUMS:
+                getattr(self, name)[row] = 0
 
     def recount(self, rows: Sequence[int], nodes: list[Node], rooms: list[Room]) -> None:
         """What is free on these rows, by the state and by what was proposed."""
@@ -104,6 +114,26 @@ class Devices:
         for index, milli, firm in self._mine.get(node.uid, ()):
             self.free_any[index, row] -= milli
             self.free_firm[index, row] -= milli if firm else 0
+        self._sum_up(row)
+
+    def _sum_up(self, row: int) -> None:
+        """What the devices of a row have left, in numbers that are asked for without looking at each device."""
+        left = self.free_any[:, row].tolist()
+        firmly = [min(pair) for pair in zip(left, self.free_firm[:, row].tolist(), strict=True)]
+        self._most_any[row], self._most_firm[row] = max(left), max(firmly)
+        self._whole_any[row] = sum([one >= WHOLE for one in left])
+        self._whole_firm[row] = sum([one >= WHOLE for one in firmly])
+
+    def enough(self, template: Template, at: slice | Numbers, *, firm: bool) -> Truths:
+        """Which rows have the devices, of any model."""
+        if template.gpus == 1:
+            found: Truths = (self._most_firm if firm else self._most_any)[at] >= template.gpu_milli
+            return found
+        if template.gpu_milli == WHOLE:  # as whoever asks for several has to
+            several: Truths = (self._whole_firm if firm else self._whole_any)[at] >= template.gpus
+            return several
+        parts: Truths = self.accepted(template, at, firm=firm, models=False).sum(axis=0) >= template.gpus
+        return parts
 
     def accepted(self, template: Template, at: slice | Numbers, *, firm: bool, models: bool = True) -> Truths:
         """Which devices have enough left and, with `models`, are of an accepted model: by index and row."""
@@ -143,6 +173,8 @@ class Devices:
             self.free_firm[index, row] -= taken.milli if taken.firm else 0
             self._least_any[index, row] = min(self._least_any[index, row], self.free_any[index, row])
             self._least_firm[index, row] = min(self._least_firm[index, row], self.free_firm[index, row])
+        if taken.devices:
+            self._sum_up(row)
         if taken.ports:
             self._ports.setdefault(node, []).extend(taken.ports)
             self._put_ports(row, int(self.ports[row]) - len(taken.ports))
@@ -161,12 +193,11 @@ class Devices:
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Change the rows of every column alike."""
-        self._model, self.ports, self._fewest_ports = (
-            change(self._model), change(self.ports), change(self._fewest_ports),
-        )  # fmt: skip
-        for column in _FREE:
+        for column in (*_FREE, "_model", "ports", "_fewest_ports", *_SUMS):
             setattr(self, column, change(getattr(self, column)))
 
 
 #: What is free of devices, and the least that it was.
 _FREE = ("free_any", "free_firm", "_least_any", "_least_firm")
+#: What is known of all devices of a row together.
+_SUMS = ("_most_any", "_most_firm", "_whole_any", "_whole_firm")

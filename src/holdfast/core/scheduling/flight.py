@@ -63,14 +63,15 @@ class Flight:
         """Count what a part takes, or no more."""
         need, ask = part.ask.template.need, part.ask
         change_ = add if change > 0 else subtract
-        nodes = Counter([placement.node for placement in part.placements()])
-        rows = [(self._table.rows.get(uid), count) for uid, count in nodes.items()]
-        known = [(row, count) for row, count in rows if row is not None]
-        if known:
-            at, counts = np.array(known, np.int64).T
-            self._table.take(at, counts * change, need, firm=ask.firm, tenant=ask.tenant)
+        nodes = [placement.node for placement in part.placements()]
+        if len(nodes) == 1:
+            row = self._table.rows.get(nodes[0])
+            if row is not None:
+                self._table.take_one(row, change, need, firm=ask.firm, tenant=ask.tenant)
+        else:
+            self._count_many(nodes, part, change)
         if ask.firm:
-            standing = change_(self.firm, times(need, sum(nodes.values())))
+            standing = change_(self.firm, times(need, len(nodes)))
             self.firm = NOTHING if standing == NOTHING else standing
         for account, count in part.paid:
             left = change_(self.spent.get(account, NOTHING), times(need, count))
@@ -84,6 +85,14 @@ class Flight:
             self.members[where] = standing_there
             if not standing_there:
                 del self.members[where]
+
+    def _count_many(self, nodes: list[Revision], part: Part, change: int) -> None:
+        rows = [(self._table.rows.get(uid), count) for uid, count in Counter(nodes).items()]
+        known = [(row, count) for row, count in rows if row is not None]
+        if known:
+            at, counts = np.array(known, np.int64).T
+            ask = part.ask
+            self._table.take(at, counts * change, ask.template.need, firm=ask.firm, tenant=ask.tenant)
 
     def _give_devices(self, part: Part) -> None:
         milli, firm, table = part.ask.template.gpu_milli, part.ask.firm, self._table

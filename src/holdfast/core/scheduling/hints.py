@@ -25,6 +25,8 @@ class Hints:
     def __init__(self) -> None:
         #: The larger part of what is used, of processor or memory, in percent.
         self.load: NDArray[np.int64] = np.zeros(0, np.int64)
+        #: Whether any node ever said that something of it is used.
+        self.any_load = False
         self._reports: list[NodeReport] = []
         self._there: OrderedDict[str, NDArray[np.bool_]] = OrderedDict()
 
@@ -34,7 +36,8 @@ class Hints:
         if report is self._reports[row]:
             return
         self._reports[row] = report
-        self.load[row] = max(report.cpu, report.memory)
+        self.load[row] = load = max(report.cpu, report.memory)
+        self.any_load |= load > 0
         for name, column in self._there.items():
             column[row] = name in report.present
 

@@ -253,16 +253,8 @@ class NodeTable:
 
     def take(self, rows: Numbers, counts: Numbers, need: Resources, *, firm: bool, tenant: str = "") -> None:
         """Count slots as proposed on these rows, each named once; with negative counts: as answered."""
-        mine = self._mine
-        for uid, count in zip(self.uids[rows].tolist(), counts.tolist(), strict=True):
-            left = mine.get(uid, 0) + count
-            mine[uid] = left
-            if not left:
-                del mine[uid]
-        if not self.occupants.is_empty:
-            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-                if self.occupants.take(row, int(self.uids[row]), tenant, count):
-                    self.change(row)
+        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+            self._note_mine(row, count, tenant)
         for name, amount in self.amounts(need):
             number = self.resources.get(name)
             if number is None:
@@ -272,13 +264,32 @@ class NodeTable:
             if firm:
                 columns.append((self._mine_firm, self.free_firm, self._least_firm))
             for mine_of, free, least in columns:
-                if len(rows) == 1:  # most often: as numbers they are many times quicker than as arrays
-                    _take_one(mine_of[number], free[number], least[number], int(rows[0]), int(total[0]))
-                    continue
                 mine_of[number, rows] += total
                 free[number, rows] -= total
                 least[number, rows] = np.minimum(least[number, rows], free[number, rows])
         self._stirred[rows] = True
+
+    def take_one(self, row: int, count: int, need: Resources, *, firm: bool, tenant: str = "") -> None:
+        """The same on one row: as numbers they are many times quicker counted than as arrays of one."""
+        self._note_mine(row, count, tenant)
+        for name, amount in self.amounts(need):
+            number = self.resources.get(name)
+            if number is None:
+                continue
+            at, total = (number, row), count * amount
+            _take_one(self._mine_any, self.free_any, self._least_any, at, total)
+            if firm:
+                _take_one(self._mine_firm, self.free_firm, self._least_firm, at, total)
+        self._stirred[row] = True
+
+    def _note_mine(self, row: int, count: int, tenant: str) -> None:
+        uid, mine = int(self.uids[row]), self._mine
+        left = mine.get(uid, 0) + count
+        mine[uid] = left
+        if not left:
+            del mine[uid]
+        if not self.occupants.is_empty and self.occupants.take(row, uid, tenant, count):
+            self.change(row)
 
     def amounts(self, need: Resources) -> list[tuple[str, int]]:
         """What is needed more than nothing of."""
@@ -286,12 +297,12 @@ class NodeTable:
         return [(name, amount) for name, amount in (*plain, *need.extended) if amount]
 
 
-def _take_one(mine: Numbers, free: Numbers, least: Numbers, row: int, amount: int) -> None:
-    """Count an amount as proposed on one row of these columns."""
-    mine[row] += amount
-    free[row] = left = free[row] - amount
-    if left < least[row]:
-        least[row] = left
+def _take_one(mine: Numbers, free: Numbers, least: Numbers, at: tuple[int, int], amount: int) -> None:
+    """Count an amount as proposed at one place of these columns."""
+    mine[at] += amount
+    free[at] = left = free.item(at) - amount
+    if left < least.item(at):
+        least[at] = left
 
 
 _MASK = (1 << 64) - 1

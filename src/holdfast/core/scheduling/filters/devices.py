@@ -13,10 +13,10 @@ class Devices:
     """Only nodes with the devices, of any model."""
 
     name, version, code = "devices", "1", Code.DEVICE
+    is_plain = True
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """Nothing is asked where no device is needed."""
         template = window.ask.template
         if template.gpus:
-            free = window.table.devices.accepted(template, window.at, firm=window.ask.firm, models=False)
-            yield "devices", free.sum(axis=0) >= template.gpus
+            yield "devices", window.table.devices.enough(template, window.at, firm=window.ask.firm)

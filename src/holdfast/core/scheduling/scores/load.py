@@ -11,8 +11,11 @@ class Load:
     """How little of a node is used, of processor or memory, whichever is used more."""
 
     name, version = "load", "1"
+    is_plain = True
 
     def score(self, window: Window) -> Numbers | None:
         """`BEST` where nothing is used, 0 where all is."""
+        if not window.table.hints.any_load:
+            return None
         used: Numbers = window.pick(window.table.hints.load)
         return BEST - used * BEST // 100 if used.any() else None
