@@ -49,12 +49,19 @@ def as_runs(blocks: Blocks) -> Runs:
     found: list[Run] = []
     for block in sorted(blocks):
         bits, base = blocks[block], block * BLOCK
-        spans = [(0, BLOCK)] if bits == _FULL else [one.span() for one in _ones(f"{bits:b}"[::-1])]
+        spans = _spans(bits)
         if found and spans and not spans[0][0] and found[-1][1] == base:
             found[-1] = found[-1][0], base + spans[0][1]
             del spans[0]
         found += [(base + first, base + after) for first, after in spans]
     return tuple(found)
+
+
+def _spans(bits: int) -> list[Run]:
+    """The runs within a block."""
+    if bits and not bits & bits - 1:  # one number, as of most
+        return [(bits.bit_length() - 1, bits.bit_length())]
+    return [(0, BLOCK)] if bits == _FULL else [one.span() for one in _ones(f"{bits:b}"[::-1])]
 
 
 def each(blocks: Blocks) -> Iterator[int]:

@@ -86,6 +86,29 @@ def choose_in(passing: Passing, windows: tuple[Window, ...], count: int) -> Choi
     return Choice(chosen, examined, rejected, _candidates(passing, scored, _top(keys)))
 
 
+class Listed(NamedTuple):
+    """The best rows of a stretch for one slot, best first, with the parts of their scores."""
+
+    rows: list[int]
+    candidates: tuple[Candidate, ...]
+    examined: int
+    rejected: Rejected
+
+
+def listed(passing: Passing, most: int) -> Listed:
+    """Up to so many rows for one slot, which is not counted over domains."""
+    windows = sample(whole(passing.table, passing.ask, passing.avoided), 1, passing.seed)
+    rejected: Rejected = {}
+    examined = sum(len(window) for window in windows)
+    found = [one for one in (_scored(passing, window, rejected, alone=False) for window in windows) if one is not None]
+    if not found:
+        return Listed([], (), examined, rejected)
+    scored, bits = _together(found), bits_for(passing.table.count)
+    keys = (scored.total << bits) | ranks(scored.rows.copy(), passing.seed, bits)
+    best = best_first(keys, min(most, len(keys)))[:most]
+    return Listed(scored.rows[best].tolist(), _candidates(passing, scored, best), examined, rejected)
+
+
 class _Scored(NamedTuple):
     """Rows that pass, their scores, and the parts of those, in the order of the rulebook."""
 

@@ -111,6 +111,13 @@ class Rulebook(Struct, frozen=True):
     pack: bool
 
     @property
+    def is_plain(self) -> bool:
+        """Whether all of its plugins say, as those that come with Holdfast do, that of a slot they look at nothing but
+        what `shortlist` compares: slots that are alike in that may be chosen for together."""
+        scores = [one.score for one in self.weighed]
+        return all(getattr(one, "is_plain", False) for one in (*self.filters, *scores))
+
+    @property
     def plugins(self) -> tuple[tuple[str, str], ...]:
         """Names and versions of everything that has a say."""
         scores = [(one.score.name, one.score.version) for one in self.weighed]

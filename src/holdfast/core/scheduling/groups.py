@@ -56,9 +56,9 @@ class Entry:
             if row is None or row is not self._seen[0] or assignment is not self._seen[1]:
                 self._seen = row, assignment
                 self._known = self._find(state, assignment)
-            open_ = minus(self._known, masks(self.proposed))
-            charged = shared(open_, masks(self.charged)) if self.charged else {}
-            self.waiting = [*each(union((lowest(open_, NAMED_MAX), charged)))]
+            open_ = minus(self._known, masks(self.proposed)) if self.proposed else self._known
+            first = lowest(open_, NAMED_MAX)
+            self.waiting = [*each(union((first, shared(open_, masks(self.charged)))) if self.charged else first)]
         return self.waiting
 
     def propose(self, ordinals: set[int]) -> None:
@@ -120,6 +120,10 @@ class Group:
     def oldest(self) -> tuple[Instant, RequestKey]:
         """Since when its first request waits."""
         return next(iter(self.entries.values())).age
+
+    def has_open(self) -> bool:
+        """Whether a slot of it waits for a proposal."""
+        return any(entry.open > 0 for entry in self._entries.values())
 
     @property
     def entries(self) -> OrderedDict[RequestKey, Entry]:

@@ -35,6 +35,7 @@ from holdfast.core.scheduling.mixing import seed_of
 from holdfast.core.scheduling.passes import NOTHING_CHOSEN, pass_of
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from holdfast.core.scheduling.reasons import nearest_fit, never_fits, tree
+from holdfast.core.scheduling.shortlist import Shortlists
 from holdfast.core.scheduling.table import NodeTable
 from holdfast.core.scheduling.waking import domain_counts
 
@@ -78,6 +79,7 @@ class Look:
         self.policy: SchedulerPolicy = BUILT_IN_POLICY
         self.rules: Rulebook | None = None
         self.draft = Drafting(sight.state, sight.now, table, flight)
+        self._shortlists = Shortlists(table)
         #: Whether the proposal reserves, and binds later.
         self.waits_to_bind = False
         self.passes: list[Pass] = []
@@ -195,7 +197,10 @@ class Look:
     def _choose(self, group: Group, count: int, seed: int) -> Choice:
         assert self.rules is not None
         avoided = tuple(sorted(self._overrides.zones))
-        return choose(Passing(self._table, group.ask, self.rules, seed, self._domains(group.ask), avoided), count)
+        passing = Passing(self._table, group.ask, self.rules, seed, self._domains(group.ask), avoided)
+        if count == 1 and passing.domains is None:
+            return self._shortlists.choose(passing)
+        return choose(passing, count)
 
     def _domains(self, ask: Ask) -> Domains | None:
         if not is_counted(ask.template):

@@ -218,11 +218,8 @@ class Queue:
 
     def begin(self, state: RegionState, spent: Mapping[str, Resources]) -> None:
         """Order everybody who is awake and has something to propose; `spent` is by account what is on its way."""
-        awake = [
-            group
-            for key, group in self.groups.items()
-            if key not in self.asleep and any(entry.open > 0 for entry in group.entries.values())
-        ]
+        resting = self.asleep if len(self.asleep) else ()  # keys are long: one that need not be hashed is not
+        awake = [group for key, group in self.groups.items() if group.has_open() and key not in resting]
         self._turns = Turns(awake, lambda tenant: _share(state, tenant, spent))
 
     def take(self, state: RegionState) -> Group | None:

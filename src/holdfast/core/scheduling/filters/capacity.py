@@ -15,6 +15,7 @@ class Capacity:
     """Only nodes with room."""
 
     name, version, code = "capacity", "1", Code.CAPACITY
+    is_plain = True
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """One question for each resource that is needed."""

@@ -14,6 +14,7 @@ class Condition:
     """Only nodes that may be used."""
 
     name, version, code = "condition", "1", Code.NODE_UNAVAILABLE
+    is_plain = True
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """Rows of nodes that take new work."""

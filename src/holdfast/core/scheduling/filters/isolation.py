@@ -15,6 +15,7 @@ class Isolating:
     """Only nodes that keep it as far apart as it has to be."""
 
     name, version, code = "isolation", "1", Code.ISOLATION
+    is_plain = True
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """One question for each thing that is to be enforced, asked once for each set of them that agents do."""

@@ -13,6 +13,7 @@ class Labels:
     """Only nodes with the required labels."""
 
     name, version, code = "labels", "1", Code.LABELS
+    is_plain = True
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """One question for each label."""

@@ -13,6 +13,7 @@ class Models:
     """Only nodes with devices of an accepted model."""
 
     name, version, code = "models", "1", Code.DEVICE
+    is_plain = True
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """Nothing is asked where any model will do."""

@@ -13,6 +13,7 @@ class OneTenant:
     """Only nodes on which the tenant is alone, where one has to be."""
 
     name, version, code = "one-tenant", "1", Code.ONE_TENANT
+    is_plain = True
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """Asked once for each set of tenants whose work is on such nodes; nothing, where no node is one."""

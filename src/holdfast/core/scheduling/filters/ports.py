@@ -13,6 +13,7 @@ class Ports:
     """Only nodes with free ports."""
 
     name, version, code = "ports", "1", Code.PORT
+    is_plain = True
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """Nothing is asked where no port is."""

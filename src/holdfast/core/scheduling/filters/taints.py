@@ -14,6 +14,7 @@ class Taints:
     """Only nodes whose taints are tolerated."""
 
     name, version, code = "taints", "1", Code.TAINT
+    is_plain = True
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """Asked once for each set of taints that nodes have."""

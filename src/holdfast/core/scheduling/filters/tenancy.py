@@ -13,6 +13,7 @@ class Tenancy:
     """Only nodes that are there for the tenant."""
 
     name, version, code = "tenancy", "1", Code.TENANCY
+    is_plain = True
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """Asked once for each set of tenants that nodes are kept for."""

@@ -13,6 +13,7 @@ class Zones:
     """Only nodes outside of avoided zones."""
 
     name, version, code = "zones", "1", Code.NODE_UNAVAILABLE
+    is_plain = True
 
     def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
         """Nothing is asked while no zone is avoided."""

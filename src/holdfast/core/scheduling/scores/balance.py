@@ -13,6 +13,7 @@ class Balance:
     """How close together the used parts of processor and memory would be."""
 
     name, version = "balance", "1"
+    is_plain = True
 
     def score(self, window: Window) -> Numbers:
         """`BEST` less the distance."""

@@ -11,6 +11,7 @@ class Cost:
     """How cheap the pool of a node is, over the pools that the platform has told of."""
 
     name, version = "cost", "1"
+    is_plain = True
 
     def score(self, window: Window) -> Numbers | None:
         """`BEST` for the cheapest pool, 0 for the dearest, and for one of which nothing is known."""

@@ -12,6 +12,7 @@ class Emptiness:
     """How empty a node would be, over the resources that are needed."""
 
     name, version = "emptiness", "1"
+    is_plain = True
 
     def score(self, window: Window) -> Numbers:
         """The contrary of how full it would be."""

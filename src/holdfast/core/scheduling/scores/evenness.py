@@ -18,6 +18,7 @@ class Evenness:
     """How few replicas stand in the domains of a node."""
 
     name, version = "evenness", "2"
+    is_plain = True
 
     def score(self, window: Window) -> Numbers | None:
         """The mean over the spread rules: `BEST` in the emptiest domain that counts, 0 in the fullest.

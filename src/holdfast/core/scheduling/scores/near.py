@@ -16,6 +16,7 @@ class Near:
     """How many of the near rules hold on a node."""
 
     name, version = "near", "1"
+    is_plain = True
 
     def score(self, window: Window) -> Numbers | None:
         """An equal part of `BEST` for each rule in whose domain there is a member."""

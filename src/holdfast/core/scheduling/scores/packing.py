@@ -12,6 +12,7 @@ class Packing:
     """How full a node would be, over the resources that are needed."""
 
     name, version = "packing", "1"
+    is_plain = True
 
     def score(self, window: Window) -> Numbers:
         """The mean over the needed resources of what would be taken."""

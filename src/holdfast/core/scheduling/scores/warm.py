@@ -13,6 +13,7 @@ class Warm:
     """How much of what the template uses lies ready on a node."""
 
     name, version = "warm", "1"
+    is_plain = True
 
     def score(self, window: Window) -> Numbers | None:
         """An equal part of `BEST` for each thing that is there."""
