@@ -6,7 +6,8 @@
 - `core`       the pure core: deciding, forking, memory
 - `ledger`     a ledger on SQLite as a server runs it; `restart` starts it again in a new process
 - `store`      the embedded store: commits, alone and beside a snapshot
-- `api`        a server over HTTP; `api_load` is the process at the other end, which `other` starts
+- `api`        a server over HTTP; `api_load` is the process at the other end, which `other` starts, and `plain` a
+               connection of such a process
 - `processes`  `holdfast dev` for a benchmark; `asking` who asks it, and how they hear what came of it
 - `road`       the road from the platform to its regions; `standing` is a million replicas, and `standing_load` the
                process that is their nodes

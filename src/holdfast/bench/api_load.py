@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.bench.other import live, say
+from holdfast.bench.plain import Plain, connected
 from holdfast.bench.report import must
 from holdfast.host.transport import Reply
 from holdfast.host.wire import ENVELOPES, MSGPACK, Said, read_answered
@@ -52,13 +53,9 @@ class Heard(Struct, frozen=True):
 
 async def send(task: Task) -> None:
     """Send every envelope, as fast as so many connections take them."""
-    loop = asyncio.get_running_loop()
     bodies = iter(msgspec.msgpack.decode(Path(task.envelopes).read_bytes(), type=list[bytes]))
-    host, _, port = task.server.removeprefix("http://").partition(":")
-    senders = [
-        (await loop.create_connection(lambda: Sender(task, bodies), host, int(port)))[1]
-        for _ in range(task.connections)
-    ]
+    opened = await connected(task.server, lambda: Sender(task, bodies), task.connections)
+    senders = [sender for _, sender in opened]
     say("ready")
     await asyncio.to_thread(sys.stdin.readline)
     began = time.monotonic()
@@ -68,11 +65,8 @@ async def send(task: Task) -> None:
     say(Sent(began, time.monotonic(), sum(sender.landed for sender in senders)))
 
 
-class Sender(asyncio.Protocol):
-    """One connection that sends one request after the other over a plain socket: what is measured is the server.
-
-    A client of ours costs more than the server does, and would share its cores.
-    """
+class Sender(Plain):
+    """One connection that sends one request after the other."""
 
     def __init__(self, task: Task, bodies: Iterator[bytes]) -> None:
         host = task.server.removeprefix("http://")
@@ -81,13 +75,8 @@ class Sender(asyncio.Protocol):
             f"content-type: {MSGPACK[1]}\r\ncontent-length: "
         ).encode()
         self._bodies = bodies
-        self._came = b""
         self.landed = 0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.done.done():
@@ -99,15 +88,9 @@ class Sender(asyncio.Protocol):
         if body is None:
             self.done.set_result(None)
             return
-        self._transport.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
+        self.send(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
 
-    def data_received(self, data: bytes) -> None:
-        self._came += data
-        head, blank, body = self._came.partition(b"\r\n\r\n")
-        length = _LENGTH.search(head)
-        if not blank or length is None or len(body) < int(length[1]):
-            return
-        self._came = b""
+    def answered(self, head: bytes, body: bytes) -> None:
         try:
             _must_land(head, body)
         except Exception as error:
@@ -115,9 +98,6 @@ class Sender(asyncio.Protocol):
             return
         self.landed += 1
         self.go_on()
-
-
-_LENGTH = re.compile(rb"\r\ncontent-length: (\d+)")
 
 
 def _must_land(head: bytes, body: bytes) -> None:
@@ -178,16 +158,12 @@ class Count:
 
 async def watch(task: Task) -> None:
     """Open the watches, say so, and tell of each change when the last of them has heard."""
-    loop = asyncio.get_running_loop()
-    host, _, port = task.server.removeprefix("http://").partition(":")
     count = Count(task.watches)
-    opened = [
-        (await loop.create_connection(lambda: Watcher(task, count), host, int(port)))[0] for _ in range(task.watches)
-    ]
+    opened = await connected(task.server, lambda: Watcher(task, count), task.watches)
     await count.all_open.wait()
     say("ready")
     await asyncio.to_thread(sys.stdin.readline)
-    for transport in opened:
+    for transport, _ in opened:
         transport.abort()
 
 

@@ -8,15 +8,16 @@ when the first is free, and counts as asked when it was due: what a server owes 
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import time
 from collections import deque
+from functools import partial
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.bench.other import live, say
+from holdfast.bench.plain import Plain, connected
 
 #: Where a question has this, its number is put: no two writes are alike.
 NUMBER = "NUMBER"
@@ -81,33 +82,20 @@ class Server:
             self.free.pop().send(self.due.popleft())
 
 
-class Line(asyncio.Protocol):
+class Line(Plain):
     """One connection, with one request at a time."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._came = b""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+    def opened(self) -> None:
         self._server.free.append(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.failed += 1
         self._server.why = self._server.why or f"a connection was lost: {exc}"
 
-    def send(self, request: bytes) -> None:
-        """Ask; the answer comes."""
-        self._transport.write(request)
-
-    def data_received(self, data: bytes) -> None:
-        self._came += data
-        head, blank, body = self._came.partition(b"\r\n\r\n")
-        length = _LENGTH.search(head)
-        if not blank or length is None or len(body) < int(length[1]):
-            return
-        self._came = b""
+    def answered(self, head: bytes, body: bytes) -> None:
         self._server.answered += 1
         if head[9:10] != b"2":
             self._server.failed += 1
@@ -116,17 +104,11 @@ class Line(asyncio.Protocol):
         self._server.go_on()
 
 
-_LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
-
-
 async def ask(others: Others) -> None:
     """Ask at that pace until a line comes, and say what became of it."""
-    loop = asyncio.get_running_loop()
     servers = {one.server: Server() for one in others.questions}
     for address, server in servers.items():
-        host, _, port = address.removeprefix("http://").partition(":")
-        for _ in range(CONNECTIONS):
-            await loop.create_connection(lambda server=server: Line(server), host, int(port))  # type: ignore[misc]
+        await connected(address, partial(Line, server), CONNECTIONS)
     say("ready")
     await asyncio.to_thread(sys.stdin.readline)
     over = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))

@@ -1,0 +1,54 @@
+"""A connection of the process at the other end: a plain socket with one request at a time, so that what is measured is
+the server.
+
+A client of ours costs more than the server does, and would share its cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+_LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
+
+
+class Plain(asyncio.Protocol):
+    """Says what it is asked to, and tells of each answer: its head and its body."""
+
+    _transport: asyncio.Transport
+    _came = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.opened()
+
+    def opened(self) -> None:
+        """It may be asked from now on."""
+
+    def answered(self, head: bytes, body: bytes) -> None:
+        """What came for the last request."""
+
+    def send(self, request: bytes) -> None:
+        """Ask; the answer comes."""
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._came += data
+        head, blank, body = self._came.partition(b"\r\n\r\n")
+        length = _LENGTH.search(head)
+        if blank and length is not None and len(body) >= int(length[1]):
+            self._came = b""
+            self.answered(head, body)
+
+
+P = TypeVar("P", bound=asyncio.Protocol)
+
+
+async def connected(server: str, make: Callable[[], P], count: int) -> list[tuple[asyncio.Transport, P]]:
+    """So many connections to a server."""
+    loop = asyncio.get_running_loop()
+    host, _, port = server.removeprefix("http://").partition(":")
+    return [await loop.create_connection(make, host, int(port)) for _ in range(count)]
