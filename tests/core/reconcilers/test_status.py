@@ -16,7 +16,7 @@ from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, PLATFORM, STATUS
 from holdfast.core.platform.keys import KEYS
-from holdfast.core.reconcilers.status import LOOK_AGAIN_MS, PATIENCE_MS, PLACED_SOON_MS, Statuses
+from holdfast.core.reconcilers.status import FRESH_MS, LOOK_AGAIN_MS, PATIENCE_MS, PLACED_SOON_MS, Statuses
 from holdfast.core.reconcilers.status_conditions import conditions_of
 from holdfast.core.reconcilers.status_reasons import MESSAGE_MAX, reason_of
 from holdfast.core.reconcilers.status_sums import Progress, WaitingIn
@@ -132,6 +132,42 @@ def test_of_a_fresh_workload_that_stands_nowhere_it_is_said_after_long_that_regi
     story.bench.later(PATIENCE_MS)
     story.report()
     assert story.says_of("Placed")[1] is Reason.NOT_YET_EXAMINED
+
+
+def test_of_a_fresh_workload_the_words_of_late_regions_are_told_together() -> None:
+    story = Story()
+    story.bench.assign(story.web, "eu", 2)
+    story.bench.assign(story.web, "us", 1)
+    story.bench.later(PATIENCE_MS)
+    story.report()
+    said = story.bench.at
+    story.says("eu", waiting=(Waiting("capacity", 2, T0),))
+    assert story.look() == Outcome((), said + PATIENCE_MS), "us has not spoken yet"
+    story.bench.later(PATIENCE_MS // 2)
+    story.says("us", waiting=(Waiting("capacity", 1, T0),))
+    story.report()
+    assert story.says_of("Placed")[2] == "eu: 2 wait; us: 1 wait: capacity"
+
+
+def test_a_region_that_stays_silent_holds_nothing_up_for_longer_than_a_workload_is_fresh() -> None:
+    story = Story()
+    created = story.bench.at
+    story.bench.assign(story.web, "eu", 2)
+    story.bench.assign(story.web, "us", 1)
+    while story.bench.at < created + FRESH_MS:
+        story.bench.later(PATIENCE_MS)
+        if story.look().send:
+            story.report()
+    story.says("eu", waiting=(Waiting("capacity", 2, story.bench.at),))
+    assert story.look().send
+
+
+def test_a_workload_that_stood_and_stands_no_more_is_said_so_at_once() -> None:
+    story = serving()
+    story.bench.assign(story.web, "us", 1)
+    story.report()
+    story.says("eu", 0, waiting=(Waiting("capacity", 3, story.bench.at),))
+    assert story.report().bound == 0
 
 
 def test_of_a_fresh_workload_that_stands_somewhere_it_is_said_at_once() -> None:

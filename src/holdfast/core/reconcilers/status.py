@@ -4,7 +4,8 @@
 
 A sum counts each region's last word. The word of a region that is lost is old: what was ready and serving there counts
 no more, and the condition says so. Of a fresh workload its creation has told whether it fits; nothing more is said
-before some of it is placed or every region has said why not, or before so long a time that somebody will ask.
+before some of it is placed or every region has said why not, or before so long a time that somebody will ask. What is
+said then of some regions is not said anew with the word of each further one, but once all have spoken or as long after.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from holdfast.core.reconcilers.status_sums import Progress, progress_of
 #: node: most have one soon, and what is said of the moments before that would be said twice.
 PATIENCE_MS = 10_000
 PLACED_SOON_MS = 2_000
+#: For so long after its creation.
+FRESH_MS = 30_000
 #: How soon it is looked again whether what does not fit, or may not, fits by now: summaries wake nobody.
 LOOK_AGAIN_MS = 15_000
 
@@ -85,16 +88,26 @@ def report(state: PlatformState, workload: Workload, progress: Progress, now: In
 def _quiet_until(state: PlatformState, workload: Workload) -> Instant:
     """When there is something to say of a workload that was only just created; 0: now."""
     conditions = {one.type: one for one in workload.status.conditions}
-    if ASSIGNED in conditions or FITS not in conditions or workload.meta.deletion is not None:
+    if FITS not in conditions or workload.meta.deletion is not None or _is_under_way(workload):
         return 0
-    observed = state.observed.get(workload.meta.uid)
-    if observed is None:
-        return conditions[FITS].since + PATIENCE_MS
+    created, observed = conditions[FITS].since, state.observed.get(workload.meta.uid) or ()
     stands = any(count.bound or count.done or count.failed for one in observed for count in one.seen.counts)
-    fails = any(one.seen.failing for one in observed)
-    if stands or fails:
+    if stands or any(one.seen.failing for one in observed):
         return 0
-    return conditions[FITS].since + (PLACED_SOON_MS if _have_looked(state, workload, observed) else PATIENCE_MS)
+    if observed and _have_looked(state, workload, observed):
+        return created + PLACED_SOON_MS
+    if ASSIGNED not in conditions:
+        return created + PATIENCE_MS
+    if _waits_for_regions(workload.status):
+        return 0
+    said = max(one.since for one in conditions.values())
+    return min(said + PATIENCE_MS, created + FRESH_MS)
+
+
+def _is_under_way(workload: Workload) -> bool:
+    """Whether it is not fresh: it was changed, or something of it was said to stand."""
+    status = workload.status
+    return workload.meta.generation > 1 or bool(status.bound or status.succeeded or status.failed)
 
 
 def _have_looked(state: PlatformState, workload: Workload, observed: tuple[Observation, ...]) -> bool:
