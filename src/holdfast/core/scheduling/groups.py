@@ -18,6 +18,10 @@ from holdfast.core.scheduling.ask import Ask, Kind
 RequestKey = tuple[Revision, str]
 #: What requests are equal by: urgency, tenant, kind, who pays, priority class.
 GroupKey = tuple[int, Instant, str, Kind, tuple[str, ...], str]
+#: Priority, highest first, and deadline.
+Level = tuple[int, Instant]
+Lane = tuple[Level, str]
+Aged = tuple[Instant, RequestKey, GroupKey]
 
 
 class Entry:
@@ -90,11 +94,15 @@ class Entry:
 class Group:
     """Equal requests, oldest first."""
 
-    __slots__ = ("_entries", "_is_ordered", "ask", "key", "resynced", "tries")
+    __slots__ = ("_aged", "_entries", "_is_ordered", "ask", "key", "lane", "resynced", "tries")
 
     def __init__(self, key: GroupKey, ask: Ask) -> None:
         self.key = key
         self.ask = ask
+        #: Among whom it is ordered by age alone: how urgent it is, and whose.
+        self.lane: Lane = key[:2], key[2]
+        #: Its place there; None: to be looked for.
+        self._aged: Aged | None = None
         self._entries: OrderedDict[RequestKey, Entry] = OrderedDict()
         self._is_ordered = True
         #: How often in a row what was proposed of it was in vain.
@@ -121,9 +129,18 @@ class Group:
         """Since when its first request waits."""
         return next(iter(self.entries.values())).age
 
+    def aged(self) -> Aged:
+        """Its place among those of its lane. Asked of every group in every look: kept until a request comes or goes."""
+        if self._aged is None:
+            self._aged = (*self.oldest(), self.key)
+        return self._aged
+
     def has_open(self) -> bool:
         """Whether a slot of it waits for a proposal."""
-        return any(entry.open > 0 for entry in self._entries.values())
+        for entry in self._entries.values():  # noqa: SIM110  a generator costs more than most of them have entries
+            if entry.request.open > len(entry.proposed):
+                return True
+        return False
 
     @property
     def entries(self) -> OrderedDict[RequestKey, Entry]:
@@ -142,9 +159,11 @@ class Group:
         if self._entries and next(reversed(self._entries.values())).age >= entry.age:
             self._is_ordered = False
         self._entries[entry.key] = entry
+        self._aged = None
 
     def remove(self, key: RequestKey) -> Entry:
         """One request less."""
+        self._aged = None
         return self._entries.pop(key)
 
     def __bool__(self) -> bool:

@@ -8,15 +8,11 @@ have less by then: only who got something is moved, however many groups wait.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 
-from holdfast.core.model.shapes import Instant
-from holdfast.core.scheduling.groups import Group, GroupKey, RequestKey
-
-#: Priority, highest first, and deadline.
-Level = tuple[int, Instant]
-_Aged = tuple[Instant, RequestKey, GroupKey]
+from holdfast.core.scheduling.groups import Aged, Group, GroupKey, Lane, Level
 
 
 class Turns:
@@ -24,12 +20,14 @@ class Turns:
 
     def __init__(self, groups: Iterable[Group], share: Callable[[str], int]) -> None:
         self._share = share
-        self._aged: dict[Level, dict[str, list[_Aged]]] = {}
+        lanes: defaultdict[Lane, list[Aged]] = defaultdict(list)
         for group in groups:
-            level = self._aged.setdefault(group.key[:2], {})
-            level.setdefault(group.tenant, []).append((*group.oldest(), group.key))
+            lanes[group.lane].append(group.aged())
+        self._aged: dict[Level, dict[str, list[Aged]]] = {}
+        for (level, tenant), aged in lanes.items():
+            self._aged.setdefault(level, {})[tenant] = aged
         self._levels = sorted(self._aged, reverse=True)
-        self._tenants: list[tuple[int, _Aged, str]] = []
+        self._tenants: list[tuple[int, Aged, str]] = []
         self._begin_level()
 
     def _begin_level(self) -> None:
