@@ -7,7 +7,6 @@ plan ──▶ scene ──▶ faults and traffic ──▶ calm ──▶ settl
 from __future__ import annotations
 
 import asyncio
-import gc
 import hashlib
 from typing import Any
 
@@ -16,6 +15,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.codec import Batch
 from holdfast.core.region.book import REGION
+from holdfast.host import collector
 from holdfast.host.store import Stored
 from holdfast.sim.across import across
 from holdfast.sim.answers import Answer, Struck, answers, strike, unanswered
@@ -225,7 +225,8 @@ class Run:
 
 def run(scenario: Scenario, seed: int, plan: Plan | None = None) -> Report:
     """Play a scenario from a seed."""
-    return played(scenario, seed, plan)[0]
+    with collector.borrowed():  # hosts make what they load permanent, and a world ends: many of them would fill memory
+        return played(scenario, seed, plan)[0]
 
 
 def played(scenario: Scenario, seed: int, plan: Plan | None = None) -> tuple[Report, Run]:
@@ -235,12 +236,8 @@ def played(scenario: Scenario, seed: int, plan: Plan | None = None) -> tuple[Rep
         one = Run(scenario, seed, plan)
         return await one.play(), one
 
-    try:
+    with collector.borrowed():
         return run_virtual(play())
-    finally:
-        # Hosts make what they load permanent (`host.collector`), and a world ends: thousands of them would fill memory.
-        gc.unfreeze()
-        gc.collect()
 
 
 def as_json(report: Report) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -112,7 +113,7 @@ class Table(Generic[K, V]):
 
     def items(self) -> list[tuple[K, V]]:
         """All rows, sorted by key."""
-        return sorted(self.unordered(), key=lambda row: row[0])  # type: ignore[arg-type, return-value]
+        return sorted(self.unordered(), key=itemgetter(0))
 
     def keys(self) -> list[K]:
         """All keys, sorted: of many rows a fraction of what `items` takes."""
