@@ -110,3 +110,23 @@ def test_what_is_written_to_a_new_table_is_in_no_other() -> None:
         [(2, "two"), (3, "three")],
     ]
     assert Table(SOME).is_empty()
+
+
+def test_only_shards_that_have_had_a_row_are_walked_over() -> None:
+    class Counted(list[dict[int, int]]):
+        looked_at = 0
+
+        def __getitem__(self, index: Any) -> Any:
+            self.looked_at += 1
+            return super().__getitem__(index)
+
+    table: Table[int, int] = Table(MANY)
+    for key in (1, 2, 3, MANY + 1):
+        table.put(key, key)
+    layer = table.layer()
+    assert layer.get(7) is None
+    layer.merge_into(table)
+    table._shards = shards = Counted(table._shards)
+
+    assert list(table.unordered()) == [(1, 1), (MANY + 1, MANY + 1), (2, 2), (3, 3)]
+    assert shards.looked_at == 3

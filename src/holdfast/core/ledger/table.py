@@ -13,6 +13,7 @@ Size: tables, their layers and how one becomes the other, in one place.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from operator import itemgetter
@@ -56,12 +57,14 @@ class TableSpec(Struct, frozen=True):
 class Table(Generic[K, V]):
     """A map from keys to frozen rows."""
 
-    __slots__ = ("_count", "_owned", "_shards")
+    __slots__ = ("_count", "_filled", "_owned", "_shards")
 
     def __init__(self, shards: int = 1) -> None:
         self._shards: list[dict[K, V]] = [_NONE] * shards
         self._count = shards
         self._owned = bytearray(shards)
+        #: Which shards have ever had a row, in order: of a small table few, and nobody walks over the others.
+        self._filled: list[int] = []
 
     def get(self, key: K) -> V | None:
         """The row, or None."""
@@ -82,18 +85,17 @@ class Table(Generic[K, V]):
         return self.get(key) is not None
 
     def __len__(self) -> int:
-        return sum(map(len, self._shards))
+        return sum(map(len, map(self._shards.__getitem__, self._filled)))
 
     def is_empty(self) -> bool:
         """Whether there is no row."""
-        return not any(self._shards)
+        return not any(map(self._shards.__getitem__, self._filled))
 
     def put(self, key: K, value: V) -> None:
         """Set or replace a row."""
         index = hash(key) % self._count
         if not self._owned[index]:
-            self._shards[index] = self._shards[index].copy()
-            self._owned[index] = 1
+            self._own(index)
         self._shards[index][key] = value
 
     def drop(self, key: K) -> None:
@@ -102,14 +104,21 @@ class Table(Generic[K, V]):
         if key not in self._shards[index]:
             return
         if not self._owned[index]:
-            self._shards[index] = self._shards[index].copy()
-            self._owned[index] = 1
+            self._own(index)
         del self._shards[index][key]
+
+    def _own(self, index: int) -> None:
+        """Make a shard that is shared, or that never had a row, this table's own."""
+        shard = self._shards[index]
+        if shard is _NONE:
+            insort(self._filled, index)
+        self._shards[index] = shard.copy()
+        self._owned[index] = 1
 
     def unordered(self) -> Iterator[tuple[K, V]]:
         """All rows in no order: only for sums and for what is sorted afterwards."""
-        # Most shards of a small table are empty: none of them costs a step of the interpreter.
-        return chain.from_iterable(map(dict.items, filter(None, self._shards)))
+        # None of the shards, or of the rows, costs a step of the interpreter. A row may be put while others are read.
+        return chain.from_iterable(map(dict.items, map(self._shards.__getitem__, tuple(self._filled))))
 
     def items(self) -> list[tuple[K, V]]:
         """All rows, sorted by key."""
@@ -117,7 +126,7 @@ class Table(Generic[K, V]):
 
     def keys(self) -> list[K]:
         """All keys, sorted: of many rows a fraction of what `items` takes."""
-        return sorted(chain.from_iterable(filter(None, self._shards)))  # type: ignore[type-var]
+        return sorted(chain.from_iterable(map(self._shards.__getitem__, self._filled)))  # type: ignore[type-var]
 
     def values(self) -> list[V]:
         """All rows' values, sorted by key."""
@@ -141,23 +150,28 @@ class Table(Generic[K, V]):
             assert self._owned[shard], f"shard {shard} is shared with a fork"
             self._shards[shard].update(rows)
         else:
+            self._own(shard)
             self._shards[shard] = rows
-            self._owned[shard] = 1
 
     def fork(self) -> Table[K, V]:
         """A table with the same rows; from now on neither sees the other's writes."""
         other: Table[K, V] = Table.__new__(Table)
         other._shards = self._shards.copy()
         other._count = self._count
+        other._filled = self._filled.copy()
         other._owned = bytearray(self._count)
         self._owned = bytearray(self._count)
         return other
 
     def let_go(self) -> Iterator[int]:
         """Empty this fork bit by bit, and say how many rows each bit had: freeing a million takes a while."""
-        while self._shards:
-            rows = sum(map(len, self._shards[-FREED_AT_ONCE:]))
-            del self._shards[-FREED_AT_ONCE:]
+        shards, filled = self._shards, self._filled
+        while filled:
+            bit = filled[-FREED_AT_ONCE:]
+            rows = sum(len(shards[index]) for index in bit)
+            for index in bit:
+                shards[index] = _NONE
+            del filled[-FREED_AT_ONCE:]
             yield rows
 
     def layer(self, *, kept: bool = True) -> Layer[K, V]:
@@ -252,8 +266,9 @@ class Layer(Table[K, V]):
         for key, value in self._rows.items():
             index = hash(key) % count
             if not owned[index]:
-                shards[index] = shards[index].copy()
-                owned[index] = 1
+                if value is None and shards[index] is _NONE:
+                    continue
+                table._own(index)
             if value is None:
                 shards[index].pop(key, None)
             else:
