@@ -122,3 +122,28 @@ def test_a_key_at_hand_when_a_crew_is_ended_is_worked_on_by_the_next_one() -> No
                 await running
 
     run_virtual(story())
+
+
+def test_a_lone_key_costs_no_turn_for_others_and_a_line_of_them_one_each() -> None:
+    async def story(shop: Shop) -> None:
+        slept = 0
+        sleep = shop.clock.sleep
+
+        async def counted(duration: int) -> None:
+            nonlocal slept
+            slept += 1
+            await sleep(duration)
+
+        shop.clock.sleep = counted  # type: ignore[method-assign]
+        working = asyncio.create_task(shop.crew.run())
+        await sleep(10)
+        shop.queue.add("one")
+        await sleep(10)
+        assert (shop.done, slept) == (["one"], 0)
+        for key in ("two", "three", "four"):
+            shop.queue.add(key)
+        await sleep(10)
+        assert (shop.done[1:], slept) == (["two", "three", "four"], 2)
+        working.cancel()
+
+    played(story)

@@ -101,6 +101,8 @@ class Controller(Generic[S]):
         #: How often `wake` has raised since a listing came in its own time.
         self._deaf = 0
         self._listings = 0
+        #: What was shown last: mostly nothing happens, and nobody need be told so again.
+        self._measured: tuple[int, ...] = ()
         self._now: Instant = clock.wall()
 
     def start_over(self, heard: Revision) -> None:
@@ -136,10 +138,14 @@ class Controller(Generic[S]):
 
     def measure(self) -> None:
         """Show how far behind the controller is. Called from outside: its own workers may hang."""
-        self._meters.gauge("reconcile_lag_ms", self._queue.lag_ms(), controller=self.name)
-        self._meters.gauge("reconcile_depth", self._queue.depth(), controller=self.name)
-        self._meters.gauge("reconcile_patrol_depth", self._queue.patrol_depth(), controller=self.name)
-        self._meters.gauge("reconcile_failing", len(self._failing), controller=self.name)
+        queue = self._queue
+        found = lag_ms, depth, patrol, failing = queue.lag_ms(), queue.depth(), queue.patrol_depth(), len(self._failing)
+        if found != self._measured:
+            self._measured = found
+            self._meters.gauge("reconcile_lag_ms", lag_ms, controller=self.name)
+            self._meters.gauge("reconcile_depth", depth, controller=self.name)
+            self._meters.gauge("reconcile_patrol_depth", patrol, controller=self.name)
+            self._meters.gauge("reconcile_failing", failing, controller=self.name)
 
     def _handle(self, taken: Taken) -> Coroutine[Any, Any, None] | None:
         """Look at a key. What is to be sent then, or listed, is waited for by whoever called."""

@@ -62,7 +62,8 @@ class Crew:
                 self._room.clear()
                 await self._room.wait()
             self._begin(await self._queue.take())
-            await self._clock.sleep(0)  # looks that send nothing never wait: a long line of them would stop the host
+            if self._queue.has_next():  # looks that send nothing never wait: a long line of them would stop the host
+                await self._clock.sleep(0)
 
     def _begin(self, taken: Taken) -> None:
         rest = None

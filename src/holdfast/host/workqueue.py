@@ -127,6 +127,10 @@ class WorkQueue:
                     return self._next()
                 await self._pause(pause)
 
+    def has_next(self) -> bool:
+        """Whether there is a key in line: otherwise whoever takes the next one waits for it."""
+        return bool(self._wanted or self._patrol)
+
     def done(self, key: Key) -> None:
         """The key is no longer being worked on."""
         assert key in self._working, f"{key!r} was not taken"
