@@ -35,5 +35,9 @@ def counted(scene: Scene, faults: dict[str, int]) -> dict[str, int]:
 
 def unplaced(scene: Scene) -> int:
     """How often schedulers, and whoever else sends, were refused something: a proposal, or placements inside one."""
-    every = [meters.counts for meters in scene.servers.meters]
-    return sum(count for counts in every for (name, _), count in counts.items() if name in _REFUSED)
+    found = 0
+    for meters in scene.servers.meters:
+        for key in meters.counts:
+            if key[0] in _REFUSED:
+                found += meters.counts[key]
+    return found

@@ -83,6 +83,8 @@ class Metal(SimulatedMachine):
         self._truth = truth
         #: Which machine of this name it is, and which life of that.
         self._number = self._life = 1
+        #: By port: the bindings whose processes it was given to, in their order.
+        self._at: dict[int, dict[Binding, None]] = {}
 
     @property
     def identity(self) -> Machine:
@@ -107,6 +109,8 @@ class Metal(SimulatedMachine):
     def begin(self, work: Work, habit: Habit) -> None:
         """A process begins, and is judged."""
         super().begin(work, habit)
+        for port in work.ports:
+            self._at.setdefault(port, {})[work.slot, work.epoch] = None
         self._truth.note_start(self, self.processes[work.slot, work.epoch])
 
     def may_live(self, process: Played) -> bool:
@@ -125,8 +129,11 @@ class Metal(SimulatedMachine):
 
     def answering(self, port: int) -> Binding | None:
         """Whose process answers at a port."""
-        now = self.clock.boot()
-        for key, one in self.processes.items():
-            if port in one.work.ports and one.answers(now):
+        now, given = self.clock.boot(), self._at.get(port, {})
+        for key in list(given):
+            one = self.processes.get(key)
+            if one is None:
+                del given[key]
+            elif one.answers(now):
                 return key
         return None

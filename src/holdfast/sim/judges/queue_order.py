@@ -85,12 +85,12 @@ class QueueOrder:
         refused = self._refused()
         if refused != self._refusals:
             self._refusals, self._refused_at = refused, at
-        waiting = [slot for slot in self._state.slots.values() if slot.phase is Phase.PENDING]
+        waiting = [slot for _, slot in self._state.slots.unordered() if slot.phase is Phase.PENDING]
         if len({self.priority(slot.assignment) for slot in waiting}) < 2:
             self._could = {}
             return
         oracle, seq, could = Oracle(self._state, at), self._state.facts.seq, {}
-        for slot in waiting:
+        for slot in sorted(waiting, key=lambda slot: (slot.workload, slot.ordinal)):
             key = slot.workload, slot.ordinal
             if oracle.verdict(slot).node:
                 before = self._could.get(key)
