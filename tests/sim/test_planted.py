@@ -19,6 +19,8 @@ from holdfast.core.ledger.house import OpenSession
 from holdfast.core.ledger.registry import Case
 from holdfast.core.reconcilers import node_health, repair
 from holdfast.core.region import fence, moving, placing, succeeding
+from holdfast.core.scheduling.queue import Asleep, Why
+from holdfast.core.scheduling.scheduler import Scheduler
 from holdfast.host.commit import Append, BatchLanded, BatchLost, Settled
 from holdfast.host.errors import NotLeading
 from holdfast.host.group_commit import GroupCommit
@@ -164,6 +166,15 @@ def fence_without_the_term(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(where, "falls_at", planted)
 
 
+def refused_for_a_long_time(patch: pytest.MonkeyPatch) -> None:
+    """RULES 15: whoever is refused once waits so long that all others, however unimportant, come first."""
+
+    def back_off(self: Any, group: Any) -> None:
+        self.queue.sleep(group, Asleep(Why.REFUSED, self.table.revision, self._now + 15_000))
+
+    patch.setattr(Scheduler, "_back_off", back_off)
+
+
 class Planted(NamedTuple):
     """A bug, the scenario whose trouble it needs, promises of which it breaks one, and the seeds to try first."""
 
@@ -194,6 +205,7 @@ PLANTED = {
     "unknown append taken for lost": planted(
         unknown_append_taken_for_lost, "timeout-after-commit", "acknowledged-is-durable", seeds=range(3, 4)
     ),
+    "refused for a long time": planted(refused_for_a_long_time, "stale-cache", "queue-order", seeds=range(1, 2)),
     "gone believed": planted(gone_believed, "machine-replaced", "one-live-process", seeds=range(2, 3)),
     "fence without the term": planted(fence_without_the_term, "clock-ahead", "one-live-process", seeds=range(1, 2)),
     "defaults instead of the region's numbers": planted(

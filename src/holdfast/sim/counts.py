@@ -31,13 +31,3 @@ def counted(scene: Scene, faults: dict[str, int]) -> dict[str, int]:
             # Of a proposal that is accepted otherwise only its scheduler counts what was refused.
             add(f"refused.{dict(labels)['code']}" if name in _REFUSED else f"meter.{name}", count)
     return dict(sorted(found.items()))
-
-
-def unplaced(scene: Scene) -> int:
-    """How often schedulers, and whoever else sends, were refused something: a proposal, or placements inside one."""
-    found = 0
-    for meters in scene.servers.meters:
-        for key in meters.counts:
-            if key[0] in _REFUSED:
-                found += meters.counts[key]
-    return found

@@ -20,7 +20,7 @@ from holdfast.host.store import Stored
 from holdfast.sim.across import across
 from holdfast.sim.answers import Answer, Struck, answers, strike, unanswered
 from holdfast.sim.audit import Finding
-from holdfast.sim.counts import counted, unplaced
+from holdfast.sim.counts import counted
 from holdfast.sim.explained import unexplained
 from holdfast.sim.judges.churn import Churn
 from holdfast.sim.judges.placed import Placements
@@ -36,8 +36,6 @@ from holdfast.sim.troubles import Troubles
 
 #: A run that is broken in so many ways need not be played to its end.
 FINDINGS_MOST = 20
-#: Faults after which a scheduler does not see all that its ledger has.
-BLINDED = frozenset(("deafen", "stale-view"))
 
 
 class Verdicts(Struct, frozen=True):
@@ -129,14 +127,9 @@ class Run:
     def _listen(self, name: str) -> None:
         """Let a region's placements be judged with each batch."""
         audit = self.scene.audits[name]
-        alone = (one := self.scene.scenario.topology.regions[name]).schedulers + one.beside == 1
-        placements = Placements(
-            name,
-            audit.state,
-            self.findings.append,
-            lambda: unplaced(self.scene),
-            lambda: alone and self.troubles.happened.keys().isdisjoint(BLINDED),
-        )
+        placements = Placements(name, audit.state, self.findings.append, lambda: not self.troubles.is_deaf(name))
+        self.scene.on_said[name] = placements.queue.excused.said
+        self.scene.servers.on_refused[name] = placements.queue.refused
         others = Churn(name, self.findings.append), Steps(name, self.findings.append)
 
         def take(batch: Batch[Any]) -> None:

@@ -35,7 +35,7 @@ from holdfast.sim.actors.people import People, amounts
 from holdfast.sim.actors.person import Line
 from holdfast.sim.actors.scheduler import scheduler
 from holdfast.sim.actors.servers import Manner, Servers, settings_of_platform, settings_of_region, url
-from holdfast.sim.actors.witness import Heard
+from holdfast.sim.actors.witness import Heard, Saying
 from holdfast.sim.audit import Audit, Finding
 from holdfast.sim.chronicle import Chronicle
 from holdfast.sim.machine import Machine
@@ -80,6 +80,8 @@ class Scene:
         self.chronicle = Chronicle()
         #: What schedulers apart see, by machine.
         self.mirrors: dict[str, Mirror] = {}
+        #: By region: told of everything that a scheduler apart sends to it.
+        self.on_said: dict[str, Saying] = {}
         self._clocks = self.world.chance.stream("clocks")
         self._watch(PLATFORM, PLATFORM_NAME)
         for name in scenario.topology.regions:
@@ -94,6 +96,13 @@ class Scene:
             audit.acknowledged(envelope, Landed(revision, b""))
 
         return note
+
+    def _said(self, region: str) -> Saying:
+        def say(envelope: Envelope[Any], *, answered: bool) -> None:
+            if region in self.on_said:
+                self.on_said[region](envelope, answered=answered)
+
+        return say
 
     def _watch(self, book: Book[Any], name: str) -> None:
         disk = self.world.store(name).disk
@@ -147,7 +156,7 @@ class Scene:
             self._machine(name, self.servers.server(settings, self.heard(PLATFORM_NAME)))
         servers = [url(name) for name in self.cast.servers[region]]
         for name in self.cast.schedulers[region]:
-            self._machine(name, scheduler(servers, self.heard(region), self._begun))
+            self._machine(name, scheduler(servers, self.heard(region), self._said(region), self._begun))
         capacity = amounts(written.cpu, written.memory)
         for number, name in enumerate(self.cast.nodes[region]):
             meters = Meters()

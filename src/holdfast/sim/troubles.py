@@ -51,6 +51,10 @@ class Troubles:
         self._world = scene.world
         self._held: dict[Hold, None] = {}
 
+    def is_deaf(self, ledger: str) -> bool:
+        """Whether changes were kept from whoever watches a ledger, ever: what was missed then may be missed since."""
+        return any(fault.what == "deafen" and fault.where == ledger for fault in self.struck)
+
     async def run(self, faults: tuple[Fault, ...], after: Callable[[], None]) -> None:
         """Let them come at their times; `after` is called when one has struck and when it is over.
 

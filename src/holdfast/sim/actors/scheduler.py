@@ -9,7 +9,7 @@ from holdfast.host.meters import Meters
 from holdfast.host.scheduling_apart import SchedulerApart, Superseded
 from holdfast.host.voice import Sender
 from holdfast.sim.actors.two_steps import with_two_steps
-from holdfast.sim.actors.witness import Heard, Witness
+from holdfast.sim.actors.witness import Heard, Saying, Witness
 from holdfast.sim.world import Process, Program
 from holdfast.wiring.scheduler import scheduler_of
 
@@ -20,12 +20,12 @@ AGAIN_MS = 1_000, 3_000
 Begun = Callable[[str, SchedulerApart, Meters], None]
 
 
-def scheduler(servers: Sequence[str], heard: Heard, begun: Begun) -> Program:
+def scheduler(servers: Sequence[str], heard: Heard, said: Saying, begun: Begun) -> Program:
     """The program of a scheduler of the region that has these servers."""
 
     async def run(process: Process) -> None:
         actor = process.transport.certificate = f"scheduler/{process.machine}"
-        way = Witness(process.transport, dict.fromkeys(servers, (REGION, heard)))
+        way = Witness(process.transport, dict.fromkeys(servers, (REGION, heard)), said)
         chance = process.chance("scheduler")
         while True:
             meters, sender = Meters(), Sender(actor, tuple(servers))

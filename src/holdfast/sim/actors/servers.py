@@ -14,12 +14,15 @@ from msgspec import Struct
 from msgspec.structs import asdict, fields, replace
 
 from holdfast.api.server import Limits
+from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.model.settings import DEFAULTS, Settings
 from holdfast.core.platform.book import PLATFORM
 from holdfast.host.asker import Habits
 from holdfast.host.controller import Care
+from holdfast.host.denials import Denials
 from holdfast.host.ledger import Identity, Ledger
 from holdfast.host.meters import Meters
 from holdfast.host.own_token import Draw
@@ -36,6 +39,9 @@ from holdfast.sim.world import Process, Program
 from holdfast.wiring.ports import CARE, Carrier, Ports
 from holdfast.wiring.server import Ending, Server, serve
 from holdfast.wiring.settings import ServerSettings
+
+#: Called with a command and why it was refused.
+OnRefused = Callable[[Envelope[Any], Refused], None]
 
 #: Full lists come in parts of few objects, so that some are under way when something breaks.
 LIMITS = Limits(shipped_objects=5)
@@ -98,6 +104,8 @@ class Servers:
         #: Every life's counters, those of schedulers apart and of agents among them, to be added up at the end.
         self.meters: list[Meters] = []
         self.heard: dict[str, int] = {}
+        #: By region: told of every command that it refuses as a whole.
+        self.on_refused: dict[str, OnRefused] = {}
         self.ears: dict[str, Ears] = {}
         #: What machines keep for their servers through all their lives.
         self._files: dict[str, ServerFiles] = {}
@@ -113,7 +121,7 @@ class Servers:
             draw = drawing(process.chance("server"))
             while True:
                 ports = self._ports(process, own, heard, draw, words.append)
-                ending = await serve(own, ports, asyncio.Event(), lambda server: self._begun(process, server))
+                ending = await serve(own, ports, asyncio.Event(), lambda server: self._begun(process, own, server))
                 if ending is not Ending.CANNOT_START:
                     raise Ended(f"{process.machine} ended with {ending.name}: {words[-1:]}")
                 await process.clock.sleep(AGAIN_MS)
@@ -169,10 +177,22 @@ class Servers:
             planners=(Failing(),),
         )
 
-    def _begun(self, process: Process, server: Server) -> None:
+    def _begun(self, process: Process, settings: ServerSettings, server: Server) -> None:
         self.ledgers[process.machine] = server.ledger
         self.meters.append(server.ledger.meters)
         self.ears.setdefault(process.machine, Ears(self.heard)).put_on(server.ledger.hub)
+        told = self.on_refused.get(settings.region)
+        if told is not None:
+            self._listen(server.ledger.denials, told)
+
+    def _listen(self, denials: Denials, told: OnRefused) -> None:
+        noted = denials.refused
+
+        def refused(envelope: Envelope[Any], answer: Refused) -> None:
+            noted(envelope, answer)
+            told(envelope, answer)
+
+        denials.refused = refused  # type: ignore[method-assign]
 
 
 def _named(settings: ServerSettings, machine: str) -> ServerSettings:

@@ -7,7 +7,7 @@ anybody.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -25,21 +25,32 @@ Heard = Callable[[Envelope[Any], Revision], None]
 _many = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
-class Witness:
-    """A way to others that notes which commands the servers of a ledger answered to have landed."""
+class Saying(Protocol):
+    """Told of every command that somebody is about to send, and when there is an answer to it."""
 
-    def __init__(self, inner: Carrier, ledgers: Mapping[str, tuple[Book[Any], Heard]]) -> None:
+    def __call__(self, envelope: Envelope[Any], *, answered: bool) -> None: ...
+
+
+class Witness:
+    """A way to others that notes which commands the servers of a ledger answered to have landed; and, if somebody is to
+    be told, which are sent at all."""
+
+    def __init__(
+        self, inner: Carrier, ledgers: Mapping[str, tuple[Book[Any], Heard]], said: Saying | None = None
+    ) -> None:
         self._inner = inner
+        self._said = said
         #: By server: what its commands are read with, and who notes them. What others answer is for others to note.
         self._ledgers = ledgers
 
     async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        sent = self._commands(peer, request)
+        self._say(peer, sent, answered=False)
         reply = await self._inner.ask(peer, request, timeout_ms)
-        if peer in self._ledgers and request.path == ENVELOPES:
-            self._note(peer, [request.body], [read_answered(reply)])
-        elif peer in self._ledgers and request.path == ENVELOPES_MANY:
-            sent = [bytes(one) for one in _many.decode(request.body)]
-            self._note(peer, sent, read_answered_many(reply, len(sent)))
+        self._say(peer, sent, answered=True)
+        if sent:
+            one = request.path == ENVELOPES
+            self._note(peer, sent, [read_answered(reply)] if one else read_answered_many(reply, len(sent)))
         return reply
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
@@ -57,10 +68,23 @@ class Witness:
     def trouble(self) -> str:
         return self._inner.trouble()
 
+    def _say(self, peer: str, sent: list[bytes], *, answered: bool) -> None:
+        if self._said is not None:
+            for body in sent:
+                self._said(self._read(peer, body), answered=answered)
+
+    def _commands(self, peer: str, request: Request) -> list[bytes]:
+        if peer not in self._ledgers or request.path not in (ENVELOPES, ENVELOPES_MANY):
+            return []
+        return [request.body] if request.path == ENVELOPES else [bytes(one) for one in _many.decode(request.body)]
+
+    def _read(self, peer: str, body: bytes) -> Envelope[Any]:
+        envelope = self._ledgers[peer][0].envelopes.read(body)
+        assert not isinstance(envelope, Refused), envelope
+        return envelope
+
     def _note(self, peer: str, sent: list[bytes], answers: list[Answered]) -> None:
-        book, heard = self._ledgers[peer]
+        _, heard = self._ledgers[peer]
         for body, answered in zip(sent, answers, strict=True):
             if answered.said is Said.LANDED:
-                envelope = book.envelopes.read(body)
-                assert not isinstance(envelope, Refused), envelope
-                heard(envelope, answered.revision)
+                heard(self._read(peer, body), answered.revision)

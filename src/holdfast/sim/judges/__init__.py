@@ -8,6 +8,7 @@ None of them imports a gate, a controller or a scheduler: what these have in com
 - `followed`   what a region's log says, kept event by event
 - `placed`     every placement where it stands: spread, policies, pauses
 - `queue_order`  who is passed over, and could have been placed
+- `excused`    who may be passed over for a while, by what was said and answered
 - `churn`      how often controllers end a replica, against how often anybody had a reason to
 - `shipped`    the link: every step once, in its turn, and nothing missed at the cursor
 """

@@ -5,12 +5,12 @@ Amounts are plain dicts by the name of the resource; a resource that is not name
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Reservation, Slot
 from holdfast.core.model.resources import Resources
-from holdfast.core.model.shapes import Instant
+from holdfast.core.model.shapes import Instant, SlotKey
 from holdfast.core.model.topology import Node, NodeHealth
 from holdfast.core.model.workload import Template
 from holdfast.core.region.state import RegionState
@@ -66,12 +66,12 @@ class OnNode:
 
 
 class Counted:
-    """A region at one moment of its ledger's time."""
+    """A region at one moment of its ledger's time, without some slots."""
 
-    def __init__(self, state: RegionState, at: Instant) -> None:
+    def __init__(self, state: RegionState, at: Instant, without: Collection[SlotKey] = ()) -> None:
         self.state, self.at = state, at
         self.nodes = dict(state.nodes.items())
-        self.slots = dict(state.slots.items())
+        self.slots = {key: slot for key, slot in state.slots.items() if key not in without}
         self.templates = dict(state.templates.items())
         self.on = {uid: OnNode() for uid in self.nodes}
         #: By account: what it is charged, and what firm work of that stands on nodes.

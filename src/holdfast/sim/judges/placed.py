@@ -18,7 +18,7 @@ from holdfast.core.ledger.revision import revision, show
 from holdfast.core.model.control import Action
 from holdfast.core.model.evidence import Decision
 from holdfast.core.model.shapes import Instant, Revision, SlotKey
-from holdfast.core.region.events import SlotsBound, SlotsPlaced
+from holdfast.core.region.events import SlotsBound, SlotsPlaced, SlotsReleased
 from holdfast.core.region.state import RegionState
 from holdfast.sim.audit import Finding
 from holdfast.sim.judges.counted import place_of
@@ -26,28 +26,24 @@ from holdfast.sim.judges.followed import Followed
 from holdfast.sim.judges.queue_order import QueueOrder
 
 PROPOSE = "propose"
+UNRESERVE = "unreserve"
 
 
 class Placements:
     """The judge of one region's placements. `state` is the audited one, as it is after a batch.
 
-    The order of the queue is judged while one scheduler sees everything: two of them pass one another, and who is deaf
-    or looks at an old view passes whom it has not seen. `sees_all` says whether that is so.
+    The order of the queue is judged as long as schedulers hear of everything (`hears`): who is deaf passes whom it has
+    not heard of.
     """
 
     def __init__(
-        self,
-        where: str,
-        state: RegionState,
-        find: Callable[[Finding], None],
-        refused: Callable[[], int],
-        sees_all: Callable[[], bool],
+        self, where: str, state: RegionState, find: Callable[[Finding], None], hears: Callable[[], bool]
     ) -> None:
-        self._sees_all = sees_all
+        self._hears = hears
         self._where = where
         self._find = find
         self._log = Followed()
-        self._queue = QueueOrder(state, self._log, refused)
+        self.queue = QueueOrder(state, self._log)
         #: How many placements were judged.
         self.judged = 0
 
@@ -56,6 +52,9 @@ class Placements:
         proposals = any(record.command == PROPOSE for record in batch.records)
         said = {one.record: one.payload for one in evidence()} if proposals else {}
         position = revision(batch.header.seq)
+        for where, told in self.queue.confirmed():
+            if self._hears():
+                self._tell("queue-order", where, told)
         for number, record in enumerate(batch.records):
             for event in record.events:
                 if isinstance(event, SlotsPlaced):
@@ -63,12 +62,14 @@ class Placements:
                 elif isinstance(event, SlotsBound):
                     for one in event.slots:
                         self._judge_pause(one.slot, one.node, record.at, position)
+                elif isinstance(event, SlotsReleased):
+                    for given in event.releases if record.command == UNRESERVE else ():
+                        self.queue.excused.declined(record.actor, given.slot, record.at)
                 self._log.take(event)
                 position += 1
             if record.command == PROPOSE:
                 self._judge_decided(record, _decision(said.get(number, b"")), position)
-        if self._sees_all():
-            self._queue.look(batch.records[-1].at if batch.records else 0)
+        self.queue.look(batch.records[-1].at if batch.records else 0)
 
     def _judge_placed(self, placed: SlotsPlaced, at: Instant, position: Revision) -> None:
         template, tenant = self._log.templates[placed.template], self._log.assignments[placed.assignment].tenant
@@ -100,8 +101,8 @@ class Placements:
         if wrong:
             told = f"{show(self._log.valid(wrong[0]))} is valid for {wrong[0]}"
             self._tell("policy-valid", position, f"it was decided by policy {show(decision.policy)}, and {told}")
-        wrongly = self._queue.judge(decision, _placed(record), record.at) if self._sees_all() else ""
-        if wrongly:
+        wrongly = self.queue.take(record, decision, position)
+        if wrongly and self._hears():
             self._tell("queue-order", position, wrongly)
 
     def _tell(self, promise: str, position: Revision, detail: str) -> None:

@@ -10,7 +10,7 @@ it were next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code
@@ -19,7 +19,7 @@ from holdfast.core.model.control import Action, Override
 from holdfast.core.model.isolation import STRICT, Capability, Isolation
 from holdfast.core.model.limits import NODE_SLOTS_MAX
 from holdfast.core.model.placement import Slot
-from holdfast.core.model.shapes import Instant
+from holdfast.core.model.shapes import Instant, SlotKey
 from holdfast.core.model.topology import Node
 from holdfast.core.model.workload import Template
 from holdfast.core.region.state import RegionState
@@ -37,10 +37,10 @@ class Verdict(NamedTuple):
 
 
 class Oracle:
-    """What a region could place, at one moment of its ledger's time."""
+    """What a region could place, at one moment of its ledger's time; were some slots of it not there."""
 
-    def __init__(self, state: RegionState, at: Instant) -> None:
-        self.counted = Counted(state, at)
+    def __init__(self, state: RegionState, at: Instant, without: Collection[SlotKey] = ()) -> None:
+        self.counted = Counted(state, at, without)
         self._state, self._at = state, at
         self._overrides = [one for one in state.every_override() if one.ends > at]
         self._avoided = {one.target for one in self._in_force(Action.AVOID_ZONE)}

@@ -1,98 +1,163 @@
 """The order of the queue, judged by the log: whoever is of higher priority and could be placed comes first.
 
     after each batch: who waits and could be placed, since when?      (the oracle, where several priorities wait)
-    a proposal: what it says of its view ──▶ who could be placed there and still waits, while lower ones were placed?
+    a proposal: what it says of its view ──▶ who could be placed there all the while, still waits, and could be placed
+                beside all of it that is as urgent, while lower ones were ──▶ passed over, unless excused (`excused`)
 
-What keeps somebody out of one proposal for good reason is left alone: proposals in flight, another way of binding,
-another policy, and whoever was refused a little while ago and waits for its next turn.
+A proposal is made under one policy, and either binds or reserves: who is of another kind than what is as urgent in it
+comes next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.codec import Record
+from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import seq_of
 from holdfast.core.model.evidence import Decision
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.state import RegionState
+from holdfast.sim.judges.excused import Equals, Excused
 from holdfast.sim.judges.followed import Followed
 from holdfast.sim.judges.placement import Oracle
 
-#: For so long a scheduler may leave alone what it was refused, and where.
-RANKLES_MS = 60_000
-#: So long it takes at most until a scheduler has heard of what its view of the ledger already has.
-HEARS_MS = 100
-
 
 class Waiting(NamedTuple):
-    """A slot that waits and could be placed: of which assignment and template, and since which batch and when."""
+    """A slot that waits and could be placed: of which assignment and template, and since which batch."""
 
     assignment: Revision
     template: str
     since: int
+
+
+class Proposed(NamedTuple):
+    """A proposal that has landed: by whom, what it was based on, what was placed, when, and where in the log."""
+
+    actor: str
+    decision: Decision
+    placed: tuple[SlotsPlaced, ...]
     at: Instant
+    position: Revision
+
+
+class Passed(NamedTuple):
+    """A slot that was passed over by a proposal, as far as is known."""
+
+    slot: SlotKey
+    one: Waiting
+    by: Proposed
 
 
 class QueueOrder:
-    """The judge of one region's queue. `refused` is how much schedulers were refused so far."""
+    """The judge of one region's queue."""
 
-    def __init__(self, state: RegionState, log: Followed, refused: Callable[[], int]) -> None:
+    def __init__(self, state: RegionState, log: Followed) -> None:
         self._state = state
         self._log = log
-        self._refused = refused
-        self._refusals, self._refused_at = 0, -RANKLES_MS
+        self.excused = Excused(self._equals)
         self._could: dict[SlotKey, Waiting] = {}
         #: By template: whether its slots are bound at once, as far as that was seen.
         self._binds: dict[str, bool] = {}
+        #: Proposals of this batch, and who was passed over in the last one: a refusal is answered after its batch.
+        self._proposed: list[Proposed] = []
+        self._passed: list[Passed] = []
+        #: By batch: when it was written.
+        self._written: dict[int, Instant] = {}
+
+    def _equals(self, assignment: Revision, template: str) -> Equals | None:
+        known = self._log.assignments.get(assignment)
+        return (template, known.tenant, known.priority_class) if known is not None else None
 
     def priority(self, assignment: Revision) -> int:
         """How urgent an assignment is; the highest first."""
         return self._log.priorities.get(self._log.assignments[assignment].priority_class, 0)
 
-    def judge(self, decision: Decision, placed: list[SlotsPlaced], at: Instant) -> str:
-        """What is wrong with the order of a proposal, by who could have been placed before it; empty: nothing."""
-        uids = [uid for one in decision.passes for uid, _ in one.requests if uid in self._log.assignments]
-        order = [self.priority(uid) for uid in uids]
-        if order != sorted(order, reverse=True):
-            return f"in one proposal requests of priorities {order} were served in turn"
+    def refused(self, envelope: Envelope[Any], answer: Refused) -> None:
+        """The region has refused a command as a whole."""
+        self.excused.refused(envelope, answer, self._state.facts.at)
+
+    def confirmed(self) -> list[tuple[Revision, str]]:
+        """Before a batch: who was passed over in the one before and where, and is not excused by what was answered."""
+        found, passed, self._passed = [], self._passed, []
+        for slot, one, by in passed:
+            view = by.decision.view
+            seen = view, self._written.get(seq_of(view), 0)
+            if not self.excused.is_excused(by.actor, (one.assignment, one.template), slot[1], seen, by.at):
+                told = (
+                    f"could be placed since batch {one.since}, on a view of {seq_of(view)}, and lower priorities were"
+                )
+                found.append((by.position, f"slot {slot} {told}"))
+        return found
+
+    def take(self, record: Record[Any], decision: Decision, position: Revision) -> str:
+        """A proposal that landed, before its batch is looked at; what is wrong with its own order, empty: nothing."""
+        placed = tuple(event for event in record.events if isinstance(event, SlotsPlaced))
+        requests = [(uid, one.template) for one in decision.passes for uid, _ in one.requests]
+        groups = [self._equals(*request) for request in requests]
         for event in placed:
             self._binds[event.template] = event.bound
-        if not placed or decision.in_flight or not decision.passes or at - self._refused_at < RANKLES_MS:
-            return ""
-        lowest = min(placed, key=lambda event: self.priority(event.assignment))
-        ours = {(event.workload, one.ordinal) for event in placed for one in event.placements}
-        for slot, one in self._could.items():
-            if slot in ours or one.since > seq_of(decision.view) or at - one.at < HEARS_MS:
-                continue
-            if one.assignment not in self._log.assignments:
-                continue
-            higher = self.priority(one.assignment) > self.priority(lowest.assignment)
-            if higher and self._is_of_its_kind(one, lowest) and slot not in self._log.stands:
-                return f"slot {slot} could be placed since batch {one.since}, and lower priorities were"
+            if not event.bound:
+                self.excused.reserved([(event.workload, one.ordinal) for one in event.placements], groups)
+        self.excused.met_in_part(record.actor, groups, record.answer, record.at)
+        order = [self.priority(uid) for uid, _ in requests if uid in self._log.assignments]
+        if order != sorted(order, reverse=True):
+            return f"in one proposal requests of priorities {order} were served in turn"
+        if placed and decision.passes:
+            self._proposed.append(Proposed(record.actor, decision, placed, record.at, position))
         return ""
+
+    def look(self, at: Instant) -> None:
+        """After a batch: who seems to be passed over, and who waits now and could be placed."""
+        proposed, self._proposed = self._proposed, []
+        self._written[self._state.facts.seq] = at
+        waiting = [slot for slot in self._state.slots.values() if slot.phase is Phase.PENDING]
+        several = len({self.priority(slot.assignment) for slot in waiting}) > 1
+        if not proposed and not several:
+            self._could = {}
+            return
+        for one in proposed:
+            self._passed += self._passed_by(one, waiting, at)
+        oracle, seq, could = Oracle(self._state, at), self._state.facts.seq, {}
+        for slot in waiting:
+            key = slot.workload, slot.ordinal
+            if oracle.verdict(slot).node:
+                could[key] = self._known(key, slot) or Waiting(slot.assignment, slot.template, seq)
+        self._could = could
+
+    def _known(self, key: SlotKey, slot: Slot) -> Waiting | None:
+        known = self._could.get(key)
+        return known if known is not None and known[:2] == (slot.assignment, slot.template) else None
+
+    def _passed_by(self, proposed: Proposed, waiting: list[Slot], at: Instant) -> list[Passed]:
+        """Who waited and could be placed all the while, and beside all that is as urgent."""
+        urgent: dict[SlotKey, int] = {
+            (event.workload, one.ordinal): self.priority(event.assignment)
+            for event in proposed.placed
+            for one in event.placements
+        }
+        lowest, highest, found = min(urgent.values()), max(urgent.values()), []
+        oracles: dict[int, Oracle] = {}
+        for slot in waiting:
+            key, mine = (slot.workload, slot.ordinal), self.priority(slot.assignment)
+            known = self._known(key, slot)
+            if known is None or mine <= lowest or known.since > seq_of(proposed.decision.view):
+                continue
+            if highest >= mine and not self._is_of_its_kind(known, proposed.placed[0]):
+                continue
+            if mine not in oracles:
+                lower = {key for key, theirs in urgent.items() if theirs < mine}
+                oracles[mine] = Oracle(self._state, at, without=lower)
+            if oracles[mine].verdict(slot).node:
+                found.append(Passed(key, known, proposed))
+        return found
 
     def _is_of_its_kind(self, one: Waiting, other: SlotsPlaced) -> bool:
         """Whether it may be in the same proposal."""
         tenant, others = (self._log.assignments[uid].tenant for uid in (one.assignment, other.assignment))
         same = self._log.valid(tenant) == self._log.valid(others)
         return same and self._binds.get(one.template) is other.bound
-
-    def look(self, at: Instant) -> None:
-        """After a batch: who waits and could be placed. Where all that wait are of one priority nobody is passed."""
-        refused = self._refused()
-        if refused != self._refusals:
-            self._refusals, self._refused_at = refused, at
-        waiting = [slot for _, slot in self._state.slots.unordered() if slot.phase is Phase.PENDING]
-        if len({self.priority(slot.assignment) for slot in waiting}) < 2:
-            self._could = {}
-            return
-        oracle, seq, could = Oracle(self._state, at), self._state.facts.seq, {}
-        for slot in sorted(waiting, key=lambda slot: (slot.workload, slot.ordinal)):
-            key = slot.workload, slot.ordinal
-            if oracle.verdict(slot).node:
-                before = self._could.get(key)
-                could[key] = before or Waiting(slot.assignment, slot.template, seq, at)
-        self._could = could

@@ -1,0 +1,114 @@
+"""Who may be passed over for a while, by what was said and answered: nobody else may.
+
+    proposed, and not answered     as long as that proposal could still land, by the view of whoever made it
+    refused, or declined           until the pause after a refusal is over, or the view has what the ledger named
+
+Told by the log where it says so: what a record answered of its parts, and slots that were given back. A proposal that
+was refused as a whole is in no log: the ledger is asked for it as it answers, and what a scheduler apart says is read
+on its way. What a scheduler believes of itself is never asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.model.shapes import Instant, Revision, SlotKey
+from holdfast.core.region.commands import Bind, Propose
+from holdfast.core.region.unmet import Unmet
+
+#: Of requests that are equal, and wait together: template and assignment's tenant and class, by whoever looks at them.
+Equals = tuple[str, str, str]
+#: The pause after a first refusal, and the longest; each time it is twice as long.
+PAUSE_MS, PAUSE_MOST_MS = 200, 30_000
+#: Whoever has an answer looks again within this.
+HEARD_MS = 200
+
+_unmet = msgspec.msgpack.Decoder(list[Unmet])
+
+
+class _Pause(NamedTuple):
+    """How often in a row, until when, and up to which revision of the view."""
+
+    times: int
+    until: Instant
+    behind: Revision
+
+
+class Excused:
+    """What schedulers of one region said, and what became of it. `equals` says with whom a request waits."""
+
+    def __init__(self, equals: Callable[[Revision, str], Equals | None]) -> None:
+        self._equals = equals
+        self._pauses: dict[tuple[str, Equals], _Pause] = {}
+        #: By scheduler and slot: until when a proposal that it sent can land.
+        self._sent: dict[tuple[str, Revision, int, str], Instant] = {}
+        #: By slot that is reserved: all whose requests were in the same proposal.
+        self._together: dict[SlotKey, tuple[Equals, ...]] = {}
+
+    def said(self, envelope: Envelope[Any], *, answered: bool) -> None:
+        """A scheduler apart sends something to its region, or has an answer to it."""
+        command = envelope.command
+        if isinstance(command, Propose):
+            for group in command.groups:
+                for one in group.placements:
+                    key = envelope.actor, group.assignment, one.ordinal, group.template
+                    if answered:
+                        self._sent.pop(key, None)
+                    else:
+                        self._sent[key] = command.valid_until
+
+    def refused(self, envelope: Envelope[Any], answer: Refused, at: Instant) -> None:
+        """The region refuses something as a whole."""
+        command = envelope.command
+        if isinstance(command, Propose):
+            parts = [Unmet(*one) for one in answer.facts.get("refused", ())]
+            behind = max([one.catch_up_to for one in parts], default=int(answer.facts.get("catch_up_to", 0)))
+            named = [self._equals(group.assignment, group.template) for group in command.groups]
+            self._pause(envelope.actor, named, at, behind)
+        elif isinstance(command, Bind):
+            for slot in command.slots:
+                self._pause(envelope.actor, self._together.pop(slot, ()), at)
+
+    def met_in_part(self, actor: str, groups: list[Equals | None], answer: bytes, at: Instant) -> None:
+        """A proposal has landed but for some parts: whoever lost some may wait as if all had been refused."""
+        lost: dict[int, Revision] = {}
+        for one in _unmet.decode(answer) if answer else ():
+            lost[one.group] = max(one.catch_up_to, lost.get(one.group, 0))
+        for number, group in enumerate(groups):
+            if number in lost:
+                self._pause(actor, [group], at, lost[number])
+            elif group is not None:
+                self._pauses.pop((actor, group), None)
+
+    def reserved(self, slots: Iterable[SlotKey], groups: list[Equals | None]) -> None:
+        """Slots are reserved, and are bound later or given back."""
+        mine = tuple(group for group in groups if group is not None)
+        self._together.update(dict.fromkeys(slots, mine))
+
+    def declined(self, actor: str, slot: SlotKey, at: Instant) -> None:
+        """A slot that was reserved is given back: all that were proposed with it may wait a while."""
+        self._pause(actor, self._together.pop(slot, ()), at)
+
+    def _pause(self, actor: str, groups: Iterable[Equals | None], at: Instant, behind: Revision = 0) -> None:
+        for group in dict.fromkeys(groups):
+            if group is not None:
+                known = self._pauses.get((actor, group))
+                times = known.times if known is not None else 0
+                until = at + min(PAUSE_MOST_MS, PAUSE_MS << min(times, 10)) + HEARD_MS
+                self._pauses[actor, group] = _Pause(times + 1, until, behind)
+
+    def is_excused(
+        self, actor: str, request: tuple[Revision, str], ordinal: int, view: tuple[Revision, Instant], at: Instant
+    ) -> bool:
+        """Whether a scheduler may leave a slot alone in what it says now; a view is a revision, and when that was."""
+        assignment, template = request
+        if self._sent.get((actor, assignment, ordinal, template), -1) >= view[1]:
+            return True
+        group = self._equals(assignment, template)
+        pause = self._pauses.get((actor, group)) if group is not None else None
+        return pause is not None and (at < pause.until or view[0] < pause.behind)

@@ -1,0 +1,74 @@
+"""Who may be passed over in a queue, and for how long: by what was said and answered, and by nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.region.commands import Group, Placement, Propose
+from holdfast.core.region.unmet import Unmet
+from holdfast.sim.judges.excused import HEARD_MS, PAUSE_MS, Equals, Excused
+
+ACTOR = "scheduler/s1"
+VALID_MS = 4_000
+
+
+def equals(_assignment: int, template: str) -> Equals:
+    return (template, "payments", "critical")
+
+
+def proposal(*templates: str) -> Envelope[Any]:
+    groups = tuple(Group(number, template, (Placement(0, 9),)) for number, template in enumerate(templates, 1))
+    return Envelope(ACTOR, Propose(groups, VALID_MS), 0)
+
+
+def excused(judge: Excused, template: str, *, at: int, view: tuple[int, int] = (100, 0), actor: str = ACTOR) -> bool:
+    return judge.is_excused(actor, (1, template), 0, view, at)
+
+
+def test_who_was_refused_may_wait_until_its_pause_is_over_and_twice_as_long_the_next_time() -> None:
+    judge = Excused(equals)
+    for times, at in ((1, 0), (2, 10_000)):
+        judge.refused(proposal("web"), Refused(Code.OVER_GRANT, "", {}), at)
+        assert excused(judge, "web", at=at + times * PAUSE_MS)
+        assert not excused(judge, "web", at=at + times * PAUSE_MS + HEARD_MS)
+
+
+def test_nobody_is_excused_by_what_another_was_refused_or_another_scheduler_was() -> None:
+    judge = Excused(equals)
+    judge.refused(proposal("web"), Refused(Code.OVER_GRANT, "", {}), 0)
+    assert not excused(judge, "crawl", at=1)
+    assert not excused(judge, "web", at=1, actor="scheduler/s2")
+
+
+def test_who_was_refused_because_its_view_was_behind_may_wait_until_it_is_not() -> None:
+    judge = Excused(equals)
+    judge.refused(proposal("web"), Refused(Code.STALE, "", {"catch_up_to": 120}), 0)
+    assert excused(judge, "web", at=60_000, view=(119, 0))
+    assert not excused(judge, "web", at=60_000, view=(120, 0))
+
+
+def test_of_a_proposal_that_landed_in_part_only_who_lost_something_is_excused() -> None:
+    judge = Excused(equals)
+    judge.met_in_part(ACTOR, [equals(1, "web"), equals(1, "crawl")], encode([Unmet(1, 0, "capacity", "n1")]), 0)
+    assert not excused(judge, "web", at=1)
+    assert excused(judge, "crawl", at=1)
+
+
+def test_who_was_proposed_and_has_no_answer_may_wait_for_as_long_as_that_could_land_by_the_view() -> None:
+    judge = Excused(equals)
+    judge.said(proposal("web"), answered=False)
+    assert excused(judge, "web", at=60_000, view=(100, VALID_MS))
+    assert not excused(judge, "web", at=60_000, view=(100, VALID_MS + 1))
+    judge.said(proposal("web"), answered=True)
+    assert not excused(judge, "web", at=1)
+
+
+def test_whoever_was_reserved_with_a_slot_that_is_given_back_may_wait_a_while() -> None:
+    judge = Excused(equals)
+    judge.reserved([(5, 0)], [equals(1, "web"), equals(1, "crawl")])
+    judge.declined(ACTOR, (5, 0), 0)
+    assert excused(judge, "crawl", at=PAUSE_MS)
+    assert not excused(judge, "crawl", at=PAUSE_MS + HEARD_MS)
