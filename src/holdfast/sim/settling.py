@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from holdfast.sim import links, service
+from holdfast.sim.actors.habits import Habits
 from holdfast.sim.judges.patience import Left, Patience
 from holdfast.sim.liveness import leaderless, silent, unsettled
 from holdfast.sim.scenario import span
@@ -56,8 +57,11 @@ class Settling:
         self.patience.look(self.scene.world.now(), [] if any(leaderless(self.scene)) else silent(self.scene))
 
     def calm(self) -> None:
-        """Nothing is wrong with the world any more, and everybody is there."""
+        """Nothing is wrong with the world any more, and everybody is there. What is started from now on is well: a
+        process that is in trouble whenever it is started is rightly started ever more seldom, for minutes."""
         world = self.scene.world
+        for name, metal in self.scene.metals.items():
+            metal.habit = Habits(world.chance, name, troubles={})
         world.heal()
         world.network.weather = links.CALM
         for store in world.stores.values():
