@@ -43,6 +43,7 @@ EVERYWHERE = {
     "refused.stale": "proposals from a view that was too old",
     "refused.no-session": "commands of machines whose session had ended",
     "refused.policy": "proposals under a policy that is not active",
+    "refused.paused": "commands that somebody had paused",
     "refused.wrong-phase": "moves from a phase that a slot had left",
     "grant.lowered": "slices that were called back while a region held more",
     "breach.platform.escrow": "quotas that were lowered below what was lent",

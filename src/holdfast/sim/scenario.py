@@ -28,7 +28,7 @@ FAULTS = (
     "cut-link", "cut-store", "stale-view", "hang-store", "depose", "slow-store", "power-cut", "fill", "deafen",
     "replace-node", "leap",
 )  # fmt: skip
-ACTS = ("scale", "roll", "recreate", "cordon", "taint", "quota", "policy", "override", "emergency")
+ACTS = ("scale", "roll", "recreate", "cordon", "taint", "quota", "policy", "override", "emergency", "freeze")
 NETWORKS = ("calm", "rough", "stormy")
 STORES = ("calm", "foul", "treacherous")
 

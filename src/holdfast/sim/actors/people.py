@@ -165,7 +165,7 @@ class People:
         named = chance.choice(sorted(self._scenario.workloads))
         region = chance.choice(self._regions)
         match kind:
-            case "scale" | "roll" | "recreate" if named not in self.wanted:
+            case "scale" | "roll" | "recreate" | "freeze" if named not in self.wanted:
                 return
             case "scale":
                 await self._scale(named, chance)
@@ -185,6 +185,8 @@ class People:
                 await self._policy(region, chance)
             case "override":
                 await self._override(region, chance)
+            case "freeze":
+                await self._freeze(named, chance)
             case other:
                 raise ValueError(f"nobody knows how to do {other!r}")
 
@@ -272,6 +274,17 @@ class People:
         action, target = chance.choice(kinds)
         ends = self._process.clock.wall() + chance.randrange(8_000, 25_000)
         await self.send(PLATFORM, ROOT, OpenOverride(action, region, target, "a drill", ends))
+
+    async def _freeze(self, name: str, chance: Random) -> None:
+        """Ask for more of a workload, and think better of it: nothing of its tenant is to be scheduled for a while.
+        Who sees the one and not yet the other proposes what is refused."""
+        before, most = self.wanted[name], 2 * self._scenario.workloads[name].replicas
+        await self.put(replace(before, spec=replace(before.spec, replicas=most)))
+        await self._process.clock.sleep(chance.randrange(100, 2_000))
+        ends = self._process.clock.wall() + chance.randrange(4_000, 8_000)
+        for region in sorted(self._scenario.topology.regions):
+            pause = OpenOverride(Action.PAUSE_SCHEDULING, region, before.meta.tenant, "a second thought", ends)
+            await self.send(PLATFORM, ROOT, pause)
 
     async def send(self, ledger: str, actor: str, command: Any) -> Revision:
         """Send a command under a key of its own until it is answered; the revision that came of it, 0: refused."""
