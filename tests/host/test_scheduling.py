@@ -20,12 +20,12 @@ from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.keys import KEYS
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.look import Sight
+from holdfast.core.scheduling.look import RESYNC_MS, Sight
 from holdfast.host.errors import OutcomeUnknown, Unavailable
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
 from holdfast.host.proposing import Touched
-from holdfast.host.scheduling import UNDER_WAY, Scheduling
+from holdfast.host.scheduling import HEARD_MS, UNDER_WAY, Scheduling
 from holdfast.host.scheduling_region import Answer
 from holdfast.host.scheduling_telling import AT_A_TIME, SOON_MS, TOLD_AGAIN_MS
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
@@ -121,6 +121,10 @@ class FakeRegion:
         touched = Touched(revision(self.bench.state.facts.seq, INDEX_MAX), tuple(keys))
         if self.feeds:
             self.feeds[-1].told.put_nowait(touched)
+
+    def forget(self) -> None:
+        """What happened on the bench is told to nobody."""
+        self._published = len(self.bench.log)
 
     def proposals(self) -> list[tuple[int, c.Propose]]:
         return [(at, command) for at, command in self.said if isinstance(command, c.Propose)]
@@ -452,5 +456,37 @@ def test_listening_that_ends_again_and_again_is_not_tried_all_the_time() -> None
         await it.go_on(10_000)
         assert len(it.region.feeds) < 30
         assert len(placed_on(it.bench)) == 1
+
+    told(story)
+
+
+# What nobody told of
+
+
+def caught(it: Story) -> int:
+    return sum(count for (name, _), count in it.meters.counts.items() if name == "scheduler_caught")
+
+
+def test_a_node_and_a_request_that_nobody_told_of_are_caught_by_the_resync_and_counted() -> None:
+    async def story(it: Story) -> None:
+        await it.go_on(1_000)
+        it.bench.a_node()
+        it.bench.a_workload(a_template(cpu=500), count=2)
+        it.region.forget()
+        await it.clock.sleep(RESYNC_MS + HEARD_MS + 1_000)
+        assert len(placed_on(it.bench)) == 2
+        assert caught(it) == 2
+
+    told(story)
+
+
+def test_where_everything_is_told_the_resync_catches_nothing() -> None:
+    async def story(it: Story) -> None:
+        it.bench.a_node(cpu=10**6, memory=10**7)
+        for number in range(10):
+            it.bench.a_workload(a_template(cpu=100 + number), count=3, uid=100 + number, workload=100 + number)
+            await it.go_on(RESYNC_MS // 4 + 17)
+        assert len(placed_on(it.bench)) == 30
+        assert caught(it) == 0
 
     told(story)

@@ -6,6 +6,7 @@ must be found within 500 seeds of a scenario, by name of a promise that it break
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from holdfast.host.commit import Append, BatchLanded, BatchLost, Settled
 from holdfast.host.errors import NotLeading
 from holdfast.host.group_commit import GroupCommit
 from holdfast.host.proof import Proof
+from holdfast.host.scheduling import Scheduling
 from holdfast.host.store import Conflict, Full, Head, Outcome, Stored, StoreError, Unknown, Written
 from holdfast.sim.run import Report, run
 from holdfast.sim.scenario import read
@@ -175,6 +177,15 @@ def refused_for_a_long_time(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Scheduler, "_back_off", back_off)
 
 
+def scheduler_reads_nothing_anew(patch: pytest.MonkeyPatch) -> None:
+    """RULES 21: what a scheduler was not told of it never reads."""
+
+    async def never(_self: Any) -> None:
+        await asyncio.Event().wait()
+
+    patch.setattr(Scheduling, "_resync", never)
+
+
 class Planted(NamedTuple):
     """A bug, the scenario whose trouble it needs, promises of which it breaks one, and the seeds to try first."""
 
@@ -206,6 +217,7 @@ PLANTED = {
         unknown_append_taken_for_lost, "timeout-after-commit", "acknowledged-is-durable", seeds=range(3, 4)
     ),
     "refused for a long time": planted(refused_for_a_long_time, "stale-cache", "queue-order", seeds=range(1, 2)),
+    "scheduler reads nothing anew": planted(scheduler_reads_nothing_anew, "watch-loss", "placed", seeds=range(15, 16)),
     "gone believed": planted(gone_believed, "machine-replaced", "one-live-process", seeds=range(2, 3)),
     "fence without the term": planted(fence_without_the_term, "clock-ahead", "one-live-process", seeds=range(1, 2)),
     "defaults instead of the region's numbers": planted(

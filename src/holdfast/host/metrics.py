@@ -103,7 +103,9 @@ METRICS: dict[str, Metric] = {
     "reconcile_refused": Metric(_COUNT, "commands of a controller that were refused", ("controller", "code")),
     "reconcile_slow": Metric(_COUNT, "looks that took too long", ("controller",)),
     "reconcile_total": Metric(_COUNT, "looks, by what came of them", ("controller", "result")),
-    "scheduler_caught": Metric(_COUNT, "slots placed that only the resync noticed: a wake-up was missed"),
+    "scheduler_caught": Metric(
+        _COUNT, "nodes, requests and slots to place that only the resync noticed: a change was missed"
+    ),
     "scheduler_placed": Metric(_COUNT, "slots that a scheduler placed"),
     "scheduler_plugin_errors": Metric(_COUNT, "errors of plugins after a placement", ("plugin",)),
     "scheduler_proposed": Metric(_COUNT, "slots that a scheduler proposed to place"),

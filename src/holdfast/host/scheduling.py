@@ -20,7 +20,8 @@ from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import encode
 from holdfast.core.region.unmet import Unmet
 from holdfast.core.scheduling.framework import Plugins
-from holdfast.core.scheduling.look import Sight
+from holdfast.core.scheduling.look import RESYNC_MS, Sight
+from holdfast.core.scheduling.resync import PIECE, Found
 from holdfast.core.scheduling.scheduler import Attempt, Scheduler
 from holdfast.host.clock import Clock
 from holdfast.host.errors import Unavailable
@@ -36,6 +37,8 @@ from holdfast.host.signal import Signal
 UNDER_WAY = 3
 #: Without anything to do, everybody who sleeps is looked at after so long.
 IDLE_MS = 1_000
+#: Within so long everybody has heard of what is in the state.
+HEARD_MS = 1_000
 
 _unmet = msgspec.msgpack.Decoder(list[Unmet])
 
@@ -63,6 +66,7 @@ class Scheduling:
         """Schedule for ever."""
         self._start(self._listen())
         self._start(self._telling.run())
+        self._start(self._resync())
         try:
             while True:
                 sight = self._region.sight()
@@ -104,6 +108,31 @@ class Scheduling:
             keys = dict.fromkeys(key for touched in self._touched for key in touched.keys)
             at, self._touched = self._touched[-1].revision, []
             self.scheduler.hear(sight.state, keys, at, sight.now)
+
+    async def _resync(self) -> None:
+        """Now and then compare everything with the state, a little at a time, and take what nobody told of."""
+        resync = self.scheduler.resync
+        while True:
+            await self._clock.sleep(RESYNC_MS)
+            found: list[Found] = []
+            sight = self._region.sight()
+            for piece in resync.pieces(sight.state) if sight is not None else ():
+                if (sight := self._region.sight()) is not None:
+                    self._hear(sight)
+                    found += resync.differing(sight.state, piece)
+                await asyncio.sleep(0)
+            if not found:
+                continue
+            await self._clock.sleep(HEARD_MS)
+            for number in range(0, len(found), PIECE):
+                if (sight := self._region.sight()) is not None:
+                    self._hear(sight)
+                    missed = resync.still(sight.state, found[number : number + PIECE])
+                    if missed:
+                        self._journal.error("changes-missed", first=missed[0], count=len(missed))
+                        self.scheduler.catch(sight.state, missed, sight.now)
+                        self._wake.set()
+                await asyncio.sleep(0)
 
     def _idle_ms(self, sight: Sight | None) -> int:
         due = self.scheduler.queue.next_due()

@@ -24,6 +24,9 @@ SLOW = service.Weather(latency_ms=(100, 900), lose_answer=0.02, land_late=0.05)
 #: Longer than any run: what is sent then has not come when it ends.
 NEVER_MS = 86_400_000
 
+#: Whatever was kept from anybody is found by a resync within this.
+MADE_UP_MS = 70_000
+
 #: How long a fault waits for another one to be over, before it lets it be.
 WAITS, WAIT_MS = 20, 500
 
@@ -52,8 +55,10 @@ class Troubles:
         self._held: dict[Hold, None] = {}
 
     def is_deaf(self, ledger: str) -> bool:
-        """Whether changes were kept from whoever watches a ledger, ever: what was missed then may be missed since."""
-        return any(fault.what == "deafen" and fault.where == ledger for fault in self.struck)
+        """Whether changes are kept from whoever watches a ledger, or were a while ago and may not be made up for."""
+        now = self._world.now()
+        deaf = [(fault, at) for fault, at in self.struck.items() if (fault.what, fault.where) == ("deafen", ledger)]
+        return any(now < at + fault.lasts + MADE_UP_MS for fault, at in deaf)
 
     async def run(self, faults: tuple[Fault, ...], after: Callable[[], None]) -> None:
         """Let them come at their times; `after` is called when one has struck and when it is over.

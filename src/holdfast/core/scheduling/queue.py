@@ -11,7 +11,7 @@ Size: a queue and what stands in it, which change together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from enum import StrEnum
 from heapq import heappop, heappush
 from types import MappingProxyType
@@ -115,6 +115,29 @@ class Queue:
         self._note_turn(state, assignment, waits=bool(requests))
         for request in requests:
             self._put(state, request)
+
+    def assignments(self) -> list[Revision]:
+        """Those that have requests here."""
+        return list(self._by_assignment)
+
+    @property
+    def known(self) -> Container[Revision]:
+        """Assignments that have requests here."""
+        return self._by_assignment
+
+    def differs(self, state: RegionState, assignment: Revision) -> bool:
+        """Whether its requests are others here than in a state, or wait among others than they should."""
+        requests = state.requests.get(assignment) or ()
+        if tuple([request.template for request in requests]) != self._by_assignment.get(assignment, ()):
+            return True
+        for request in requests:
+            group, place = self._group_of.get((assignment, request.template)), _group_key(state, request, self._now)
+            if group is None or place is None:
+                if (group is None) != (place is None):
+                    return True
+            elif group.key != place[0] or group.get((assignment, request.template)).request != request:
+                return True
+        return False
 
     def take_unknown(self, state: RegionState) -> None:
         """Take the requests of which something was not known, as far as it is now."""

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from random import Random
 from typing import Any
 
-from holdfast.core.scheduling.scheduler import WATCHES
 from holdfast.host.proposing import Listening, Touched
 from holdfast.host.watch import Hub
 
@@ -26,12 +25,11 @@ class Ears:
         self._chance = chance
 
     def put_on(self, hub: Hub) -> None:
-        """Whoever listens to this hub from now on hears through these ears; but not a scheduler, whose resync wakes
-        whom it knows and reads nothing anew: it counts on a hub that keeps nothing from it, as hubs do."""
+        """Whoever listens to this hub from now on hears through these ears."""
         heard = hub.touched
 
         def touched(kinds: Any) -> Listening:
-            return heard(kinds) if kinds == WATCHES else _Hearing(heard(kinds), self)
+            return _Hearing(heard(kinds), self)
 
         hub.touched = touched  # type: ignore[method-assign, assignment]
 

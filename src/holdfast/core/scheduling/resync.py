@@ -1,0 +1,97 @@
+"""What a scheduler holds, beside the state that it should be of: what was kept from it is found, a little at a time.
+
+    pieces ──▶ differing: another row there than here ──▶ a moment later the same row, and still another: caught
+
+A state may be newer than what was heard of it, so that a difference says nothing by itself: what is about to be heard
+is not caught. Nothing is compared by value that is the same row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any
+
+from holdfast.core.ledger.reconciler import WatchKey
+from holdfast.core.model.placement import EMPTY_ROOM
+from holdfast.core.model.shapes import Revision
+from holdfast.core.region import keys
+from holdfast.core.region.state import RegionState
+from holdfast.core.scheduling.queue import Queue
+from holdfast.core.scheduling.table import NodeTable
+
+#: So many are compared at once: a millisecond or two.
+PIECE = 250
+#: A difference, and the rows there that were another.
+Found = tuple[WatchKey, tuple[Any, ...]]
+
+
+class Resync:
+    """Compares a scheduler's table and queue with a state."""
+
+    def __init__(self, table: NodeTable, queue: Queue) -> None:
+        self._table = table
+        self._queue = queue
+
+    def pieces(self, state: RegionState) -> Iterator[list[WatchKey]]:
+        """Everything that is here or there, in pieces; the state may change between them."""
+        yield from _pieces(keys.NODE, iter(list(self._table.rows)))
+        yield from _pieces(keys.NODE, _unknown(state.nodes.shard_rows(), self._table.rows))
+        yield from _pieces(keys.ASSIGNMENT, iter(self._queue.assignments()))
+        yield from _pieces(keys.ASSIGNMENT, _unknown(state.requests.shard_rows(), self._queue.known))
+
+    def differing(self, state: RegionState, named: Iterable[WatchKey]) -> list[Found]:
+        """Of which of these something else is held here."""
+        found: list[Found] = []
+        for key in named:
+            rows = self._node(state, key[1]) if key[0] == keys.NODE else self._requests(state, key[1])  # type: ignore[arg-type]
+            if rows is not None:
+                found.append((key, rows))
+        return found
+
+    def still(self, state: RegionState, found: Iterable[Found]) -> list[WatchKey]:
+        """Of which of these the rows there are the same as then, and something else is still held here."""
+        before = dict(found)
+        return [key for key, rows in self.differing(state, before) if all(map(_is, rows, before[key]))]
+
+    def _node(self, state: RegionState, uid: Revision) -> tuple[Any, ...] | None:
+        node, row = state.nodes.get(uid), self._table.rows.get(uid)
+        room, report = state.rooms.get(uid), state.node_reports.get(uid)
+        if node is None or row is None:
+            return None if node is None and row is None else (node, room)
+        self._table.hints.take(row, report)
+        same = _same(self._table.nodes[row], node) and _same(self._table.rooms[row], room or EMPTY_ROOM)
+        return None if same else (node, room)
+
+    def _requests(self, state: RegionState, uid: Revision) -> tuple[Any, ...] | None:
+        return (state.requests.get(uid), state.assignments.get(uid)) if self._queue.differs(state, uid) else None
+
+
+def _unknown(shards: Iterable[Mapping[Revision, Any]], known: Container[Revision]) -> Iterator[Revision | None]:
+    """What is there and not here; None where many were walked over."""
+    walked = 0
+    for shard in list(shards):
+        yield from [uid for uid in sorted(shard) if uid not in known]
+        walked += len(shard)
+        if walked >= PIECE:
+            walked = 0
+            yield None
+
+
+def _pieces(kind: str, named: Iterator[Revision | None]) -> Iterator[list[WatchKey]]:
+    piece: list[WatchKey] = []
+    for uid in named:
+        if uid is not None:
+            piece.append((kind, uid))
+        if uid is None or len(piece) >= PIECE:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
+
+
+def _same(mine: object, theirs: object) -> bool:
+    return mine is theirs or mine == theirs
+
+
+def _is(mine: object, theirs: object) -> bool:
+    return mine is theirs
