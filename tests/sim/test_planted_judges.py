@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from holdfast.agent.simulated import SimulatedDriver
 from holdfast.core.ledger.overrides import NOTHING_IN_FORCE
 from holdfast.core.ledger.reconciler import NOTHING, Outcome, Wanted
 from holdfast.core.model.lifecycle import Phase
@@ -240,6 +241,20 @@ def lowest_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Turns, "__init__", reversed_)
 
 
+def rollout_never_begins(patch: pytest.MonkeyPatch) -> None:
+    """A rollout opens what is new and stops nothing that is old."""
+    patch.setattr(Rollout, "reconcile", lambda _self, _state, _key, _at: NOTHING)
+
+
+def stops_are_not_heard(patch: pytest.MonkeyPatch) -> None:
+    """A driver that takes the order to stop a process, and does not stop it."""
+
+    async def stop(_self: Any, *_args: Any, **_named: Any) -> None:
+        return None
+
+    patch.setattr(SimulatedDriver, "stop", stop)
+
+
 class Planted(NamedTuple):
     """A bug, the world that brings it out, and exactly what it is found by."""
 
@@ -255,6 +270,7 @@ def planted(plant: Callable[[pytest.MonkeyPatch], None], scenario: str, *found: 
     return Planted(plant, scenario, frozenset(found), **more)
 
 
+ROLL = Act(10 * SECOND, "roll", 0)
 LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 58 * SECOND)
 LONG_LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 70 * SECOND)
 POLICIES = tuple(Act((8 + 3 * n) * SECOND, kind, n) for n, kind in enumerate(("policy", "scale", "scale", "roll")))
@@ -263,14 +279,18 @@ OVERRIDES = tuple(Act((8 + n) * SECOND, kind, n) for n, kind in enumerate(("over
 PLANTED = {
     "places nothing, for want of capacity": planted(nothing_placed_for_want_of_capacity, ROOMY, "placed"),
     "tells another reason": planted(another_reason_told, CROWDED, "reason-true"),
-    "ignores spread": planted(spread_ignored, SPREAD, "spread", seconds=24, acts=(Act(10 * SECOND, "roll", 0),)),
+    "ignores spread": planted(spread_ignored, SPREAD, "spread", seconds=24, acts=(ROLL,)),
     "scheduler not woken": planted(scheduler_not_woken, FULL, "woken", "placed", seconds=72, faults=(LOST,)),
     "scheduler not woken, and nobody counts": planted(
         scheduler_not_woken_and_not_counted, FULL, "placed", seconds=72, faults=(LOST,)
     ),
     "controllers not woken": planted(controllers_not_woken, ROOMY, "woken"),
     "one slot too many": planted(one_slot_too_many, ROOMY, "replicas"),
-    "rollout fights the others": planted(rollout_fights_the_others, ROOMY, "churn", "runs", "processes"),
+    "rollout fights the others": planted(rollout_fights_the_others, ROOMY, "churn", "runs"),
+    "rollout never begins": planted(rollout_never_begins, ROOMY, "rolled", seconds=24, acts=(ROLL,)),
+    "stops are not heard": planted(
+        stops_are_not_heard, ROOMY, "runs", "rolled", "woken", "processes", seconds=24, acts=(ROLL,)
+    ),
     "link drops a step": planted(link_drops_a_step, ROOMY, "step-missed", "shipped"),
     "link repeats a step": planted(link_repeats_a_step, ROOMY, "step-once", seconds=24, acts=POLICIES),
     "a grant counted twice": planted(grant_counted_twice, TWO_REGIONS, "platform.escrow"),

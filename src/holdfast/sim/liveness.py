@@ -26,6 +26,10 @@ from holdfast.sim.scene import PLATFORM_NAME, Scene, old_server
 #: A node that is gone is given up within this, whatever its region doubts first: a lease, a second one if many are
 #: silent at once, and its turn.
 SILENCE_MS = 60_000
+#: A step of a rollout: a replica starts, is asked until it is ready, and an old one ends; or it is given up.
+STEP_MS = 60_000
+#: Whatever is to end has ended within this: its grace, the margin after it, and a fence where nobody answers.
+ENDING_MS = 45_000
 _ALIVE = (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING)
 
 
@@ -163,8 +167,10 @@ def _replicas(where: str, state: RegionState, uid: int, assignment: Assignment) 
     if len(slots) < wanted or len(slots) - len(leaving) > wanted + surge:
         yield Left("replicas", subject, detail, PROMPT_MS)
     elif leaving or not any(slot.phase is Phase.PENDING for slot in slots):
+        # The longest that nothing of it changes: a rollout of many may take longer, and goes on meanwhile.
         told = ", ".join(f"{count} of {template[:8]}" for template, count in sorted(there.items()))
-        yield Left("replicas", subject, f"{detail}: {told}")
+        promise = "rolled" if there.keys() - asked.keys() else "replicas"
+        yield Left(promise, f"{subject} with {told}", detail, STEP_MS)
 
 
 def _slots(scene: Scene, where: str, state: RegionState, oracle: Oracle) -> Iterator[Left]:
@@ -176,7 +182,10 @@ def _slots(scene: Scene, where: str, state: RegionState, oracle: Oracle) -> Iter
         if slot.phase is not Phase.PENDING:
             answers = slot.phase is Phase.READY and _answers(scene, state, slot)
             detail = f"is {slot.phase} since {slot.since} by {slot.by} for {slot.cause!r}"
-            yield Left("served" if answers else "runs", subject, detail, PROMPT_MS if answers else 0)
+            within = ENDING_MS if slot.phase is Phase.TERMINATING else PROMPT_MS if answers else 0
+            yield Left(
+                "served" if answers else "runs", f"{subject} {slot.phase}" if within else subject, detail, within
+            )
             continue
         verdict, told = oracle.verdict(slot), _told(state, slot)
         if verdict.node:
