@@ -43,11 +43,12 @@ class Leading:
             raise NotLeading("away")
         self.bench.accept(envelope.actor, envelope.command)
 
-    def reserve(self, count: int = 1, workload: int = 1) -> None:
+    def reserve(self, count: int = 1, workload: int = 1, *, told: bool = True) -> None:
         """A workload whose slots are reserved, for as long as reservations live."""
         assignment = self.bench.a_workload(count=count, uid=workload, workload=workload)
         self.bench.place(assignment, *(c.Placement(n, self.node) for n in range(count)), bind=False)
-        self.line.hear(((WORKLOAD, workload),))
+        if told:
+            self.line.hear(((WORKLOAD, workload),))
 
     def hold(self) -> int:
         command = c.Hold(
@@ -121,6 +122,30 @@ def test_what_a_listing_finds_ends_too() -> None:
         await leading.line.list_all()
         assert await leading.look(LIFE) == ["pending"]
         assert uid not in leading.bench.state.holds
+
+    run_virtual(story())
+
+
+def test_a_reservation_that_nobody_told_of_is_caught_by_a_listing_and_counted() -> None:
+    async def story() -> None:
+        leading = Leading()
+        leading.reserve(told=False)
+        await leading.line.suspect()
+        leading.line.catch()
+        assert leading.meters.counted("expiry_caught") == 1
+        assert await leading.look(LIFE) == ["pending"]
+
+    run_virtual(story())
+
+
+def test_a_reservation_that_is_heard_of_just_after_a_listing_was_not_missed() -> None:
+    async def story() -> None:
+        leading = Leading()
+        leading.reserve(told=False)
+        await leading.line.suspect()
+        leading.line.hear(((WORKLOAD, 1),))
+        leading.line.catch()
+        assert leading.meters.counted("expiry_caught") == 0
 
     run_virtual(story())
 

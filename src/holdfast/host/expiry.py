@@ -69,8 +69,11 @@ class Expiry:
             if hearing.done():
                 hearing.result()
             if clock.boot() >= list_at:
-                await line.list_all()
+                line.catch()
+                await line.suspect()
                 list_at = clock.boot() + RESYNC_MS
+            elif line.suspects:
+                line.catch()
             await line.end_over()
 
 
@@ -83,6 +86,8 @@ class Line:
         self._due: dict[Held, Instant] = {}
         #: A time that is not the one above is out of date.
         self._line: list[tuple[Instant, Held]] = []
+        #: What has reservations and no place in the line, by the last listing; and the row that said so.
+        self.suspects: dict[Held, object] = {}
 
     @property
     def _state(self) -> RegionState:
@@ -99,13 +104,40 @@ class Line:
 
     async def list_all(self) -> None:
         """Note everything that has reservations."""
-        state = self._state
-        rows: list[Held] = [(_ASSIGNMENT, uid) for uid, _ in state.tallies.unordered()]
-        rows += [(HOLD, uid) for uid, _ in state.holds.unordered()]
-        for number, held in enumerate(rows, 1):
+        for number, held in enumerate(self._everything(), 1):
             self._note(held)
             if number % AT_ONCE == 0:
                 await self._clock.sleep(0)
+
+    async def suspect(self) -> None:
+        """Look for what has reservations and no place in the line. The state may be newer than what was heard of it:
+        what is heard before the next look was not missed."""
+        for number, held in enumerate(self._everything(), 1):
+            if held not in self._due and self._is_reserved(held):
+                self.suspects[held] = self._row(held)
+            if number % AT_ONCE == 0:
+                await self._clock.sleep(0)
+
+    def catch(self) -> None:
+        """Note what was suspected, is as it was then, and still has no place: nobody has told of it."""
+        suspects, self.suspects = self.suspects, {}
+        for held, row in suspects.items():
+            if held not in self._due and self._is_reserved(held):
+                self._note(held)
+                self._leader.term.meters.count("expiry_caught", int(self._row(held) is row))
+
+    def _everything(self) -> list[Held]:
+        state = self._state
+        rows: list[Held] = [(_ASSIGNMENT, uid) for uid, _ in state.tallies.unordered()]
+        return rows + [(HOLD, uid) for uid, _ in state.holds.unordered()]
+
+    def _row(self, held: Held) -> object:
+        return (self._state.holds if held[0] == HOLD else self._state.tallies).get(held[1])
+
+    def _is_reserved(self, held: Held) -> bool:
+        if held[0] == HOLD:
+            return self._state.holds.get(held[1]) is not None
+        return bool(in_phase(self._state, held[1], Phase.RESERVED))
 
     async def end_over(self) -> None:
         """End what is over by now."""

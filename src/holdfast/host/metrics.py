@@ -64,6 +64,7 @@ METRICS: dict[str, Metric] = {
     "endpoints_withdrawn": Metric(_COUNT, "replicas that answered no more, and were to serve no more"),
     "endpoints_withheld": Metric(_COUNT, "replicas that were not withdrawn because most others did not answer either"),
     "expired_reservations": Metric(_COUNT, "reservations of slots and of room that ended by ledger time"),
+    "expiry_caught": Metric(_COUNT, "reservations that only a listing of everything noticed: a change was missed"),
     "follower_behind": Metric(_GAUGE, "batches in the log that this follower has not folded yet"),
     "follower_reads_failed": Metric(_COUNT, "readings of the log that failed"),
     "leading_term": Metric(_GAUGE, "the term that this server led last"),
