@@ -19,13 +19,22 @@ def equals(_assignment: int, template: str) -> Equals:
     return (template, "payments", "critical")
 
 
-def proposal(*templates: str) -> Envelope[Any]:
+def proposal(*templates: str, sequence: int = 1) -> Envelope[Any]:
     groups = tuple(Group(number, template, (Placement(0, 9),)) for number, template in enumerate(templates, 1))
-    return Envelope(ACTOR, Propose(groups, VALID_MS), 0)
+    return Envelope(ACTOR, Propose(groups, VALID_MS), 0, session=7, sequence=sequence)
 
 
-def excused(judge: Excused, template: str, *, at: int, view: tuple[int, int] = (100, 0), actor: str = ACTOR) -> bool:
-    return judge.is_excused(actor, (1, template), 0, view, at)
+def excused(
+    judge: Excused,
+    template: str,
+    *,
+    at: int,
+    view: tuple[int, int] = (100, 0),
+    actor: str = ACTOR,
+    sequence: int = 2,
+    in_flight: int = 0,
+) -> bool:
+    return judge.is_excused((actor, 7, sequence), in_flight, (1, template), 0, view, at)
 
 
 def test_who_was_refused_may_wait_until_its_pause_is_over_and_twice_as_long_the_next_time() -> None:
@@ -62,8 +71,12 @@ def test_who_was_proposed_and_has_no_answer_may_wait_for_as_long_as_that_could_l
     judge.said(proposal("web"), answered=False)
     assert excused(judge, "web", at=60_000, view=(100, VALID_MS))
     assert not excused(judge, "web", at=60_000, view=(100, VALID_MS + 1))
+    judge.said(proposal("crawl", sequence=3), answered=False)
     judge.said(proposal("web"), answered=True)
     assert not excused(judge, "web", at=1)
+    # What was made beside it may be sent after its answer came.
+    assert excused(judge, "web", at=1, sequence=3, in_flight=1)
+    assert not excused(judge, "web", at=1, sequence=3)
 
 
 def test_whoever_was_reserved_with_a_slot_that_is_given_back_may_wait_a_while() -> None:

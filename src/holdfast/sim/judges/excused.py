@@ -23,6 +23,12 @@ from holdfast.core.region.unmet import Unmet
 
 #: Of requests that are equal, and wait together: template and assignment's tenant and class, by whoever looks at them.
 Equals = tuple[str, str, str]
+#: A command by its sender, session and number.
+Number = tuple[str, Revision, int]
+#: Slots that a proposal names, by assignment and ordinal.
+Named = frozenset[tuple[Revision, int]]
+#: So many proposals of a scheduler are under way at most.
+UNDER_WAY = 3
 #: The pause after a first refusal, and the longest; each time it is twice as long.
 PAUSE_MS, PAUSE_MOST_MS = 200, 30_000
 #: Whoever has an answer looks again within this.
@@ -47,6 +53,9 @@ class Excused:
         self._pauses: dict[tuple[str, Equals], _Pause] = {}
         #: By scheduler and slot: until when a proposal that it sent can land.
         self._sent: dict[tuple[str, Revision, int, str], Instant] = {}
+        #: What each of the last proposals of a scheduler named, and of those before a proposal.
+        self._last: dict[str, tuple[Named, ...]] = {}
+        self._before: dict[Number, tuple[Named, ...]] = {}
         #: By slot that is reserved: all whose requests were in the same proposal.
         self._together: dict[SlotKey, tuple[Equals, ...]] = {}
 
@@ -54,6 +63,13 @@ class Excused:
         """A scheduler apart sends something to its region, or has an answer to it."""
         command = envelope.command
         if isinstance(command, Propose):
+            number = envelope.actor, envelope.session, envelope.sequence
+            if not answered and number not in self._before:
+                last = self._last.get(envelope.actor, ())
+                named = frozenset(
+                    (group.assignment, one.ordinal) for group in command.groups for one in group.placements
+                )
+                self._before[number], self._last[envelope.actor] = last, (*last, named)[-UNDER_WAY:]
             for group in command.groups:
                 for one in group.placements:
                     key = envelope.actor, group.assignment, one.ordinal, group.template
@@ -103,11 +119,20 @@ class Excused:
                 self._pauses[actor, group] = _Pause(times + 1, until, behind)
 
     def is_excused(
-        self, actor: str, request: tuple[Revision, str], ordinal: int, view: tuple[Revision, Instant], at: Instant
+        self,
+        by: Number,
+        in_flight: int,
+        request: tuple[Revision, str],
+        ordinal: int,
+        view: tuple[Revision, Instant],
+        at: Instant,
     ) -> bool:
-        """Whether a scheduler may leave a slot alone in what it says now; a view is a revision, and when that was."""
-        assignment, template = request
-        if self._sent.get((actor, assignment, ordinal, template), -1) >= view[1]:
+        """Whether a scheduler may leave a slot alone in what it sent then; a view is a revision, and when that was."""
+        actor, (assignment, template) = by[0], request
+        key = actor, assignment, ordinal, template
+        # What it was made beside may have been answered before it was sent.
+        beside = self._before.get(by, ())[-in_flight:] if in_flight else ()
+        if any((assignment, ordinal) in named for named in beside) or self._sent.get(key, -1) >= view[1]:
             return True
         group = self._equals(assignment, template)
         pause = self._pauses.get((actor, group)) if group is not None else None

@@ -22,7 +22,7 @@ from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.state import RegionState
-from holdfast.sim.judges.excused import Equals, Excused
+from holdfast.sim.judges.excused import Equals, Excused, Number
 from holdfast.sim.judges.followed import Followed
 from holdfast.sim.judges.placement import Oracle
 
@@ -36,12 +36,12 @@ class Waiting(NamedTuple):
 
 
 class Proposed(NamedTuple):
-    """A proposal that has landed: by whom, what it was based on, what was placed, when, and where in the log."""
+    """A proposal that has landed: whose, what it was based on, what was placed, when it was sent, where in the log."""
 
-    actor: str
+    by: Number
     decision: Decision
     placed: tuple[SlotsPlaced, ...]
-    at: Instant
+    sent: Instant
     position: Revision
 
 
@@ -87,7 +87,9 @@ class QueueOrder:
         for slot, one, by in passed:
             view = by.decision.view
             seen = view, self._written.get(seq_of(view), 0)
-            if not self.excused.is_excused(by.actor, (one.assignment, one.template), slot[1], seen, by.at):
+            if not self.excused.is_excused(
+                by.by, len(by.decision.in_flight), (one.assignment, one.template), slot[1], seen, by.sent
+            ):
                 told = (
                     f"could be placed since batch {one.since}, on a view of {seq_of(view)}, and lower priorities were"
                 )
@@ -107,8 +109,9 @@ class QueueOrder:
         order = [self.priority(uid) for uid, _ in requests if uid in self._log.assignments]
         if order != sorted(order, reverse=True):
             return f"in one proposal requests of priorities {order} were served in turn"
+        by = record.actor, record.session, record.sequence
         if placed and decision.passes:
-            self._proposed.append(Proposed(record.actor, decision, placed, record.at, position))
+            self._proposed.append(Proposed(by, decision, placed, record.sent, position))
         return ""
 
     def look(self, at: Instant) -> None:
