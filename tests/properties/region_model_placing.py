@@ -147,8 +147,17 @@ def keeps_times(model: Model, node: Node) -> bool:
 
 
 def _is_for(model: Model, node: Node, template: Template, assignment: Assignment, at: int) -> bool:
-    """Whether a node would take it, had it the room: as if nothing stood there."""
-    return refuse_node(model, node, template, assignment, at, empty=True) is None
+    """Whether a node would take it, if nothing stood there."""
+    return refuse_node(model, node, template, assignment, at, empty=True) is None and _is_large(model, node, template)
+
+
+def _is_large(model: Model, node: Node, template: Template) -> bool:
+    """Whether all that a node has is enough for one."""
+    has, said = model.capacity(node), node.said
+    enough = all(amount <= has.get(name, 0) for name, amount in amounts(template.need).items())
+    suits = [one for one in said.devices if not template.gpu_models or one.model in template.gpu_models]
+    devices = sum(one.milli >= template.gpu_milli for one in suits) >= template.gpus
+    return enough and devices and len(set(range(said.ports[0], said.ports[1] + 1)) - {0}) >= template.ports
 
 
 def _refuse_crowd(model: Model, node: Node, template: Template, assignment: Assignment, at: int) -> Code | None:
@@ -156,13 +165,13 @@ def _refuse_crowd(model: Model, node: Node, template: Template, assignment: Assi
     of the tenant names it."""
     for rule in template.spread:
         able = [one for one in model.nodes.values() if _is_for(model, one, template, assignment, at)]
-        counts = {one.domain(rule.key): 0 for one in able}
+        counts = {one.domain(rule.key): 0 for one in model.nodes.values()}
         for slot in model.standing():
             rules = [other.key for other in model.templates[slot.template].spread]
-            where = model.nodes[slot.node].domain(rule.key)
-            if slot.workload == assignment.workload and rule.key in rules and where in counts:
-                counts[where] += 1
-        if counts[node.domain(rule.key)] + 1 - min(counts.values()) > rule.max_skew:
+            if slot.workload == assignment.workload and rule.key in rules:
+                counts[model.nodes[slot.node].domain(rule.key)] += 1
+        fewest = min((counts[one.domain(rule.key)] for one in able), default=0)
+        if counts[node.domain(rule.key)] + 1 - fewest > rule.max_skew:
             return Code.SPREAD
     for apart in template.apart:
         there = 0

@@ -1,4 +1,4 @@
-"""Which domains replicas are spread over: those in which a node would take one, had it the room."""
+"""Which domains replicas are spread over: those in which a node would take one, were it empty."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from holdfast.core.ledger.overrides import OpenOverride, in_force
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import Action
 from holdfast.core.model.isolation import STRICT, Isolation
+from holdfast.core.model.placement import EMPTY_ROOM
 from holdfast.core.model.topology import Taint, domain
 from holdfast.core.model.workload import Spread, Template
 from holdfast.core.region import commands as c
+from holdfast.core.region.feasible import fits, picked
 from holdfast.core.region.fence import unfenced
 from holdfast.core.region.gates import refuse_node
 from holdfast.core.region.node_kinds import Standing, in_reach
@@ -39,7 +41,7 @@ class Zones:
         self.bench = RegionBench()
         self.bench.a_scheduler()
         self.bench.a_grant()
-        alike: Fields = {"labels": SSD, "capabilities": STRICT}
+        alike: Fields = {"labels": SSD, "capabilities": STRICT, "extended": (("fpga", 100),)}
         others = {"a": {}, "b": {}, "c": of_c or {}}
         self.nodes = {zone: self.bench.a_node(zone, zone=zone, **{**alike, **one}) for zone, one in others.items()}
 
@@ -55,13 +57,40 @@ class Zones:
 
     def placed(self, work: Assignment, count: int) -> Counter[str]:
         found: Counter[str] = Counter()
+        template = self.bench.state.templates[work.shares[0].template]
         for ordinal in range(count):
-            for zone, node in self.nodes.items():
-                answer = self.bench.send(SCHEDULER, self.bench.proposal(work, c.Placement(ordinal, node)))
+            for zone, uid in self.nodes.items():
+                node, room = self.bench.state.nodes[uid], self.bench.state.rooms.get(uid) or EMPTY_ROOM
+                taken = picked(node, room, template, firm=True)
+                answer = self.bench.send(SCHEDULER, self.bench.proposal(work, c.Placement(ordinal, uid, *taken)))
                 if isinstance(answer, Landed):
                     found[zone] += 1
                     break
         return found
+
+
+@pytest.mark.parametrize(
+    ("of_c", "wanted", "placed"),
+    [
+        ((), (), {"a": 2, "b": 2}),
+        (("t4",), (), {"a": 2, "b": 2, "c": 1}),
+        (("t4",), ("a100",), {"a": 2, "b": 2}),
+        (("t4", "a100"), ("a100",), {"a": 2, "b": 2, "c": 1}),
+    ],
+)
+def test_a_zone_without_such_devices_holds_nobody_back(
+    of_c: tuple[str, ...], wanted: tuple[str, ...], placed: dict[str, int]
+) -> None:
+    zones = Zones({"gpus": of_c})
+    for zone in "ab":
+        zones.bench.a_node(zone, zone=zone, labels=SSD, capabilities=STRICT, gpus=("a100", "a100"))
+    assert zones.filled(a_template(spread=EVEN, gpus=1, gpu_models=wanted), 5) == placed
+
+
+def test_a_zone_counts_where_one_of_its_nodes_is_just_large_enough() -> None:
+    zones = Zones({"cpu": 999})
+    zones.bench.a_node("c2", zone="c", cpu=1000, labels=SSD, capabilities=STRICT)
+    assert zones.filled(a_template(spread=EVEN)) == {"a": 1, "b": 1}, "c2 is to have the third"
 
 
 @pytest.mark.parametrize(
@@ -75,9 +104,18 @@ class Zones:
         ({"tenant": "beta"}, {}, {}),
         ({"capabilities": ()}, {}, {"isolation": Isolation.STRICT}),
         ({}, {"cordoned": True, "note": "disk"}, {}),
+        ({"cpu": 100}, {}, {}),
+        ({"cpu": 999}, {}, {}),
+        ({"memory": 1023}, {}, {}),
+        ({"disk": 0}, {}, {"disk": 1}),
+        ({"extended": ()}, {}, {"extended": (("fpga", 1),)}),
+        ({"ports": (0, 0)}, {}, {"ports": 1}),
     ],
-    ids=["no label", "another label", "an operator's label", "taint", "tenancy", "tenant", "isolation", "cordoned"],
-)
+    ids=[
+        "no label", "another label", "an operator's label", "taint", "tenancy", "tenant", "isolation", "cordoned",
+        "too little cpu", "hardly too little cpu", "hardly too little memory", "no disk", "no fpga", "no ports",
+    ],
+)  # fmt: skip
 def test_a_zone_whose_nodes_are_not_for_it_holds_nobody_back(
     of_c: Fields, administered: Fields, template: Fields
 ) -> None:
@@ -148,7 +186,7 @@ def test_a_full_zone_and_one_with_another_tenant_on_its_nodes_are_waited_for() -
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None)
-def test_domains_in_reach_are_those_of_the_nodes_that_the_ledger_would_admit(seed: int) -> None:
+def test_domains_in_reach_are_those_of_the_nodes_that_the_ledger_would_fill_if_they_were_empty(seed: int) -> None:
     world = World(Random(seed), checked=False)
     for _ in range(6):
         world.happen()
@@ -163,6 +201,10 @@ def test_domains_in_reach_are_those_of_the_nodes_that_the_ledger_would_admit(see
             require=chance.choice([(), SSD, BOTH]),
             tolerate=world.a_template().tolerate,
             isolation=chance.choice([*Isolation]),
+            cpu=chance.choice([1, 4_000, 8_000, 8_001]),
+            memory=chance.choice([1, 16_384]),
+            gpus=chance.choice([0, 0, 1, 2]),
+            ports=chance.choice([0, 1, 11]),
         )
         standing = Standing(template, 1, chance.choice(TENANTS), chance.random() < 0.3)
         able = [
@@ -170,6 +212,7 @@ def test_domains_in_reach_are_those_of_the_nodes_that_the_ledger_would_admit(see
             for node in state.nodes.values()
             if refuse_node(overrides, node, template, standing.tenant, ()) is None
             and not (standing.exclusive and unfenced(node, state.facts.settings))
+            and not fits(node, EMPTY_ROOM, template, *picked(node, EMPTY_ROOM, template, firm=True), firm=True)
         ]
         expected = {key: tuple(sorted({domain(node, key) for node in able})) for key in ("zone", "pool")}
         assert in_reach(state, standing, overrides.zones) == expected

@@ -40,6 +40,14 @@ def rest(follower: Follower, why: Why, assignment: int = 100) -> None:
     assert asleep.why is why
 
 
+def a_full_node(bench: RegionBench, name: str, **fields: Any) -> int:
+    """A node that somebody else has filled."""
+    node = bench.a_node(name, cpu=1000, **fields)
+    work = bench.a_workload(a_template(cpu=1000), count=1, uid=900, workload=900)
+    bench.place(work, c.Placement(0, node))
+    return node
+
+
 # Nodes
 
 
@@ -172,25 +180,37 @@ def test_a_member_that_leaves_a_domain_wakes_who_is_kept_apart_from_it() -> None
 def test_a_zone_that_is_left_wakes_who_was_kept_even_with_it() -> None:
     bench, follower = a_region(nodes=0)
     bench.a_node("a1", zone="a")
-    lonely = bench.a_node("b1", zone="b", cpu=100)
+    lonely = a_full_node(bench, "b1", zone="b")
     bench.a_workload(a_template(spread=(Spread("zone", 1),)), count=2)
     rest(follower, Why.NODES)
-    assert len(placed_on(bench)) == 1
+    assert len(placed_on(bench)) == 2
     bench.accept(ROOT, c.AdministerNode(lonely, cordoned=True, note="to be removed"))
     follower.work()
-    assert len(placed_on(bench)) == 2
+    assert len(placed_on(bench)) == 3
 
 
 def test_a_zone_whose_last_node_that_was_for_it_is_not_any_more_wakes_who_was_kept_even_with_it() -> None:
     ssd = (("disk", "ssd"),)
     bench, follower = a_region(nodes=0)
     bench.a_node("a1", zone="a", labels=ssd)
-    lonely = bench.a_node("b1", zone="b", cpu=100, labels=ssd)
+    lonely = a_full_node(bench, "b1", zone="b", labels=ssd)
     bench.a_node("b2", zone="b")
     bench.a_workload(a_template(spread=(Spread("zone", 1),), require=ssd), count=3)
     rest(follower, Why.NODES)
-    assert len(placed_on(bench)) == 1
+    assert len(placed_on(bench)) == 2
     bench.accept(ROOT, c.AdministerNode(lonely, labels=(("disk", "hdd"),)))
+    follower.work()
+    assert len(placed_on(bench)) == 4
+
+
+def test_a_zone_whose_last_node_that_was_large_enough_shrinks_wakes_who_was_kept_even_with_it() -> None:
+    bench, follower = a_region(nodes=0)
+    bench.a_node("a1", zone="a")
+    a_full_node(bench, "b1", zone="b")
+    bench.a_workload(a_template(spread=(Spread("zone", 1),)), count=2)
+    rest(follower, Why.NODES)
+    assert len(placed_on(bench)) == 2
+    bench.a_node("b1", cpu=900, zone="b")
     follower.work()
     assert len(placed_on(bench)) == 3
 
@@ -198,13 +218,13 @@ def test_a_zone_whose_last_node_that_was_for_it_is_not_any_more_wakes_who_was_ke
 def test_a_zone_that_is_avoided_from_now_on_wakes_who_was_kept_even_with_it() -> None:
     bench, follower = a_region(nodes=0)
     bench.a_node("a1", zone="a")
-    bench.a_node("b1", zone="b", cpu=100)
+    a_full_node(bench, "b1", zone="b")
     bench.a_workload(a_template(spread=(Spread("zone", 1),)), count=3)
     rest(follower, Why.NODES)
-    assert len(placed_on(bench)) == 1
+    assert len(placed_on(bench)) == 2
     bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "b", "fire", bench.at + 60_000))
     follower.work()
-    assert len(placed_on(bench)) == 3
+    assert len(placed_on(bench)) == 4
 
 
 # Near

@@ -10,7 +10,7 @@
 - `gates`       what proposals, bindings and holds are all asked; what overrides say of each
 - `placing`     Propose: the hard gates
 - `trial`       what a proposal has taken so far
-- `spreading`   spread and apart, over the domains in which a node is for such work: `node_kinds`
+- `spreading`   spread and apart, over the domains in which a node is for such work: `node_kinds`, `node_sizes`
 - `succeeding`  placements after victims, or out of a reservation
 - `running`     plain proposals in a row
 - `unmet`       what of a many-part command was refused

@@ -1,13 +1,13 @@
 """Kinds of nodes: what usable nodes are for, counted where they are; and in which domains a template could stand.
 
 Replicas that are spread are held against the emptiest domain, and that must be one that could take one more: a zone
-whose nodes lack a required label, are kept for others, or are avoided has none of them for ever, and everything would
-wait for it. Room is not asked for: a full zone is one that should take the next, and waiting for it is what the rule
-says.
+whose nodes lack a required label, are kept for others, are too small even when empty, or are avoided has none of them
+for ever, and everything would wait for it. What is free is not asked for: a full zone is one that should take the next,
+and waiting for it is what the rule says.
 
-Of kinds there are few and of nodes many. Labels are counted beside them, one by one, for there may be as many as nodes:
-a proposal is judged without a walk over nodes, unless it takes one to tell whether any of them has several labels at
-once.
+Of kinds there are few and of nodes many. Labels are counted beside them, one by one, for there may be as many as nodes,
+and sizes are coarse (`node_sizes`): a proposal is judged without a walk over nodes, unless it takes one to tell whether
+any of them has several labels at once, or is just large enough.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from holdfast.core.model.shapes import Duration, Revision
 from holdfast.core.model.topology import Node, label, usable
 from holdfast.core.model.workload import Template, accepts
 from holdfast.core.region.fence import overrun_most
+from holdfast.core.region.node_sizes import NodeSize, holds, size_of, would_hold
 from holdfast.core.region.occupancy import kept_for
 from holdfast.core.region.state import RegionState
 
@@ -35,6 +36,7 @@ class NodeKind(NamedTuple):
     kept_for: tuple[str, ...]
     capabilities: Capabilities
     overrun: Duration
+    size: NodeSize
 
 
 #: A label that counts, key and value, and of which kind of node.
@@ -57,7 +59,7 @@ Reach = Mapping[str, tuple[str, ...]]
 def kind_of(node: Node) -> NodeKind:
     """The kind of a node."""
     taints = tuple([(taint.key, taint.value) for taint in node.taints]) if node.taints else ()
-    return NodeKind(node.zone, node.pool, taints, kept_for(node), node.capabilities, node.overrun)
+    return NodeKind(node.zone, node.pool, taints, kept_for(node), node.capabilities, node.overrun, size_of(node))
 
 
 def labels_of(node: Node, kind: NodeKind) -> list[LabelOf]:
@@ -67,7 +69,7 @@ def labels_of(node: Node, kind: NodeKind) -> list[LabelOf]:
 
 
 def in_reach(state: RegionState, standing: Standing, avoided: Container[str]) -> Reach:
-    """The domains of the spread rules in which a usable node would take such slots, had it the room."""
+    """The domains of the spread rules in which a usable node would take such slots, were it empty."""
     wanted = {rule.key: 0 for rule in standing.template.spread}
     for (key, _), _ in state.domains.unordered():
         if key in wanted:
@@ -78,8 +80,11 @@ def in_reach(state: RegionState, standing: Standing, avoided: Container[str]) ->
     for kind, count in state.node_kinds.unordered():
         if _is_found(kind, found) or kind.zone in avoided or not _takes(kind, standing, most):
             continue
+        large = holds(kind.size, standing.template)
+        if large is False:
+            continue
         has = [state.node_labels.get((key, value, kind)) or 0 for key, value in standing.template.require]
-        if sum(count - one for one in has) < count:  # whatever they lack, one of them lacks nothing
+        if large and sum(count - one for one in has) < count:  # whatever they lack, one of them lacks nothing
             _find(kind, found)
             if all(len(found[key]) == number for key, number in wanted.items()):
                 break  # nearly always, and soon
@@ -100,12 +105,13 @@ def _find(kind: NodeKind, found: dict[str, set[str]]) -> None:
 
 
 def _look_through(state: RegionState, standing: Standing, doubtful: list[NodeKind], found: dict[str, set[str]]) -> None:
-    """Of some kinds each label is on some node: whether one has all of them is told by the nodes alone."""
+    """Of some kinds each label is on some node, and some may be large enough: whether one has all of it is told by the
+    nodes alone."""
     left = [kind for kind in doubtful if not _is_found(kind, found)]
     for _, node in state.nodes.unordered() if left else ():
         if all(label(node, key) == value for key, value in standing.template.require) and usable(node):
             kind = kind_of(node)
-            if kind in left:
+            if kind in left and would_hold(node, standing.template):
                 _find(kind, found)
                 left = [kind for kind in left if not _is_found(kind, found)]
                 if not left:

@@ -121,7 +121,8 @@ class Trial:
     def in_reach(self, standing: Standing) -> Reach:
         """The domains over which its spread rules count: asked once for all who differ in nothing that it is about."""
         template = standing.template
-        asks = (template.spread, template.require, template.tolerate, template.isolation, *standing[2:])
+        sized = (template.need, template.gpus, template.gpu_milli, template.gpu_models, template.ports)
+        asks = (template.spread, template.require, template.tolerate, template.isolation, *sized, *standing[2:])
         found = self._reaches.get(asks)
         if found is None:
             found = in_reach(self.state, standing, self.overrides.zones)

@@ -15,7 +15,7 @@ from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.model.topology import Node
 from holdfast.core.model.workload import Template
 from holdfast.core.region import events as e
-from holdfast.sim.judges.counted import is_open, place_of
+from holdfast.sim.judges.counted import amounts, is_open, place_of
 
 
 class Stood(NamedTuple):
@@ -90,7 +90,7 @@ class Followed:
         return counts
 
     def domains(self, template: Template, tenant: str, key: str, at: Instant) -> set[str]:
-        """The domains in which there is a node that is meant for such work, whether it has room or not."""
+        """The domains in which there is a node that is meant for such work and large enough, full or not."""
         avoided = self.in_force(Action.AVOID_ZONE, at)
         nodes = [node for node in self.nodes.values() if is_open(node) and node.zone not in avoided]
         return {place_of(node, key) for node in nodes if self._is_meant(node, template, tenant)}
@@ -107,4 +107,14 @@ class Followed:
         if not node.shares_user and Capability.USERS not in node.capabilities and there - {tenant}:
             return False
         labels = {**dict(node.reported_labels), **dict(node.labels)}
-        return all(labels.get(name) == value for name, value in template.require)
+        return all(labels.get(name) == value for name, value in template.require) and not _is_small(node, template)
+
+
+def _is_small(node: Node, template: Template) -> bool:
+    """Whether one would not go on a node that has nothing else."""
+    has, need = amounts(node.capacity), amounts(template.need)
+    models = template.gpu_models or {one.model for one in node.devices}
+    suiting = [one for one in node.devices if one.model in models and one.milli >= template.gpu_milli]
+    ports = len(range(max(1, node.ports[0]), node.ports[1] + 1))
+    short = any(has.get(name, 0) < more for name, more in need.items())
+    return short or len(suiting) < template.gpus or ports < template.ports

@@ -170,7 +170,7 @@ class Oracle:
     def _badly_placed(self, slot: Slot, template: Template, tenant: str, node: Node) -> Iterator[str]:
         for spread in template.spread:
             counts = self.spread(slot, spread.key)
-            here = counts.get(place_of(node, spread.key), 0)
+            here = counts.get(place_of(node, spread.key), 0)  # elsewhere it is not placed anyway
             if here + 1 - min(counts.values(), default=0) > spread.max_skew:
                 yield Code.SPREAD
         for apart in template.apart:
@@ -183,7 +183,7 @@ class Oracle:
                 yield Code.NEAR
 
     def spread(self, slot: Slot, key: str) -> dict[str, int]:
-        """By domain in which it could stand, were there room: how many of the slot's workload are spread over it."""
+        """By domain in which it could stand, were it empty: how many of the slot's workload are spread over it."""
         counts = {place_of(node, key): 0 for node in self.counted.nodes.values() if self._could_stand(slot, node)}
         for one in self.counted.standing():
             rules = [rule.key for rule in self.counted.template(one).spread]
@@ -193,12 +193,12 @@ class Oracle:
         return counts
 
     def _could_stand(self, slot: Slot, node: Node) -> bool:
-        """Whether a node is open and for such work, full or not."""
-        assignment, template = self._state.assignments[slot.assignment], self.counted.template(slot)
+        """Whether a node is open, for such work and large enough for it, full or not."""
+        assignment = self._state.assignments[slot.assignment]
         if not is_open(node) or node.zone in self._avoided:
             return False
         fenced = not (assignment.exclusive and self._outlives_its_fence(node))
-        return fenced and set(self._not_meant(template, assignment.tenant, node)) <= {Code.ONE_TENANT}
+        return fenced and not self._never(slot, node)
 
     def _members(self, group: str, tenant: str) -> list[Node]:
         """The nodes of all members of a tenant's group, one for each of them."""

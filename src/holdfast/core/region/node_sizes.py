@@ -1,0 +1,70 @@
+"""How large nodes are, coarsely: whether those of a size could hold one slot of a template, were they empty.
+
+Agents report what their machines have to the byte, so amounts themselves would tell nearly all nodes apart. Of each
+amount only the number of its binary digits is kept: with more of them than is needed every node of the size suffices,
+with fewer none does, and with as many the nodes themselves are asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from holdfast.core.model.placement import EMPTY_ROOM
+from holdfast.core.model.resources import Resources
+from holdfast.core.model.topology import Node, ports_of
+from holdfast.core.model.workload import Template
+from holdfast.core.region.feasible import fits, picked
+
+
+class NodeSize(NamedTuple):
+    """What nodes have in all, in values that have an order."""
+
+    #: By resource: how many binary digits the amount has; what there is none of is left out.
+    digits: tuple[tuple[str, int], ...]
+    #: By model and size of a device: how many there are.
+    devices: tuple[tuple[str, int, int], ...]
+    #: How many ports it hands out.
+    ports: int
+
+
+def size_of(node: Node) -> NodeSize:
+    """The size of a node."""
+    digits = tuple([(name, amount.bit_length()) for name, amount in _amounts(node.capacity)])
+    devices: tuple[tuple[str, int, int], ...] = ()
+    if node.devices:
+        counted = Counter((one.model, one.milli) for one in node.devices)
+        devices = tuple(sorted((model, milli, count) for (model, milli), count in counted.items()))
+    return NodeSize(digits, devices, len(ports_of(node)))
+
+
+def holds(size: NodeSize, template: Template) -> bool | None:
+    """Whether every node of the size would hold one slot, were it empty; None: only some of them may."""
+    if size.ports < template.ports:
+        return False
+    if template.gpus:
+        models, milli = template.gpu_models, template.gpu_milli
+        suiting = [count for model, each, count in size.devices if each >= milli and (not models or model in models)]
+        if sum(suiting) < template.gpus:
+            return False
+    has, surely = dict(size.digits), True
+    for name, amount in _amounts(template.need):
+        there, needed = has.get(name, 0), amount.bit_length()
+        if there < needed:
+            return False
+        surely = surely and there > needed
+    return surely or None
+
+
+def would_hold(node: Node, template: Template) -> bool:
+    """Whether a node would hold one slot, were it empty."""
+    devices, ports = picked(node, EMPTY_ROOM, template, firm=True)
+    return fits(node, EMPTY_ROOM, template, devices, ports, firm=True) is None
+
+
+def _amounts(of: Resources) -> Iterator[tuple[str, int]]:
+    """Every resource of which there is some."""
+    for name, amount in (("cpu", of.cpu), ("memory", of.memory), ("disk", of.disk), ("gpu", of.gpu), *of.extended):
+        if amount > 0:
+            yield name, amount
