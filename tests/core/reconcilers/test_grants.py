@@ -403,6 +403,17 @@ def test_a_change_wakes_the_accounts_that_it_concerns() -> None:
     assert list(grants.wake(state, ("summary", "eu"))) == ["quota/acme"]
 
 
+def test_what_is_done_of_batch_work_wakes_the_accounts_that_paid_for_it() -> None:
+    world = World()
+    service = world.bench.put(a_workload())
+    job = world.bench.put(a_workload("job", batch=True))
+    grants, state = Grants(), world.state
+    assert "observed" in grants.watches
+    assert list(grants.wake(state, ("observed", job))) == ["reclaimable/acme", "quota/acme"]
+    assert list(grants.wake(state, ("observed", service))) == [], "of a service nothing is ever done"
+    assert list(grants.wake(state, ("observed", 7))) == []
+
+
 def test_a_region_that_is_retired_leaves_its_slice_to_the_others() -> None:
     world = World()
     world.ask("eu", 8_000)

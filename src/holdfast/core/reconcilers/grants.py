@@ -18,7 +18,7 @@ from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.platform.commands import OfferGrant
 from holdfast.core.platform.demand import asked_of_quota
 from holdfast.core.platform.escrow import OFFERS_MAX
-from holdfast.core.platform.keys import ASSIGNMENT, GRANT, QUOTA, RECOVERY_BUDGET, STANDING, SUMMARY
+from holdfast.core.platform.keys import ASSIGNMENT, GRANT, OBSERVED, QUOTA, RECOVERY_BUDGET, STANDING, SUMMARY
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.reconcilers.lending import Lent, lent_of, targets
 from holdfast.core.reconcilers.shields import Shield, is_far, spread
@@ -31,7 +31,7 @@ class Grants:
     """Looks at one account at a time, by name."""
 
     name = "grant"
-    watches: tuple[str, ...] = (QUOTA, RECOVERY_BUDGET, OVERRIDE, ASSIGNMENT, GRANT, STANDING, SUMMARY)
+    watches: tuple[str, ...] = (QUOTA, RECOVERY_BUDGET, OVERRIDE, ASSIGNMENT, GRANT, STANDING, SUMMARY, OBSERVED)
 
     def keys(self, state: PlatformState) -> Iterable[Key]:
         found = {grant.account for grant in state.grants.values()}
@@ -53,6 +53,12 @@ class Grants:
             return _and_quota(str(key).partition("|")[2])
         if kind == SUMMARY:
             return [*_shares(state), *_short(state)]
+        if kind == OBSERVED:
+            # What is done of batch work is paid for no more: others may have it.
+            workload = state.workloads.get(key)  # type: ignore[arg-type]
+            if workload is None or not workload.spec.batch:
+                return []
+            return _and_quota(f"reclaimable/{workload.meta.tenant}")
         if kind == ASSIGNMENT:
             # One that is gone had ended before, or went with its region.
             assignment = state.assignments.get(key)  # type: ignore[arg-type]
