@@ -355,6 +355,16 @@ def test_a_dead_peer_refuses_connections_until_its_next_life() -> None:
     tell(story)
 
 
+def test_a_peer_that_does_not_listen_yet_refuses_connections_until_it_has_started() -> None:
+    async def story(world: World) -> None:
+        world.b.is_listening = False
+        assert await world.outcome() == "Unreachable"
+        await world.b.start()
+        assert await world.outcome() == "b.1:x"
+
+    tell(story)
+
+
 def test_what_a_dying_peer_was_asked_is_not_answered_nor_done_by_its_next_life() -> None:
     async def story(world: World) -> None:
         serving = asyncio.create_task(world.a.ask("b", get("/slow", b"5000"), 60_000))

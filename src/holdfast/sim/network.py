@@ -57,6 +57,8 @@ class SimNetwork(Links):
             call.refuse(Unreachable(f"there is no {call.peer} in the network"))
         elif found.has_left:
             call.reset()
+        elif not found.is_listening:
+            call.refuse(Unreachable(f"{call.peer} does not listen yet"))
         elif not call.is_hung_up:
             found.accept(call)
 
@@ -72,6 +74,8 @@ class SimTransport:
         self.certificate = ""
         self.is_dead = False
         self.has_left = False
+        #: Whether somebody listens at its address: a server does so once it has started.
+        self.is_listening = True
         self._serving_with: Serving = serve_nothing
         #: Where that was said: what is served runs in the process that serves, not in the one that asks.
         self._context = copy_context()
@@ -104,7 +108,8 @@ class SimTransport:
         self._context = copy_context()
 
     async def start(self) -> None:
-        """It is heard from when it joined."""
+        """Whoever asks something of it is answered from now on, if not before."""
+        self.is_listening = True
 
     def trouble(self) -> str:
         """Nothing is ever wrong with its certificate."""

@@ -120,6 +120,7 @@ class Servers:
             words: list[str] = []
             draw = drawing(process.chance("server"))
             while True:
+                process.transport.is_listening = False
                 ports = self._ports(process, own, heard, draw, words.append)
                 ending = await serve(own, ports, asyncio.Event(), lambda server: self._begun(process, own, server))
                 if ending is not Ending.CANNOT_START:
