@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.sim.coverage import GATED
 from holdfast.sim.scenario import all_in
 from holdfast.sim.swarm import Result, swarm
 
@@ -29,10 +30,12 @@ def clean(seeds: range, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCa
 
 
 @pytest.mark.timeout(900)
-def test_four_seeds_of_each_scenario_are_clean(
+def test_four_seeds_of_each_scenario_are_clean_every_gate_acts_and_quotas_and_budgets_bind(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    clean(range(1, 57), capsys, caplog)
+    result = clean(range(1, 57), capsys, caplog)
+    assert GATED not in result.coverage.unjudged
+    assert result.coverage.missed == ()
 
 
 @pytest.mark.soak

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim import coverage, swarm
+from holdfast.core.ledger.answers import Code
+from holdfast.sim import coverage, gates, swarm
 from holdfast.sim.audit import Finding
 from holdfast.sim.plan import Plan
 from holdfast.sim.run import Report, Verdicts
@@ -29,6 +30,7 @@ topology:
   regions:
     eu: {servers: 2, nodes: 2}
 tenants: {payments: {}}
+variety: {nodes: {}, rules: {}, tenants: {}}
 workloads:
   web: {replicas: 2}
 traffic: {every: 2s..3s, kinds: {scale: 1}}
@@ -216,7 +218,7 @@ def test_all_scenarios_together_must_have_met_what_every_swarm_must(monkeypatch:
         (coverage.ALL, "network.late"),
         (coverage.ALL, "terms.taken-over"),
     ]
-    assert swarm.swarm(two, range(19)).coverage.unjudged.keys() == {"two", coverage.ALL}
+    assert swarm.swarm(two, range(19)).coverage.unjudged.keys() == {"two", coverage.ALL, coverage.GATED}
 
 
 def test_a_scenario_must_have_met_its_faults_in_its_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,3 +233,58 @@ def test_the_scenarios_of_the_project_cover_kinds_of_counters_that_runs_have() -
     kinds = {name.partition(".")[0] for name in coverage.EVERYWHERE} | {"fault", "command", "stopped"}
     for scenario in all_in(ROOT / "scenarios").values():
         assert {name.partition(".")[0] for name in coverage.wanted(scenario)} <= kinds, scenario.name
+
+
+# Gates
+
+
+def the_gates(**others: int) -> dict[str, int]:
+    """Counts of one run in which every gate has acted, and quotas and budgets have bound."""
+    acted = {gates.counters(code)[0]: 1 for code in gates.GATES}
+    return {"fault.crash": 1, **acted, gates.QUOTA_BOUND: 1, gates.BUDGET_BOUND: 1, **others}
+
+
+def test_every_code_of_the_ledgers_is_a_gate_that_must_act_or_says_why_it_need_not() -> None:
+    assert gates.GATES.keys() | gates.NOT_ASKED.keys() == set(Code)
+    assert not gates.GATES.keys() & gates.NOT_ASKED.keys()
+    assert all(text for text in (*gates.GATES.values(), *gates.NOT_ASKED.values()))
+
+
+@pytest.mark.parametrize("code", gates.GATES)
+def test_a_gate_that_never_acted_fails_a_swarm_of_the_size_that_tests_run(
+    code: Code, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = {"one": a_scenario("one"), "two": a_scenario("two")}
+    without = the_gates(**{gates.counters(code)[0]: 0})
+    playing(monkeypatch, lambda scenario, seed: a_report(scenario, seed, counts=without))
+    missed = swarm.swarm(two, range(coverage.GATED_LEAST)).coverage.missed
+    assert (coverage.ALL, f"gate.{code.value}") in {(one.scenario, one.counter) for one in missed}
+    for other in gates.counters(code):
+        playing(
+            monkeypatch,
+            lambda scenario, seed, other=other: a_report(scenario, seed, counts={**without, other: 1}),
+        )
+        named = {one.counter for one in swarm.swarm(two, range(coverage.GATED_LEAST)).coverage.missed}
+        assert f"gate.{code.value}" not in named
+
+
+def test_quotas_and_budgets_must_have_bound_in_a_third_of_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = {"one": a_scenario("one"), "two": a_scenario("two")}
+    for name in (gates.QUOTA_BOUND, gates.BUDGET_BOUND):
+        for every, missed in ((3, set()), (4, {name})):
+            playing(
+                monkeypatch,
+                lambda scenario, seed, name=name, every=every: a_report(
+                    scenario, seed, counts=the_gates(**{name: int(seed % every == 0)})
+                ),
+            )
+            found = {one.counter for one in swarm.swarm(two, range(60)).coverage.missed}
+            assert {one for one in found if one.startswith("bound.")} == missed
+
+
+def test_of_too_few_runs_no_gate_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = {"one": a_scenario("one"), "two": a_scenario("two")}
+    playing(monkeypatch, a_report)
+    found = swarm.swarm(two, range(coverage.GATED_LEAST - 1)).coverage
+    assert not any(one.counter.startswith(("gate.", "bound.")) for one in found.missed)
+    assert coverage.GATED in found.unjudged

@@ -9,9 +9,11 @@ from msgspec import Struct
 
 from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.revision import revision, show
+from holdfast.core.model.meta import Reason
 from holdfast.core.model.resources import exceeded
 from holdfast.core.model.shapes import Revision
 from holdfast.core.platform import events as p
+from holdfast.core.platform.deadlines import ON_TIME
 from holdfast.core.region import events as e
 
 
@@ -65,6 +67,13 @@ def _told(event: Any) -> Iterator[str]:
             yield from (f"released.{one.cause}" for one in releases)
         case e.SlotsStopping():
             yield f"stopped.{event.cause}"
+        case e.PendingReported(reasons=reasons):
+            yield from (f"waits.{reason.code}" for reason in reasons)
+        case e.OrdinalsFinished(done=done):
+            yield "finished.done" if done else "finished.failed"
+        case p.StatusReported(status=status):
+            late = [one for one in status.conditions if one.type == ON_TIME]
+            yield from ("late.missed" for one in late if one.reason is Reason.DEADLINE_MISSED)
         case p.RegionJudged():
             yield f"region.{event.health.value}"
         case p.BreachStored(breach):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.sim.gates import bound
 from holdfast.sim.scene import Scene
 
 _REFUSED = ("commands_refused", "scheduler_refused")
@@ -24,10 +25,10 @@ def counted(scene: Scene, faults: dict[str, int]) -> dict[str, int]:
     for audit in scene.audits.values():
         for what, count in audit.counts.items():
             add(f"audit.{what}", count)
-    for what, count in (*scene.servers.heard.items(), *scene.chronicle.counts().items()):
+    for what, count in (*scene.servers.heard.items(), *scene.chronicle.counts().items(), *scene.acted.items()):
         add(what, count)
     for meters in scene.servers.meters:
         for (name, labels), count in meters.counts.items():
             # Of a proposal that is accepted otherwise only its scheduler counts what was refused.
             add(f"refused.{dict(labels)['code']}" if name in _REFUSED else f"meter.{name}", count)
-    return dict(sorted(found.items()))
+    return dict(sorted({**found, **bound(found)}.items()))

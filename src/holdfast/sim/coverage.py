@@ -1,8 +1,9 @@
 """What a swarm must have met: faults that never happened prove nothing, however green the runs are.
 
 A scenario must have met each fault that it lists and everything under its `covers`, in its own runs. All scenarios
-together must have met what stands in `EVERYWHERE`. Of a few runs nothing can be asked: they are not judged, and the
-swarm says so.
+together must have met what stands in `EVERYWHERE`, and, with fewer runs already, have seen every gate of `gates` act
+and quotas and disruption budgets bind in a third of the runs. Of a few runs nothing can be asked: they are not judged,
+and the swarm says so.
 """
 
 from __future__ import annotations
@@ -11,12 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
+from holdfast.sim.gates import BUDGET_BOUND, GATES, QUOTA_BOUND, counters
 from holdfast.sim.scenario import Scenario
 
 #: With fewer runs of a scenario, what it did not meet says nothing.
 RUNS_LEAST = 10
+#: With fewer runs of all scenarios together, a gate that never acted says nothing.
+GATED_LEAST = 50
+#: Of all runs, one in so many must have had a quota, and one a disruption budget, that kept something waiting.
+BOUND_ONE_IN = 3
 #: In place of a scenario's name.
 ALL = "all scenarios"
+GATED = "gates"
 
 #: By the counters of a run, and what each stands for.
 EVERYWHERE = {
@@ -105,12 +112,32 @@ def judged(played: Mapping[str, Scenario], runs: Mapping[str, int], counts: Mapp
         for counter in wanted(scenario)
         if not counts[name].get(counter)
     ]
-    if unjudged or len(played) == 1:
+    everything = together(counts.values())
+    total = sum(runs.values())
+    if len(played) > 1 and total >= GATED_LEAST:
+        missed += [*_shut_gates(everything), *_unbound(everything, total)]
+    else:
+        unjudged[GATED] = f"asked only of a swarm of several scenarios with at least {GATED_LEAST} runs"
+    if any(name in unjudged for name in played) or len(played) == 1:
         unjudged[ALL] = f"asked only of a swarm of several scenarios with at least {RUNS_LEAST} runs of each"
     else:
-        everything = together(counts.values())
         missed += [Missed(ALL, name, meant) for name, meant in EVERYWHERE.items() if not everything.get(name)]
     return Coverage(tuple(missed), unjudged)
+
+
+def _shut_gates(counts: Mapping[str, int]) -> Iterator[Missed]:
+    """Gates that never acted."""
+    for code, keeps in GATES.items():
+        if not any(counts.get(name) for name in counters(code)):
+            yield Missed(ALL, f"gate.{code.value}", keeps)
+
+
+def _unbound(counts: Mapping[str, int], runs: int) -> Iterator[Missed]:
+    """Quotas and budgets that kept something waiting in too few runs."""
+    for name, what in ((QUOTA_BOUND, "a quota"), (BUDGET_BOUND, "a disruption budget")):
+        found = counts.get(name, 0)
+        if found * BOUND_ONE_IN < runs:
+            yield Missed(ALL, name, f"{what} bound in {found} of {runs} runs, and one in {BOUND_ONE_IN} is the least")
 
 
 def wanted(scenario: Scenario) -> list[str]:

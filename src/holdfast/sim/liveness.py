@@ -13,7 +13,9 @@ from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.allotment import ACTIVE, Assignment, Purpose
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
+from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import RegionHealth
+from holdfast.core.model.workload import OnDeadline, Workload
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.region.state import RegionState
 from holdfast.host.ledger import Role
@@ -93,8 +95,20 @@ def _platform(scene: Scene, state: PlatformState) -> Iterator[Left]:
             continue
         shares = [a.shares for a in state.assignments.values() if a.workload == uid and _serves(a)]
         assigned = sum(share.count for named in shares for share in named)
-        if assigned != workload.spec.replicas:
-            yield Left("assigned", f"workload {name}", f"has {assigned} of {workload.spec.replicas} replicas assigned")
+        least, most = _asked_for(stored, now)
+        if not least <= assigned <= most:
+            told = f"has {assigned} replicas assigned, and asks for {least} to {most}"
+            yield Left("assigned", f"workload {name}", told)
+
+
+def _asked_for(workload: Workload, now: Instant) -> tuple[int, int]:
+    """How many replicas are to be assigned, at least and at most. What is done of batch work need not be, wherever that
+    was; what is not done need not be either, once its deadline has passed and it was to fail then."""
+    spec, status = workload.spec, workload.status
+    if not spec.batch:
+        return spec.replicas, spec.replicas
+    fails = spec.on_deadline is OnDeadline.FAIL and workload.meta.created + spec.deadline <= now
+    return 0 if fails else spec.replicas - status.succeeded, max(spec.replicas, status.succeeded + status.failed)
 
 
 def _serves(assignment: Assignment) -> bool:
@@ -118,7 +132,9 @@ def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState
     yield from _over("hold", name, {uid: one.ends for uid, one in state.holds.items()}, now)
     yield from _over("override", name, {uid: one.ends for uid, one in state.overrides.items()}, now)
     for uid, assignment in state.assignments.items():
-        yield from _replicas(name, state, uid, assignment)
+        workload = platform.workloads.get(assignment.workload)
+        stays = assignment.exclusive and workload is not None and not workload.spec.disruption_max
+        yield from _replicas(name, state, uid, assignment, stays=stays)
     yield from _slots(scene, name, state, Oracle(state, now))
     speaking = {f"agent/{node}" for node in scene.cast.nodes[name]}
     speaking |= {f"scheduler/{scheduler}" for scheduler in scene.cast.schedulers[name]}
@@ -146,16 +162,17 @@ def _sessions(where: str, state: LedgerState, speaking: set[str]) -> Iterator[Le
         yield Left("sessions", where, f"has some of {more} that should have ended, and none of {less}")
 
 
-def _replicas(where: str, state: RegionState, uid: int, assignment: Assignment) -> Iterator[Left]:
+def _replicas(where: str, state: RegionState, uid: int, assignment: Assignment, *, stays: bool) -> Iterator[Left]:
     """As many slots of each template as the platform asks for, less what is over for good. While some of them wait for
-    room, others serve with an older template and a few more are opened beside them: at most as many as may be gone."""
+    room, others serve with an older template and a few more are opened beside them: at most as many as may be gone.
+    Identities of which none may be gone, `stays`, serve with an older template for as long as they live."""
     asked = {share.template: share.count for share in assignment.shares if assignment.stage is ACTIVE and share.count}
     for row in state.finished.get(uid) or ():
         over = sum(after - first for first, after in (*row.done, *row.failed))
         asked[row.template] = max(0, asked.get(row.template, 0) - over)
     slots = [slot for slot in state.slots.values() if slot.assignment == uid]
     there = Counter(slot.template for slot in slots)
-    if there == Counter(asked):
+    if there == Counter(asked) or (stays and len(slots) == sum(asked.values())):
         named = {ordinal for first, after in assignment.ordinals for ordinal in range(first, after)}
         if assignment.exclusive and named != {slot.ordinal for slot in slots}:
             yield Left("replicas", f"{where} assignment {uid}", f"has other ordinals than {sorted(named)}")
@@ -180,7 +197,8 @@ def _slots(scene: Scene, where: str, state: RegionState, oracle: Oracle) -> Iter
         if slot.phase is Phase.SERVING:
             continue
         if slot.phase is not Phase.PENDING:
-            answers = slot.phase is Phase.READY and _answers(scene, state, slot)
+            serves = not state.assignments[slot.assignment].batch
+            answers = serves and slot.phase is Phase.READY and _answers(scene, state, slot)
             detail = f"is {slot.phase} since {slot.since} by {slot.by} for {slot.cause!r}"
             within = ENDING_MS if slot.phase is Phase.TERMINATING else PROMPT_MS if answers else 0
             yield Left(

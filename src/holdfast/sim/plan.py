@@ -18,6 +18,8 @@ BEGIN_MS = 6_000
 STEP_MS = 4_000
 #: The clock of whoever leads next is ahead by so much at least, and at most.
 LEAP_MS = 30_000, 240_000
+#: Rules that only some nodes satisfy, if any: the first workload of a scenario has none, so that something runs.
+SCARCE = ("label", "gpu", "strict")
 
 
 class Fault(Struct, frozen=True, array_like=True):
@@ -39,12 +41,25 @@ class Act(Struct, frozen=True, array_like=True):
     draw: int
 
 
+class Fitting(Struct, frozen=True, array_like=True):
+    """What is odd about a node, a workload or a tenant from the start; `draw` says how exactly (see `variety`)."""
+
+    subject: str
+    kind: str
+    draw: int
+
+
 class Plan(Struct, frozen=True, array_like=True):
-    """All of it, in the order of time."""
+    """All of it: what happens in the order of time, and what is odd from the start."""
 
     length: int
     faults: tuple[Fault, ...]
     acts: tuple[Act, ...]
+    fittings: tuple[Fitting, ...] = ()
+
+    def odd(self, subject: str) -> list[tuple[str, Random]]:
+        """What is odd about something: of which kind, and chance for how exactly."""
+        return [(one.kind, Random(one.draw)) for one in self.fittings if one.subject == subject]
 
 
 class Cast(Struct, frozen=True):
@@ -83,7 +98,24 @@ def drawn(scenario: Scenario, cast: Cast, seed: int) -> Plan:
     while scenario.traffic.kinds and at < length:
         acts.append(Act(at, _weighted(scenario.traffic.kinds, chance), chance.getrandbits(32)))
         at += draw(scenario.traffic.every, chance)
-    return Plan(length, tuple(sorted(faults, key=lambda fault: fault.at)), tuple(acts))
+    ordered = tuple(sorted(faults, key=lambda fault: fault.at))
+    return Plan(length, ordered, tuple(acts), fittings(scenario, cast, Chance(seed).stream("fittings")))
+
+
+def fittings(scenario: Scenario, cast: Cast, chance: Random) -> tuple[Fitting, ...]:
+    """What is odd in this world: each kind is drawn for each thing by itself."""
+    variety, nodes = scenario.variety, [name for names in cast.nodes.values() for name in names]
+    first = next(iter(scenario.workloads), "")
+    # What must come back elsewhere within a time is asked for without rules that may keep it waiting.
+    workloads = [name for name, asked in scenario.workloads.items() if not asked.recovery]
+    tenants = [f"tenant/{name}" for name in scenario.tenants]
+    return tuple(
+        Fitting(subject, kind, chance.getrandbits(32))
+        for subjects, kinds in ((nodes, variety.nodes), (workloads, variety.rules), (tenants, variety.tenants))
+        for subject in subjects
+        for kind, percent in kinds.items()
+        if chance.randrange(100) < percent and not (subject == first and kind in SCARCE)
+    )
 
 
 def _weighted(kinds: dict[str, int], chance: Random) -> str:

@@ -108,7 +108,7 @@ class Run:
             while world.now() < scene.plan.length and len(self._found()) < FINDINGS_MOST:
                 await asyncio.sleep(LOOK_MS / 1000)
                 self.recovery.look(scene, self.troubles.struck)
-                self.settling.look_at_silent()
+                self.settling.look_meanwhile()
                 self._judge_across()
             await _ended(trouble)
             left = await self.settling.until_calm(lambda: len(self._found()) < FINDINGS_MOST)
@@ -127,7 +127,9 @@ class Run:
     def _listen(self, name: str) -> None:
         """Let a region's placements be judged with each batch."""
         audit = self.scene.audits[name]
-        placements = Placements(name, audit.state, self.findings.append, lambda: not self.troubles.is_deaf(name))
+        placements = Placements(
+            name, audit.state, self.findings.append, lambda: not self.troubles.is_deaf(name), self.scene.acted
+        )
         self.scene.on_said[name] = placements.queue.excused.said
         self.scene.servers.on_refused[name] = placements.queue.refused
         others = Churn(name, self.findings.append), Steps(name, self.findings.append)
@@ -235,6 +237,4 @@ def played(scenario: Scenario, seed: int, plan: Plan | None = None) -> tuple[Rep
 
 def as_json(report: Report) -> dict[str, Any]:
     """The report as others read it."""
-    built: dict[str, Any] = msgspec.to_builtins(report)
-    built["timeline"] = [{"ms": at, "what": what} for at, what in report.timeline]
-    return built
+    return {**msgspec.to_builtins(report), "timeline": [{"ms": at, "what": what} for at, what in report.timeline]}

@@ -29,6 +29,13 @@ FAULTS = (
     "replace-node", "leap",
 )  # fmt: skip
 ACTS = ("scale", "roll", "recreate", "cordon", "taint", "quota", "policy", "override", "emergency", "freeze")
+#: What may be odd about nodes, workloads and tenants (see `variety`).
+NODES_ODD = ("label", "taint", "kept", "device", "pool", "size", "ports", "one-user")
+RULES = (
+    "spread-zones", "spread-pools", "apart-nodes", "apart-zones", "near-zone", "near-node", "label", "gpu", "tolerate",
+    "strict", "batch", "budget", "ports",
+)  # fmt: skip
+TENANTS_ODD = ("quota", "protected", "reclaimable")
 NETWORKS = ("calm", "rough", "stormy")
 STORES = ("calm", "foul", "treacherous")
 
@@ -107,12 +114,30 @@ class Budget(Written, frozen=True):
     memory: str = "8Gi"
 
 
+class Variety(Written, frozen=True):
+    """How often, in percent, what is odd about a node, which rule a workload has, what a tenant may have."""
+
+    nodes: dict[str, int] = field(
+        default_factory=lambda: {
+            "label": 50, "taint": 10, "kept": 8, "device": 30, "pool": 30, "size": 70, "ports": 10, "one-user": 8,
+        }
+    )  # fmt: skip
+    rules: dict[str, int] = field(
+        default_factory=lambda: {
+            "spread-zones": 35, "spread-pools": 12, "apart-nodes": 10, "apart-zones": 10, "near-zone": 12,
+            "near-node": 8, "label": 15, "gpu": 15, "tolerate": 15, "strict": 15, "batch": 45, "budget": 80,
+            "ports": 15,
+        }
+    )  # fmt: skip
+    tenants: dict[str, int] = field(default_factory=lambda: {"quota": 40, "protected": 40, "reclaimable": 20})
+
+
 class Traffic(Written, frozen=True):
     """What people do, how often, and how much of each kind; how many read; with how much patience."""
 
     every: str = "4s..10s"
     kinds: dict[str, int] = field(
-        default_factory=lambda: {"scale": 4, "roll": 1, "recreate": 1, "cordon": 1, "quota": 1}
+        default_factory=lambda: {"scale": 4, "roll": 3, "recreate": 1, "cordon": 1, "quota": 1}
     )
     readers: int = 1
     #: How many clients do nothing but ask again and again, with almost no patience.
@@ -145,7 +170,7 @@ class Least(Written, frozen=True):
     commands: int = 80
     acknowledged: int = 20
     faults: int = 3
-    started: int = 5
+    started: int = 2
     refused: int = 1
     linear: int = 5
 
@@ -178,6 +203,8 @@ class Scenario(Written, frozen=True):
     tenants: dict[str, Tenancy] = field(default_factory=lambda: {"payments": Tenancy(), "data": Tenancy()})
     budgets: dict[str, Budget] = {}
     workloads: dict[str, Asked] = {}
+    #: What is odd in its world; empty: all nodes are alike, and nothing asks for more than room.
+    variety: Variety = Variety()
     traffic: Traffic = Traffic()
     faults: Faults = Faults()
     least: Least = Least()
@@ -214,6 +241,9 @@ def _check_names(scenario: Scenario) -> None:
     for what, names, known in (
         ("fault", kinds, FAULTS),
         ("thing to do", scenario.traffic.kinds, ACTS),
+        ("oddity of nodes", scenario.variety.nodes, NODES_ODD),
+        ("rule of workloads", scenario.variety.rules, RULES),
+        ("oddity of tenants", scenario.variety.tenants, TENANTS_ODD),
         ("network", [scenario.network], NETWORKS),
         ("stores", [scenario.stores], STORES),
     ):

@@ -7,6 +7,7 @@ watchers   an audit of each ledger, the truth about processes
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 from holdfast.agent.driver import Work
@@ -31,16 +32,18 @@ from holdfast.sim.actors.crowd import reader, storm
 from holdfast.sim.actors.ears import Ears
 from holdfast.sim.actors.habits import Habits
 from holdfast.sim.actors.metal import Metal, Truth
-from holdfast.sim.actors.people import People, amounts
+from holdfast.sim.actors.people import People
 from holdfast.sim.actors.person import Line
 from holdfast.sim.actors.scheduler import scheduler
 from holdfast.sim.actors.servers import Manner, Servers, settings_of_platform, settings_of_region, url
+from holdfast.sim.actors.wishes import Wishes, amounts
 from holdfast.sim.actors.witness import Heard, Saying
 from holdfast.sim.audit import Audit, Finding
 from holdfast.sim.chronicle import Chronicle
 from holdfast.sim.machine import Machine
 from holdfast.sim.plan import Cast, Plan, drawn
 from holdfast.sim.scenario import Regional, Scenario, settings_of
+from holdfast.sim.variety import Furnished, furnished
 from holdfast.sim.world import Process, Program, World
 
 #: By the names that scenarios use.
@@ -75,6 +78,10 @@ class Scene:
         #: Which replicas were asked and have answered, by region, and under which epoch.
         self._answered: set[tuple[str, SlotKey, Revision]] = set()
         self.metals: dict[str, Metal] = {}
+        #: What nodes are, and what operators say that they are for.
+        self.furnished: dict[str, Furnished] = {}
+        #: How often which gate kept a node out of a scheduler's choice, or a rollout waiting.
+        self.acted: Counter[str] = Counter()
         self.people: People | None = None
         self.audits: dict[str, Audit[Any]] = {}
         self.chronicle = Chronicle()
@@ -157,13 +164,14 @@ class Scene:
         servers = [url(name) for name in self.cast.servers[region]]
         for name in self.cast.schedulers[region]:
             self._machine(name, scheduler(servers, self.heard(region), self._said(region), self._begun))
-        capacity = amounts(written.cpu, written.memory)
+        capacity, tenants = amounts(written.cpu, written.memory), sorted(self.scenario.tenants)
         for number, name in enumerate(self.cast.nodes[region]):
             meters = Meters()
             self.servers.meters.append(meters)
-            machine = self._machine(name, agent(self.metals, servers, capacity, self.heard(region), meters))
+            node = self.furnished[name] = furnished(capacity, self.plan.odd(name), tenants)
+            machine = self._machine(name, agent(self.metals, servers, node, self.heard(region), meters))
             habits, zone = Habits(self.world.chance, name), str(1 + number % written.zones)
-            is_root = number < written.nodes - written.one_user
+            is_root = number < written.nodes - written.one_user and not node.one_user
             can = EVERYTHING if is_root else OF_ONE_USER
             self.metals[name] = Metal(name, region, zone, machine.clock, habits, self.truth, can)
 
@@ -179,7 +187,8 @@ class Scene:
 
     async def _play_people(self, process: Process) -> None:
         token = await self._proof()
-        self.people = people = People(process, self.scenario, self._lines(process), token, self.world.now)
+        wishes = Wishes(self.scenario, self.plan, self.furnished)
+        self.people = people = People(process, wishes, self._lines(process), token, self.world.now)
         await people.open()
         await people.live(self.plan.acts)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from holdfast.sim import links, service
 from holdfast.sim.actors.habits import Habits
+from holdfast.sim.gates import HELD, held_back
 from holdfast.sim.judges.patience import Left, Patience
 from holdfast.sim.liveness import leaderless, silent, unsettled
 from holdfast.sim.scenario import span
@@ -52,8 +53,10 @@ class Settling:
                 return self._late()
         return [*self._late(), *(map(str, left) if left else ["settled: things change to and fro"])]
 
-    def look_at_silent(self) -> None:
-        """While faults strike: nodes that are gone are noticed, wherever somebody leads."""
+    def look_meanwhile(self) -> None:
+        """While faults strike: nodes that are gone are noticed, wherever somebody leads; rollouts that wait for their
+        budgets are counted."""
+        self.scene.acted[HELD] += sum(held_back(self.scene.audits[name].state) for name in self.scene.cast.nodes)
         self.patience.look(self.scene.world.now(), [] if any(leaderless(self.scene)) else silent(self.scene))
 
     def calm(self) -> None:

@@ -1,4 +1,4 @@
-"""Make the plan of a failing run smaller: leave out faults and acts for as long as it fails in the same way.
+"""Make the plan of a failing run smaller: leave out faults, acts and oddities for as long as it fails in the same way.
 
 Halves are tried first, then smaller pieces, then one after the other, until nothing more can be left out or time is up.
 What is left need not be the least there is, and each thing in it matters.
@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from holdfast.sim.plan import Act, Fault, Plan
+from holdfast.sim.plan import Act, Fault, Fitting, Plan
 from holdfast.sim.run import Report, run
 from holdfast.sim.scenario import Scenario
 
 SECONDS = 60.0
 
-Piece = Fault | Act
+Piece = Fault | Act | Fitting
 
 
 class Shrunk(Struct, frozen=True):
@@ -54,7 +54,7 @@ def shrink(
     wanted = manner(report)
     assert wanted, f"seed {seed} of {scenario.name} breaks no promise"
     attempts = _Attempts(scenario, seed, report.plan.length, wanted, clock, clock() + seconds)
-    pieces: list[Piece] = [*report.plan.faults, *report.plan.acts]
+    pieces: list[Piece] = [*report.plan.faults, *report.plan.acts, *report.plan.fittings]
     finished = True
     try:
         for kept in _smaller(pieces, attempts.fails):
@@ -67,7 +67,8 @@ def shrink(
 def plan_of(length: int, pieces: list[Piece]) -> Plan:
     """The plan of these pieces."""
     faults = tuple(piece for piece in pieces if isinstance(piece, Fault))
-    return Plan(length, faults, tuple(piece for piece in pieces if isinstance(piece, Act)))
+    acts = tuple(piece for piece in pieces if isinstance(piece, Act))
+    return Plan(length, faults, acts, tuple(piece for piece in pieces if isinstance(piece, Fitting)))
 
 
 def _smaller(pieces: list[Piece], fails: Callable[[list[Piece]], bool]) -> Iterator[list[Piece]]:

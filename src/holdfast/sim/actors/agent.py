@@ -9,7 +9,6 @@ from holdfast.agent.simulated import SimulatedDriver
 from holdfast.agent.terms import Terms
 from holdfast.core.agent.bound import Bound
 from holdfast.core.model.process import Probe
-from holdfast.core.model.resources import Resources
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.workload import Template
 from holdfast.core.region.book import REGION
@@ -18,11 +17,10 @@ from holdfast.host.meters import Meters
 from holdfast.host.voice import Sender
 from holdfast.sim.actors.metal import Metal
 from holdfast.sim.actors.witness import Heard, Witness
+from holdfast.sim.variety import Furnished
 from holdfast.sim.world import Process, Program
 from holdfast.wiring.node import NodePorts, agent_of
 
-#: The ports that every node gives to what runs there. Its address is its name.
-PORTS = (30_000, 30_099)
 #: Not all agents begin in one moment.
 APART_MS = DEFAULTS.session_lease // 4
 
@@ -38,16 +36,17 @@ class _Asking:
 
 
 def agent(
-    metals: Mapping[str, Metal], servers: Sequence[str], capacity: Resources, heard: Heard, meters: Meters
+    metals: Mapping[str, Metal], servers: Sequence[str], furnished: Furnished, heard: Heard, meters: Meters
 ) -> Program:
-    """The program of a node's agent, on the metal of its machine."""
+    """The program of a node's agent, on the metal of its machine. Its address is its name."""
 
     async def run(process: Process) -> None:
         metal, clock = metals[process.machine], process.clock
         actor = process.transport.certificate = f"agent/{metal.name}"
         node = RegisterNode(
-            metal.name, "pool", metal.zone, capacity, (), PORTS, (), metal.name, metal.identity, shares_user=False
-        )
+            metal.name, furnished.pool, metal.zone, furnished.capacity, furnished.devices, furnished.ports,
+            furnished.labels, metal.name, metal.identity, shares_user=False,
+        )  # fmt: skip
         way = Witness(process.transport, dict.fromkeys(servers, (REGION, heard)))
         chance = process.chance("agent")
         while True:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
+from msgspec.structs import replace
+
 from holdfast.agent.driver import Binding, StartFault, Why, Work
 from holdfast.agent.simulated import Habit
 from holdfast.core.model.process import HttpProbe, Probe
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.sim.chance import Chance
+from holdfast.sim.variety import BATCH
 
 #: How much longer a process lives after its deadline than its guard may take at its slowest.
 LATE_MS = 0
@@ -45,7 +48,10 @@ class Habits:
         trouble = fate.choices((*troubles, ""), (*troubles.values(), 1_000 - sum(troubles.values())))[0]
         lasts = fate.random() < LASTING
         chance = self._chance.stream("habit", self._name, *work.slot, work.epoch, begun)
-        return _drawn(chance, trouble if begun == 1 or lasts else "")
+        habit = _drawn(chance, trouble if begun == 1 or lasts else "")
+        if work.command[0] == BATCH and not habit.runs_ms:  # it is done after a while
+            habit = replace(habit, runs_ms=habit.ready_ms + chance.randrange(1_000, 10_000))
+        return habit
 
 
 def _drawn(chance: Random, trouble: str) -> Habit:

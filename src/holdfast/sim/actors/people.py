@@ -21,92 +21,30 @@ from holdfast.api.documents.objects import show_object
 from holdfast.api.documents.shown import SchedulerPolicy
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.ledger.revision import parse
-from holdfast.core.model import workload as rules
-from holdfast.core.model.allotment import RecoveryBudget, RecoveryBudgetSpec
 from holdfast.core.model.control import Action, PolicyDocument, Strategy
 from holdfast.core.model.meta import Meta
-from holdfast.core.model.quantity import parse_cpu, parse_memory
-from holdfast.core.model.resources import Resources
+from holdfast.core.model.resources import least
 from holdfast.core.model.secrets import hashed, spoken
 from holdfast.core.model.shapes import Revision
-from holdfast.core.model.tenancy import (
-    Principal,
-    PrincipalSpec,
-    PriorityClass,
-    PriorityClassSpec,
-    Quota,
-    QuotaSpec,
-    Right,
-    Tenant,
-    TenantSpec,
-    Token,
-    TokenSpec,
-)
-from holdfast.core.model.topology import Effect, Region, RegionSpec, Taint
-from holdfast.core.model.workload import Failover, OnDisconnect, Placement, Recovery, Template, Workload, WorkloadSpec
+from holdfast.core.model.tenancy import Quota, Token, TokenSpec
+from holdfast.core.model.topology import Effect, Taint
+from holdfast.core.model.workload import Workload
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
-from holdfast.sim.actors.habits import LIVENESS, READINESS, STARTUP
 from holdfast.sim.actors.person import ROOT, Line
 from holdfast.sim.actors.server_files import drawing
+from holdfast.sim.actors.wishes import Wishes
 from holdfast.sim.plan import Act
-from holdfast.sim.scenario import Asked, Scenario
+from holdfast.sim.variety import part
 from holdfast.sim.world import Process
 
 #: The ledger that most is asked of.
 PLATFORM = "platform"
+#: How often, and how many times, somebody looks whether a node is there.
+NODE_MS, NODE_TRIES = 500, 12
 TOKEN_LIFE_MS = 30 * 86_400_000
 #: In place of the revision of something that is gone.
 ENDED = "1.0"
-
-CLASSES = {"critical": (100, False), "normal": (50, False), "best-effort": (10, True)}
-
-
-def amounts(cpu: str, memory: str) -> Resources:
-    """An amount as a scenario writes it."""
-    return Resources(parse_cpu(cpu), parse_memory(memory))
-
-
-def opening(scenario: Scenario) -> list[Any]:
-    """What operators set up before anything else: who may act, what there is, who may have how much."""
-    found: list[Any] = [
-        Principal(meta=Meta(name=name), spec=PrincipalSpec(rights=rights))
-        for name, rights in (("region/*", ()), ("agent/*", ()), ("scheduler/*", ()), ("tenant/*", (Right.WRITE,)))
-    ]
-    for name, (priority, reclaimable) in CLASSES.items():
-        spec = PriorityClassSpec(priority=priority, reclaimable=reclaimable)
-        found.append(PriorityClass(meta=Meta(name=name), spec=spec))
-    found += [
-        Region(meta=Meta(name=name), spec=RegionSpec(address=f"https://{name}-1")) for name in scenario.topology.regions
-    ]
-    for name, tenancy in scenario.tenants.items():
-        found.append(Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=tuple(CLASSES))))
-        found.append(Quota(meta=Meta(name=name), spec=QuotaSpec(hard=amounts(tenancy.cpu, tenancy.memory))))
-    regions = tuple(scenario.topology.regions)
-    for name, budget in scenario.budgets.items():
-        spec_ = RecoveryBudgetSpec(regions=regions, each=amounts(budget.cpu, budget.memory))
-        found.append(RecoveryBudget(meta=Meta(name=name), spec=spec_))
-    return found
-
-
-def workload_of(name: str, asked: Asked) -> Workload:
-    """The workload that somebody asks for. What is critical or exclusive is probed; all else is ready once it runs."""
-    failover = Failover.LEASED if asked.leased else Failover.ACKNOWLEDGED if asked.exclusive else Failover.ADDITIVE
-    spread = (rules.Spread("zone", asked.spread),) if asked.spread else ()
-    template = Template(command=("run", name), need=amounts(asked.cpu, asked.memory), ports=1, spread=spread)
-    probed = asked.exclusive or asked.priority == "critical"
-    spec = WorkloadSpec(
-        template=replace(template, startup=STARTUP, readiness=READINESS, liveness=LIVENESS) if probed else template,
-        replicas=asked.replicas,
-        priority_class=asked.priority,
-        exclusive=asked.exclusive,
-        placement=Placement(regions=asked.regions),
-        disruption_max=9,
-        failover=failover,
-        on_disconnect=OnDisconnect.STOP if asked.leased else OnDisconnect.KEEP,
-        recovery=Recovery(budget=asked.recovery),
-    )
-    return Workload(meta=Meta(name=name, tenant=asked.tenant), spec=spec)
 
 
 class People:
@@ -115,15 +53,14 @@ class People:
     def __init__(
         self,
         process: Process,
-        scenario: Scenario,
+        wishes: Wishes,
         lines: Mapping[str, Line],
         token: str,
         now: Callable[[], int],
     ) -> None:
         self._process = process
         self._now = now
-        self._scenario = scenario
-        self._regions = sorted(name for name in lines if name != PLATFORM)
+        self._wishes = wishes
         self._lines = lines
         self._chance = process.chance("people")
         self._draw = drawing(process.chance("tokens"))
@@ -137,13 +74,25 @@ class People:
         self.done = False
 
     async def open(self) -> None:
-        """Set the platform up, and ask for the first workloads."""
-        for one in opening(self._scenario):
+        """Set the platform up, say what nodes are for once they are there, and ask for the first workloads."""
+        for one in self._wishes.opening():
             await self.send(PLATFORM, ROOT, p.Put(one))
-        for tenant in self._scenario.tenants:
+        for tenant in self._wishes.tenants:
             await self._admit(f"tenant/{tenant}")
-        for name, asked in self._scenario.workloads.items():
-            await self.put(workload_of(name, asked))
+        for node in self._wishes.to_administer():
+            await self._administer(node)
+        for workload in self._wishes.workloads:
+            await self.put(workload)
+
+    async def _administer(self, node: str) -> None:
+        """Say what a node is for, once it is there; not everybody waits for it for ever."""
+        region = node.partition("-")[0]
+        for _ in range(NODE_TRIES):
+            uid = dict(await self._nodes(region)).get(node, 0)
+            if uid:
+                await self.send(region, ROOT, c.AdministerNode(uid, **self._wishes.meant(node)))
+                return
+            await self._process.clock.sleep(NODE_MS)
 
     async def _admit(self, actor: str) -> None:
         """Make a token for somebody."""
@@ -162,8 +111,8 @@ class People:
 
     async def do(self, kind: str, chance: Random) -> None:
         """One thing of a kind."""
-        named = chance.choice(sorted(self._scenario.workloads))
-        region = chance.choice(self._regions)
+        named = chance.choice(sorted(one.meta.name for one in self._wishes.workloads))
+        region = chance.choice(self._wishes.regions)
         match kind:
             case "scale" | "roll" | "recreate" | "freeze" if named not in self.wanted:
                 return
@@ -180,7 +129,7 @@ class People:
             case "emergency":
                 await self._emergency(region, chance)
             case "quota":
-                await self._requota(chance.choice(sorted(self._scenario.tenants)), chance)
+                await self._requota(chance.choice(self._wishes.tenants), chance)
             case "policy":
                 await self._policy(region, chance)
             case "override":
@@ -197,12 +146,13 @@ class People:
 
     async def _scale(self, name: str, chance: Random) -> None:
         before = self.wanted[name]
-        most = 2 * self._scenario.workloads[name].replicas
-        await self.put(replace(before, spec=replace(before.spec, replicas=chance.randint(1, most))))
+        replicas = chance.randint(1, self._wishes.most(name))
+        await self.put(replace(before, spec=replace(before.spec, replicas=replicas)))
 
     async def _roll(self, name: str, chance: Random) -> None:
         before = self.wanted[name]
-        template = replace(before.spec.template, command=("run", name, str(chance.getrandbits(16))))
+        template, number = before.spec.template, str(chance.getrandbits(16))
+        template = replace(template, command=(template.command[0], name, number))
         await self.put(replace(before, spec=replace(before.spec, template=template)))
 
     async def _recreate(self, name: str, chance: Random) -> None:
@@ -213,44 +163,44 @@ class People:
 
     async def _cordon(self, region: str, chance: Random) -> None:
         """Somebody looks at a node, and then no more."""
-        uid = chance.choice(await self._nodes(region) or [0])
+        name, uid = chance.choice(await self._nodes(region) or [("", 0)])
         if uid:
-            await self.send(region, ROOT, c.AdministerNode(uid, cordoned=True, note="looking at it"))
+            meant = self._wishes.meant(name)
+            await self.send(region, ROOT, c.AdministerNode(uid, cordoned=True, note="looking at it", **meant))
             await self._process.clock.sleep(chance.randrange(1_000, 8_000))
-            await self.send(region, ROOT, c.AdministerNode(uid))
+            await self.send(region, ROOT, c.AdministerNode(uid, **meant))
 
     async def _taint(self, region: str, chance: Random) -> None:
         """Somebody keeps a node free of everything for a while: what stands there is evicted."""
-        uid = chance.choice(await self._nodes(region) or [0])
+        name, uid = chance.choice(await self._nodes(region) or [("", 0)])
         if uid:
-            taint = Taint("drill", "", Effect.EVICT)
-            await self.send(region, ROOT, c.AdministerNode(uid, taints=(taint,)))
+            meant, drill = self._wishes.meant(name), Taint("drill", "", Effect.EVICT)
+            await self.send(region, ROOT, c.AdministerNode(uid, **{**meant, "taints": (*meant["taints"], drill)}))
             await self._process.clock.sleep(chance.randrange(2_000, 10_000))
-            await self.send(region, ROOT, c.AdministerNode(uid))
+            await self.send(region, ROOT, c.AdministerNode(uid, **meant))
 
-    async def _nodes(self, region: str) -> list[Revision]:
-        """The nodes of a region, if anybody there says so."""
+    async def _nodes(self, region: str) -> list[tuple[str, Revision]]:
+        """The nodes of a region by name, if anybody there says so."""
         try:
             found = await self._client(region, ROOT).list("Node")
         except HoldfastError:
             return []
-        return [_revision(one["metadata"]["uid"]) for one in found.items]
+        return [(one["metadata"]["name"], _revision(one["metadata"]["uid"])) for one in found.items]
 
     async def _emergency(self, region: str, chance: Random) -> None:
         """Somebody lends a tenant more than its quota for a while."""
-        tenant = chance.choice(sorted(self._scenario.tenants))
-        more = amounts(self._scenario.tenants[tenant].cpu, self._scenario.tenants[tenant].memory)
+        tenant = chance.choice(self._wishes.tenants)
+        more = self._wishes.emergency(tenant)
         facts = (("tenant", tenant), ("cpu", str(more.cpu)), ("memory", str(more.memory)))
         ends = self._process.clock.wall() + chance.randrange(8_000, 25_000)
         emergency = OpenOverride(Action.EMERGENCY_QUOTA, region, "", "a storm", ends, facts)
         await self.send(PLATFORM, ROOT, emergency)
 
     async def _requota(self, tenant: str, chance: Random) -> None:
-        tenancy = self._scenario.tenants[tenant]
-        whole = amounts(tenancy.cpu, tenancy.memory)
-        part = chance.choice((50, 75, 100, 125))
-        hard = Resources(whole.cpu * part // 100, whole.memory * part // 100)
-        await self.send(PLATFORM, ROOT, p.Put(Quota(meta=Meta(name=tenant), spec=QuotaSpec(hard=hard))))
+        before = self._wishes.quotas[tenant]
+        hard = part(before.hard, chance.choice((50, 75, 100, 125)))
+        spec = replace(before, hard=hard, protected=least(before.protected, hard))
+        await self.send(PLATFORM, ROOT, p.Put(Quota(meta=Meta(name=tenant), spec=spec)))
 
     async def _policy(self, region: str, chance: Random) -> None:
         """Publish a policy, try it, and take it back if there was one before."""
@@ -268,7 +218,7 @@ class People:
 
     async def _override(self, region: str, chance: Random) -> None:
         """Take authority over something for a while."""
-        tenant = chance.choice(sorted(self._scenario.tenants))
+        tenant = chance.choice(self._wishes.tenants)
         zone = str(chance.randint(1, 2))
         kinds = ((Action.PAUSE_SCHEDULING, tenant), (Action.AVOID_ZONE, zone), (Action.PAUSE_REPAIR, ""))
         action, target = chance.choice(kinds)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -33,12 +34,18 @@ class Placements:
     """The judge of one region's placements. `state` is the audited one, as it is after a batch.
 
     The order of the queue is judged as long as schedulers hear of everything (`hears`): who is deaf passes whom it has
-    not heard of.
+    not heard of. What kept nodes out of choices is counted into `acted`.
     """
 
     def __init__(
-        self, where: str, state: RegionState, find: Callable[[Finding], None], hears: Callable[[], bool]
+        self,
+        where: str,
+        state: RegionState,
+        find: Callable[[Finding], None],
+        hears: Callable[[], bool],
+        acted: Counter[str],
     ) -> None:
+        self._acted = acted
         self._hears = hears
         self._where = where
         self._find = find
@@ -96,6 +103,8 @@ class Placements:
             self._tell("paused", position, f"slot {slot} was placed in zone {zone}, which is avoided")
 
     def _judge_decided(self, record: Record[Any], decision: Decision, position: Revision) -> None:
+        for code, _, count in [one for found in decision.passes for one in found.rejected]:
+            self._acted[f"shut.{code}"] += count
         tenants = [self._log.assignments[one.assignment].tenant for one in _placed(record)]
         wrong = [tenant for tenant in tenants if decision.passes and decision.policy != self._log.valid(tenant)]
         if wrong:

@@ -1,0 +1,169 @@
+"""What is odd about nodes, workloads and tenants of a world: small worlds with many kinds of everything.
+
+    plan ──▶ a node:      labels, devices, a pool, a size, few ports, one user; a taint, kept for a tenant
+         ──▶ a workload:  spread, apart, near, a label, GPUs, a toleration, strict isolation, batch, a budget
+         ──▶ a tenant:    a quota below what it asks for, capacity that is kept for it, reclaimable work beside it
+
+Each is drawn by itself, so that any of them may meet any other, and some of what is asked for fits nowhere for a while,
+or ever. Who waits must then say why, and that is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.core.model.isolation import Isolation
+from holdfast.core.model.meta import Labels
+from holdfast.core.model.resources import NOTHING, Resources, add, least, times
+from holdfast.core.model.tenancy import QuotaSpec
+from holdfast.core.model.topology import Device, Taint, Toleration
+from holdfast.core.model.workload import Apart, Near, OnDeadline, Spread, WorkloadSpec
+
+#: What some nodes have and some workloads require or tolerate.
+LABEL = ("disk", "ssd")
+TAINT = "spot"
+MODELS = ("t4", "a100")
+#: The groups of a tenant whose members are kept apart, or near each other.
+APART, NEAR = "wide", "close"
+#: How the command of batch work begins: it ends by itself.
+BATCH = "batch"
+#: The ports that a node gives to what runs there.
+PORTS = (30_000, 30_099)
+#: Of GPUs a tenant may have, in thousandths, unless its quota is odd.
+GPUS = 8_000
+
+Odd = Iterable[tuple[str, Random]]
+
+
+class Furnished(Struct, frozen=True):
+    """What a node is, and what operators say that it is for."""
+
+    capacity: Resources
+    pool: str = "pool"
+    devices: tuple[Device, ...] = ()
+    labels: Labels = ()
+    ports: tuple[int, int] = PORTS
+    one_user: bool = False
+    taints: tuple[Taint, ...] = ()
+    tenancy: tuple[str, ...] = ()
+
+    @property
+    def administered(self) -> dict[str, Any]:
+        """What of it operators say."""
+        return {"taints": self.taints, "tenancy": self.tenancy}
+
+
+def furnished(capacity: Resources, odd: Odd, tenants: list[str]) -> Furnished:
+    """A node with what is odd about it."""
+    found = Furnished(capacity)
+    for kind, chance in odd:
+        found = replace(found, **_node(found, kind, chance, tenants))
+    return found
+
+
+def _node(node: Furnished, kind: str, chance: Random, tenants: list[str]) -> dict[str, Any]:
+    room = node.capacity
+    match kind:
+        case "label":
+            return {"labels": (LABEL,)}
+        case "taint":
+            return {"taints": (Taint(TAINT),)}
+        case "kept":
+            return {"tenancy": (chance.choice(tenants),)}
+        case "device":
+            devices = tuple(Device(chance.choice(MODELS)) for _ in range(chance.randint(1, 2)))
+            return {"devices": devices, "capacity": replace(room, gpu=1_000 * len(devices))}
+        case "pool":
+            return {"pool": chance.choice(("large", "old"))}
+        case "size":
+            percent = chance.choice((25, 30, 40, 150))
+            return {"capacity": replace(room, cpu=room.cpu * percent // 100, memory=room.memory * percent // 100)}
+        case "ports":
+            return {"ports": (PORTS[0], PORTS[0] + chance.randint(0, 1))}
+        case "one-user":
+            return {"one_user": True}
+    raise ValueError(f"nobody knows a node that is odd by {kind!r}")
+
+
+def ruled(spec: WorkloadSpec, odd: Odd) -> WorkloadSpec:
+    """A workload with its rules."""
+    for kind, chance in odd:
+        spec = _rule(spec, kind, chance)
+    return spec
+
+
+def _rule(spec: WorkloadSpec, kind: str, chance: Random) -> WorkloadSpec:
+    template = spec.template
+    match kind:
+        case "batch":
+            return _batch(spec, chance)
+        case "budget":
+            return replace(spec, disruption_max=chance.choice((0, 1, 1, 1, 2)))
+        case "spread-zones":
+            template = replace(template, spread=(*template.spread, Spread("zone", chance.choice((1, 1, 2, 4)))))
+        case "spread-pools":
+            template = replace(template, spread=(*template.spread, Spread("pool", chance.choice((1, 2, 3)))))
+        case "apart-nodes":
+            template = replace(template, apart=(*template.apart, Apart(APART, "node", chance.choice((1, 1, 2)))))
+        case "apart-zones":
+            template = replace(template, apart=(*template.apart, Apart(APART, "zone", chance.choice((1, 2, 3)))))
+        case "near-zone":
+            template = replace(template, near=(*template.near, Near(NEAR, "zone", required=chance.random() < 0.7)))
+        case "near-node":
+            template = replace(template, near=(*template.near, Near(NEAR, "node", required=chance.random() < 0.5)))
+        case "label":
+            template = replace(template, require=(LABEL,))
+        case "gpu":
+            milli = chance.choice((500, 1_000))
+            models = chance.choice(((), (), MODELS[:1], MODELS[1:]))
+            need = replace(template.need, gpu=milli)
+            template = replace(template, gpus=1, gpu_milli=milli, gpu_models=models, need=need)
+        case "tolerate":
+            template = replace(template, tolerate=(Toleration(TAINT),))
+        case "strict":
+            template = replace(template, isolation=Isolation.STRICT)
+        case "ports":
+            template = replace(template, ports=0 if spec.batch else 2)
+        case other:
+            raise ValueError(f"nobody knows the rule {other!r}")
+    return replace(spec, template=template)
+
+
+def _batch(spec: WorkloadSpec, chance: Random) -> WorkloadSpec:
+    """Work that ends, most of it with a deadline. What is exclusive or critical stays what it is."""
+    if spec.exclusive or spec.template.startup is not None:
+        return spec
+    template = replace(spec.template, command=(BATCH, *spec.template.command[1:]), ports=0)
+    deadline = chance.choice((0, *[chance.randrange(5_000, 60_000)] * 3))
+    late = chance.choice(tuple(OnDeadline)) if deadline else OnDeadline.BEST_EFFORT
+    return replace(spec, template=template, batch=True, deadline=deadline, on_deadline=late)
+
+
+def quota_of(hard: Resources, specs: Iterable[WorkloadSpec], odd: Odd) -> QuotaSpec:
+    """What a tenant may have; `specs` are what it asks for at first."""
+    asked = NOTHING
+    for spec in specs:
+        asked = add(asked, times(spec.template.need, spec.replicas))
+    found = QuotaSpec(hard=replace(hard, gpu=GPUS))
+    for kind, chance in odd:
+        match kind:
+            case "quota":
+                found = replace(found, hard=part(asked, chance.choice((50, 70, 90))))
+            case "protected":
+                kept = part(asked, chance.choice((60, 100)))
+                found = replace(found, protected=replace(least(kept, found.hard), gpu=0))
+            case "reclaimable":
+                found = replace(found, reclaimable=chance.choice((5, 20, 50)))
+            case other:
+                raise ValueError(f"nobody knows a tenant that is odd by {other!r}")
+    return found
+
+
+def part(of: Resources, percent: int) -> Resources:
+    """So much of an amount."""
+    return Resources(of.cpu * percent // 100, of.memory * percent // 100, 0, of.gpu * percent // 100)

@@ -1,0 +1,147 @@
+"""What is odd in a world is drawn from the seed, is something that people may ask for, and can be left out."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.agent.driver import Work
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.model.allotment import Share
+from holdfast.core.model.contradictions import contradictions
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.meta import Meta
+from holdfast.core.model.resources import Resources, exceeded
+from holdfast.core.model.workload import OnDeadline, Template, Workload, WorkloadSpec, WorkloadStatus
+from holdfast.core.region import commands as c
+from holdfast.sim import scenario, variety
+from holdfast.sim.actors.habits import STARTUP, Habits
+from holdfast.sim.chance import Chance
+from holdfast.sim.gates import held_back
+from holdfast.sim.liveness import _asked_for
+from holdfast.sim.plan import SCARCE, Fitting, Plan, drawn
+from holdfast.sim.scene import cast_of
+from holdfast.sim.shrink import plan_of
+from tests.architecture.checkout import ROOT as FOLDER
+from tests.support.region import RegionBench, a_template
+
+ROOM = Resources(4_000, 8_192)
+PLAIN = variety.Furnished(ROOM)
+TEMPLATE = Template(command=("run", "web"), need=Resources(500, 512), ports=1)
+SPEC = WorkloadSpec(template=TEMPLATE, replicas=4, priority_class="normal", disruption_max=9)
+
+
+def test_the_standing_scenarios_draw_every_kind_there_is() -> None:
+    standing = [one for one in scenario.all_in(FOLDER / "scenarios").values() if not one.absent]
+    found = {one.kind for each in standing for seed in range(20) for one in drawn(each, cast_of(each), seed).fittings}
+    assert found == {*scenario.NODES_ODD, *scenario.RULES, *scenario.TENANTS_ODD}
+
+
+@pytest.mark.parametrize("kind", scenario.NODES_ODD)
+def test_each_oddity_makes_a_node_unlike_the_others(kind: str) -> None:
+    assert variety.furnished(ROOM, [(kind, Random(1))], ["data"]) != PLAIN
+    assert variety.furnished(ROOM, [], ["data"]) == PLAIN
+
+
+@pytest.mark.parametrize("kind", scenario.RULES)
+@pytest.mark.parametrize("seed", range(5))
+def test_each_rule_changes_a_workload_into_one_that_makes_sense(kind: str, seed: int) -> None:
+    one = variety.ruled(SPEC, [(kind, Random(seed))])
+    assert one != SPEC
+    assert contradictions(one) == []
+
+
+def test_all_rules_together_make_sense_whatever_is_drawn() -> None:
+    for seed in range(200):
+        chance = Random(seed)
+        kinds = [kind for kind in scenario.RULES if chance.random() < 0.5]
+        one = variety.ruled(SPEC, [(kind, Random(chance.getrandbits(32))) for kind in kinds])
+        assert contradictions(one) == [], (seed, kinds)
+
+
+def test_what_is_an_identity_or_asked_whether_it_is_ready_is_no_batch_work() -> None:
+    for spec in (replace(SPEC, exclusive=True), replace(SPEC, template=replace(TEMPLATE, startup=STARTUP))):
+        assert variety.ruled(spec, [("batch", Random(1))]) == spec
+
+
+def test_a_quota_that_is_odd_is_less_than_what_is_asked_for_and_protects_no_more_than_it_allows() -> None:
+    for seed in range(20):
+        odd = [("quota", Random(seed)), ("protected", Random(seed)), ("reclaimable", Random(seed))]
+        quota = variety.quota_of(Resources(24_000, 48_000), [SPEC], odd)
+        assert quota.hard.cpu < 4 * 500
+        assert not exceeded(quota.protected, quota.hard)
+        assert quota.protected.cpu
+        assert quota.reclaimable
+
+
+def test_who_must_come_back_elsewhere_within_a_time_has_no_rules() -> None:
+    loss = scenario.all_in(FOLDER / "scenarios")["regional-loss"]
+    odd = {one.subject for seed in range(40) for one in drawn(loss, cast_of(loss), seed).fittings}
+    assert not odd & {"risk-api", "billing-api"}
+    assert odd >= {"ledger-db", "analytics"}
+
+
+def test_the_first_workload_of_a_scenario_asks_for_nothing_that_only_some_nodes_have() -> None:
+    for one in scenario.all_in(FOLDER / "scenarios").values():
+        if one.absent:
+            continue
+        first = next(iter(one.workloads), "")
+        odd = [fitting for seed in range(40) for fitting in drawn(one, cast_of(one), seed).fittings]
+        assert not {fitting.kind for fitting in odd if fitting.subject == first} & {*SCARCE}
+
+
+def test_what_is_odd_does_not_change_what_happens_and_can_be_left_out_piece_by_piece() -> None:
+    loss = scenario.all_in(FOLDER / "scenarios")["zone-loss"]
+    plain = replace(loss, variety=scenario.Variety({}, {}, {}))
+    one, other = drawn(loss, cast_of(loss), 3), drawn(plain, cast_of(plain), 3)
+    assert (one.faults, one.acts, other.fittings) == (other.faults, other.acts, ())
+    assert plan_of(one.length, [*one.faults, *one.acts, *one.fittings]) == one
+    fitting = Fitting("eu-n1", "taint", 7)
+    assert [kind for kind, _ in Plan(1, (), (), (fitting, Fitting("eu-n2", "size", 7))).odd("eu-n1")] == ["taint"]
+
+
+def test_an_oddity_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(scenario.BadScenario, match="rule of workloads"):
+        scenario.parse("{name: x, says: x, variety: {rules: {far: 10}}}", "x")
+
+
+def test_batch_work_ends_by_itself_and_nothing_else_does() -> None:
+    habits = Habits(Chance(1), "eu-n1", troubles={})
+    ends = {word: habits(Work((1, 0), 7, "t/web/0", (word, "web"))).runs_ms > 0 for word in ("run", variety.BATCH)}
+    assert ends == {"run": False, variety.BATCH: True}
+
+
+# Judges
+
+
+def a_job(**fields: Any) -> Workload:
+    spec = replace(SPEC, batch=True, deadline=1_000, **fields)
+    return Workload(meta=Meta(name="job", created=5_000), spec=spec, status=WorkloadStatus(succeeded=3, failed=0))
+
+
+def test_of_batch_work_what_is_done_need_not_be_assigned_and_nothing_once_it_was_to_fail() -> None:
+    assert _asked_for(a_job(), 9_000) == (1, 4)
+    assert _asked_for(a_job(replicas=2), 9_000) == (-1, 3), "what is over cannot be taken back"
+    assert _asked_for(a_job(on_deadline=OnDeadline.FAIL), 5_999) == (1, 4)
+    assert _asked_for(a_job(on_deadline=OnDeadline.FAIL), 6_000) == (0, 4)
+    assert _asked_for(replace(a_job(), spec=SPEC), 9_000) == (4, 4)
+
+
+@pytest.mark.parametrize(("share", "held"), [(0, 1), (1, 1), (2, 0)])
+def test_a_rollout_is_held_back_while_as_many_are_gone_as_may_be(share: int, held: int) -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    bench.a_grant()
+    node, old = bench.a_node(), a_template()
+    work = bench.a_workload(old, 3, disruption=share)
+    bench.place(work, *[c.Placement(ordinal, node) for ordinal in range(2)])
+    for ordinal in range(2):
+        bench.walk(Phase.SERVING, ordinal)
+    assert held_back(bench.state) == 0, "nothing is to be changed"
+    new = a_template(2_000)
+    changed = replace(work, revision=work.revision + 1, shares=(Share(template_digest(new), 3),))
+    bench.ship(c.TemplateShipped(template_digest(new), new), c.AssignmentShipped(changed))
+    assert held_back(bench.state) == held
