@@ -214,7 +214,7 @@ PLANTED = {
         key_absent_instead_of_head, "leader-restart", "chain", "acknowledged-is-durable", seeds=range(4, 5)
     ),
     "unknown append taken for lost": planted(
-        unknown_append_taken_for_lost, "timeout-after-commit", "acknowledged-is-durable", seeds=range(3, 4)
+        unknown_append_taken_for_lost, "timeout-after-commit", "acknowledged-is-durable", seeds=range(31, 32)
     ),
     "refused for a long time": planted(refused_for_a_long_time, "stale-cache", "queue-order", seeds=range(1, 2)),
     "scheduler reads nothing anew": planted(scheduler_reads_nothing_anew, "watch-loss", "placed", seeds=range(15, 16)),
