@@ -19,7 +19,6 @@ from holdfast.core.model.workload import OnDeadline, Workload
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.region.state import RegionState
 from holdfast.host.ledger import Role
-from holdfast.sim.audit import Finding
 from holdfast.sim.judges.counted import is_open
 from holdfast.sim.judges.patience import PROMPT_MS, Left
 from holdfast.sim.judges.placement import Oracle
@@ -221,30 +220,6 @@ def _told(state: RegionState, slot: Slot) -> str:
 
 def _answers(scene: Scene, state: RegionState, slot: Slot) -> bool:
     return scene.metals[state.nodes[slot.node].name].answers((slot.workload, slot.ordinal), slot.epoch)
-
-
-def same_states(scene: Scene) -> list[Finding]:
-    """Servers that have folded the whole log and hold another state than the audit: none should."""
-    found = []
-    for ledger, names in scene.cast.servers.items():
-        state = scene.audits[ledger].state
-        there = [name for name in names if name in scene.servers.ledgers]
-        servers = [(name, scene.servers.ledgers[name].durable.state) for name in there]
-        found += [
-            Finding("same-state", f"{name} differs from the fold of its log at {state.facts.seq}")
-            for name, theirs in servers
-            if theirs.facts.seq == state.facts.seq and not _equal(theirs, state)
-        ]
-    return found
-
-
-def _equal(mine: LedgerState, theirs: LedgerState) -> bool:
-    """Whether two states have the same rows in every stored table.
-
-    Not in derived ones: a state that was loaded has no row where one that was folded may have a row of nothing.
-    """
-    names = [spec.name for spec in mine.TABLES if not spec.derived]
-    return all(dict(mine.table(name).unordered()) == dict(theirs.table(name).unordered()) for name in names)
 
 
 def _processes(scene: Scene, name: str, state: RegionState) -> Iterator[Left]:

@@ -24,8 +24,8 @@ from holdfast.sim.counts import counted
 from holdfast.sim.explained import unexplained
 from holdfast.sim.judges.churn import Churn
 from holdfast.sim.judges.placed import Placements
+from holdfast.sim.judges.same_state import same_states
 from holdfast.sim.judges.shipped import Steps, missed
-from holdfast.sim.liveness import same_states
 from holdfast.sim.loop import run_virtual
 from holdfast.sim.plan import Fault, Plan
 from holdfast.sim.recovery import Recovery

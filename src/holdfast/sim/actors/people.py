@@ -228,11 +228,11 @@ class People:
     async def _freeze(self, name: str, chance: Random) -> None:
         """Ask for more of a workload, and think better of it: nothing of its tenant is to be scheduled for a while.
         Who sees the one and not yet the other proposes what is refused."""
-        before, most = self.wanted[name], 2 * self._scenario.workloads[name].replicas
+        before, most = self.wanted[name], self._wishes.most(name)
         await self.put(replace(before, spec=replace(before.spec, replicas=most)))
         await self._process.clock.sleep(chance.randrange(100, 2_000))
         ends = self._process.clock.wall() + chance.randrange(4_000, 8_000)
-        for region in sorted(self._scenario.topology.regions):
+        for region in self._wishes.regions:
             pause = OpenOverride(Action.PAUSE_SCHEDULING, region, before.meta.tenant, "a second thought", ends)
             await self.send(PLATFORM, ROOT, pause)
 

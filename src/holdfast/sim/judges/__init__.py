@@ -11,4 +11,5 @@ None of them imports a gate, a controller or a scheduler: what these have in com
 - `excused`    who may be passed over for a while, by what was said and answered
 - `churn`      how often controllers end a replica, against how often anybody had a reason to
 - `shipped`    the link: every step once, in its turn, and nothing missed at the cursor
+- `same_state`  servers that have read the whole log hold what it says
 """
