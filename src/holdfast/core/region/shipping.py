@@ -138,7 +138,9 @@ def _put(state: RegionState, put: c.Shipped, *, anew: bool) -> list[Any]:
             limit = greatest(put.target, charged(state, put.account))
             return [e.AllowanceStored(Allowance(put.account, put.version, put.target, limit, put.ends, put.protected))]
         case c.ClassShipped():
-            return [e.ClassStored(put.priority_class)]
+            # It comes with every assignment that names it, and wakes all that waits.
+            stays = state.classes.get(put.priority_class.meta.name) == put.priority_class
+            return [] if stays else [e.ClassStored(put.priority_class)]
         case c.PrincipalShipped():
             return [e.PrincipalStored(put.principal)]
         case c.TokenShipped():
@@ -146,7 +148,8 @@ def _put(state: RegionState, put: c.Shipped, *, anew: bool) -> list[Any]:
         case c.PoolShipped():
             return [e.PoolStored(put.name, put.cost)]
         case c.PolicyShipped():
-            return [e.PolicyStored(put.policy)]
+            stays = state.policies.get(put.policy.revision) == put.policy
+            return [] if stays else [e.PolicyStored(put.policy)]
         case c.ValidityShipped():
             return [e.ValidityStored(put.validity)]
         case c.OverrideShipped():
