@@ -132,13 +132,22 @@ def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState
     yield from _over("override", name, {uid: one.ends for uid, one in state.overrides.items()}, now)
     for uid, assignment in state.assignments.items():
         workload = platform.workloads.get(assignment.workload)
-        stays = assignment.exclusive and workload is not None and not workload.spec.disruption_max
+        stays = assignment.exclusive and workload is not None and _is_spent(scene, workload)
         yield from _replicas(name, state, uid, assignment, stays=stays)
     yield from _slots(scene, name, state, Oracle(state, now))
     speaking = {f"agent/{node}" for node in scene.cast.nodes[name]}
     speaking |= {f"scheduler/{scheduler}" for scheduler in scene.cast.schedulers[name]}
     yield from _sessions(name, state, speaking)
     yield from _processes(scene, name, state)
+
+
+def _is_spent(scene: Scene, workload: Workload) -> bool:
+    """Whether of a workload as many replicas do not serve, in whatever region, as may be gone at a time."""
+    serving = 0
+    for name in scene.cast.nodes:
+        slots = scene.audits[name].state.slots.values()
+        serving += sum(1 for one in slots if one.workload == workload.meta.uid and one.phase is Phase.SERVING)
+    return workload.spec.replicas - serving >= workload.spec.disruption_max
 
 
 def _shipped(name: str, state: RegionState, platform: PlatformState) -> Iterator[Left]:
@@ -164,7 +173,7 @@ def _sessions(where: str, state: LedgerState, speaking: set[str]) -> Iterator[Le
 def _replicas(where: str, state: RegionState, uid: int, assignment: Assignment, *, stays: bool) -> Iterator[Left]:
     """As many slots of each template as the platform asks for, less what is over for good. While some of them wait for
     room, others serve with an older template and a few more are opened beside them: at most as many as may be gone.
-    Identities of which none may be gone, `stays`, serve with an older template for as long as they live."""
+    Identities of which no more may be gone, `stays`, serve with an older template until that changes."""
     asked = {share.template: share.count for share in assignment.shares if assignment.stage is ACTIVE and share.count}
     for row in state.finished.get(uid) or ():
         over = sum(after - first for first, after in (*row.done, *row.failed))
