@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from holdfast.host.group_commit import GroupCommit
 from holdfast.host.proof import Proof
 from holdfast.host.scheduling import Scheduling
 from holdfast.host.store import Conflict, Full, Head, Outcome, Stored, StoreError, Unknown, Written
+from holdfast.sim import run as runs
 from holdfast.sim.run import Report, run
 from holdfast.sim.scenario import read
 from holdfast.stores.memory import MemoryStore
@@ -227,11 +229,20 @@ PLANTED = {
 
 
 def hunt(bug: str, seeds: Iterable[int]) -> Report | None:
-    """The first run that breaks what this bug breaks, of safety or of liveness."""
+    """The first run that breaks what this bug breaks, of safety or of liveness. A run ends with its first finding, and
+    is played on only if that is another one."""
     _, name, promises, _ = PLANTED[bug]
     scenario = read(SCENARIOS / f"{name}.yaml")
-    reports = (run(scenario, seed) for seed in seeds)
-    return next((one for one in reports if promises & named(one)), None)
+    for seed in seeds:
+        for most in (1, runs.FINDINGS_MOST):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(runs, "FINDINGS_MOST", most)
+                report = run(scenario, seed)
+            if promises & named(report):
+                return report
+            if not report.findings:
+                break
+    return None
 
 
 def named(report: Report) -> set[str]:
@@ -246,10 +257,14 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert hunt(bug, range(first, first + SEEDS_MOST)), f"{bug}: not found in {SEEDS_MOST} seeds from {first} on"
 
 
+@cache
+def clean(scenario: str, seed: int) -> Report:
+    return run(read(SCENARIOS / f"{scenario}.yaml"), seed)
+
+
 @pytest.mark.parametrize("bug", PLANTED)
 def test_the_same_seeds_are_clean_without_it(bug: str) -> None:
-    scenario = read(SCENARIOS / f"{PLANTED[bug].scenario}.yaml")
-    reports = [run(scenario, seed) for seed in PLANTED[bug].seeds]
+    reports = [clean(PLANTED[bug].scenario, seed) for seed in PLANTED[bug].seeds]
     assert not [(one.seed, one.findings, one.unsettled, one.lacking) for one in reports if one.failed]
 
 
