@@ -107,6 +107,37 @@ def test_charged_work_under_way_leaves_less_beside_what_is_kept_for_others() -> 
     assert follower.codes(101) == [Code.PROTECTED]
 
 
+def test_what_a_protected_tenant_takes_of_its_room_in_a_proposal_is_kept_for_it_no_more() -> None:
+    """Otherwise firm work waits for the next proposal, and reclaimable work of lower priority goes before it."""
+    bench, follower = a_region(nodes=1, cpu=4000)
+    bench.a_grant("quota/beta", protected=Resources(2000))
+    bench.a_workload(a_template(cpu=1000), count=2, uid=101, workload=2, tenant="beta", priority_class="critical")
+    bench.a_workload(a_template(cpu=1000), count=2)
+    follower.catch_up()
+    attempt = follower.look()
+    assert attempt is not None
+    assert [(one.assignment, len(one.placements)) for one in attempt.command.groups] == [(101, 2), (100, 2)]
+    assert follower.send(attempt) == []
+    follower.catch_up()
+    assert follower.scheduler.flight.owed == {}
+
+
+def test_charged_work_of_a_protected_tenant_takes_of_its_room_too() -> None:
+    bench, follower = a_region(nodes=1, cpu=4000)
+    bench.a_grant("quota/beta")
+    bench.a_workload(a_template(cpu=1000), count=2, uid=101, workload=2, tenant="beta", priority_class="critical")
+    follower.work()
+    bench.a_grant("quota/beta", version=2, protected=Resources(2000))
+    for ordinal in (0, 1):
+        bench.move("agent/n1", Phase.RELEASED, "declined", ordinal, workload=2)
+    bench.a_workload(a_template(cpu=1000), count=2)
+    follower.catch_up()
+    attempt = follower.look()
+    assert attempt is not None
+    assert [(one.assignment, len(one.placements)) for one in attempt.command.groups] == [(101, 2), (100, 2)]
+    assert follower.send(attempt) == []
+
+
 def test_recovery_is_not_charged_to_the_tenant_and_leaves_what_is_kept_for_others_alone() -> None:
     bench, follower = a_region(nodes=1, cpu=3000)
     bench.a_grant(version=2, cpu=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from holdfast.core.model.resources import NOTHING
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.workload import is_counted
@@ -16,6 +18,8 @@ from holdfast.core.scheduling.flight import Flight, Part
 from holdfast.core.scheduling.groups import Entry, Group
 from holdfast.core.scheduling.table import NodeTable
 
+#: Placements by request.
+_Placed = tuple[tuple[Entry, tuple[Placement, ...]], ...]
 #: A slot that waits: its request and its ordinal.
 Waiting = tuple[Entry, int]
 
@@ -67,14 +71,29 @@ class Drafting:
         whole = tuple([(entry, tuple(placements)) for entry, placements in placed.items()])
         unpaid = sum(self._propose(entry, placements) for entry, placements in whole)
         self.asks += [group.ask] * len(whole)
-        part = Part(group.ask, whole, _paid(purse, unpaid), self._stands(group.ask, whole))
+        paid = _paid(purse, unpaid)
+        part = Part(group.ask, whole, paid, self._stands(group.ask, whole), self._owed(group.ask, whole, paid))
         self._flight.count(part)
         self.parts.append(part)
         count = sum(len(placements) for _, placements in whole)
         self.left -= count
         return count
 
-    def _stands(self, ask: Ask, placed: tuple[tuple[Entry, tuple[Placement, ...]], ...]) -> tuple[Where, ...]:
+    def _owed(self, ask: Ask, placed: _Placed, paid: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+        """By account that is owed protected room: how many placements take of that. What is charged has its payer."""
+        state = self._state
+        if not ask.firm or state.sums.shield == NOTHING:
+            return ()
+        counts = Counter(dict(paid))
+        for entry, placements in placed:
+            workload = state.assignments[entry.key[0]].workload
+            for ordinal in [one.ordinal for one in placements if one.ordinal in entry.charged]:
+                slot = state.slots.get((workload, ordinal))
+                counts[slot.account if slot is not None else ""] += 1
+        rows = {account: state.allowances.get(account) for account in counts}
+        return tuple((account, counts[account]) for account, row in rows.items() if row and row.protected != NOTHING)
+
+    def _stands(self, ask: Ask, placed: _Placed) -> tuple[Where, ...]:
         """Where placements are counted over domains, if they are."""
         if not is_counted(ask.template):
             return ()

@@ -31,6 +31,8 @@ class Part(Struct, frozen=True):
     paid: tuple[tuple[str, int], ...] = ()
     #: Where its slots are counted over domains. Kept: their nodes may leave or move before it is answered.
     stands: tuple[Where, ...] = ()
+    #: By account that is owed protected room: how many of its slots take of that.
+    owed: tuple[tuple[str, int], ...] = ()
 
     def placements(self) -> Iterator[Placement]:
         """Of all its requests."""
@@ -47,6 +49,8 @@ class Flight:
         self.spent: dict[str, Resources] = {}
         #: What firm work was proposed, whether somebody has yet to pay for it or not.
         self.firm: Resources = NOTHING
+        #: By account that is owed protected room: what was proposed that takes of it.
+        self.owed: dict[str, Resources] = {}
         self.members: dict[Where, int] = {}
         #: Of which assignments something was given back since somebody asked.
         self._returned: dict[Revision, None] = {}
@@ -73,11 +77,12 @@ class Flight:
         if ask.firm:
             standing = change_(self.firm, times(need, len(nodes)))
             self.firm = NOTHING if standing == NOTHING else standing
-        for account, count in part.paid:
-            left = change_(self.spent.get(account, NOTHING), times(need, count))
-            self.spent[account] = left
-            if left == NOTHING:
-                del self.spent[account]
+        for kept, counts in ((self.spent, part.paid), (self.owed, part.owed)):
+            for account, count in counts:
+                left = change_(kept.get(account, NOTHING), times(need, count))
+                kept[account] = left
+                if left == NOTHING:
+                    del kept[account]
         if change < 0 and (ask.template.gpus or ask.template.ports):
             self._give_devices(part)  # they were taken one by one, as they were picked
         for where in part.stands:

@@ -6,13 +6,17 @@ proposed and not heard of counts as spent.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.overrides import InForce
-from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.resources import NOTHING, Resources, add, subtract
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region.charging import ENDED, PLENTY, affordable, leaves_protected
+from holdfast.core.region.index import owed
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask
 
@@ -47,12 +51,18 @@ def paying(
     return Gate(most, Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for more")
 
 
-def unprotected(state: RegionState, ask: Ask, standing: Resources) -> Gate:
+def unprotected(
+    state: RegionState, ask: Ask, standing: Resources, taking: Mapping[str, Resources] = MappingProxyType({})
+) -> Gate:
     """How many slots leave the room alone that is kept for other tenants, beside firm work that was proposed.
 
-    Reclaimable work may take it.
+    What they take of it themselves, by account in `taking`, is kept for them no more. Reclaimable work may take it.
     """
     if not ask.firm:
         return OPEN
-    most = leaves_protected(state, f"quota/{ask.tenant}", standing, ask.template.need)
+    mine, paid_off = f"quota/{ask.tenant}", NOTHING
+    for account, taken in taking.items():
+        if account != mine:
+            paid_off = add(paid_off, subtract(owed(state, account), owed(state, account, taken)))
+    most = leaves_protected(state, mine, standing, ask.template.need, paid_off)
     return Gate(most, Code.PROTECTED, "what is left is kept for protected tenants")

@@ -175,7 +175,7 @@ class Look:
         """Place what the gates and the nodes allow; if that is nothing, let it sleep. Whether something was placed."""
         ask, spent = group.ask, self._flight.spent
         pay = paying(self._state, group.accounts, ask.template.need, self._now, spent)
-        kept = unprotected(self._state, ask, self._flight.firm)
+        kept = unprotected(self._state, ask, self._flight.firm, self._flight.owed)
         wanted = sum(entry.open for entry in entries)
         slots = self.draft.slots(entries, pay.most, kept.most)
         seed = seed_of(group.oldest()[1], self._table.revision)

@@ -147,7 +147,7 @@ class Waking:
         )
 
     def _opens(self, state: RegionState, group: Group, now: Instant) -> bool:
-        if not unprotected(state, group.ask, self._flight.firm).most:
+        if not unprotected(state, group.ask, self._flight.firm, self._flight.owed).most:
             return False
         if paying(state, group.accounts, group.ask.template.need, now, self._flight.spent).most > 0:
             return True
