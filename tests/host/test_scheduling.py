@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.draft import Landed
@@ -16,11 +17,14 @@ from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import principal
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.keys import KEYS
+from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.look import RESYNC_MS, Sight
+from holdfast.core.scheduling.scheduler import BACKOFF_MS
 from holdfast.host.errors import OutcomeUnknown, Unavailable
 from holdfast.host.journal import Journal
 from holdfast.host.meters import Meters
@@ -303,6 +307,37 @@ def test_a_ledger_that_refuses_everything_is_not_asked_all_the_time(code: Code) 
         await it.go_on(32_000)
         assert len(placed_on(it.bench)) == 3
         assert len(it.region.proposals()) == before + 1
+
+    told(story)
+
+
+class Declines:
+    """Everything is reserved first; of one workload nothing is bound."""
+
+    name, version = "declines", "1"
+
+    def waits(self, ask: Ask) -> bool:
+        return True
+
+    def refuses(self, ask: Ask, slot: SlotKey, node: Revision) -> str:
+        return "no" if slot[0] == 1 else ""
+
+
+def test_who_was_bound_beside_somebody_who_was_declined_is_looked_at_at_once() -> None:
+    """The room that is given back is for whoever else waits for it."""
+
+    async def story(it: Story) -> None:
+        plugins = replace(BUILT_IN, binds=(Declines(),), reserves=(Declines(),))
+        it.scheduling = Scheduling(it.region, plugins, it.clock, it.meters, Journal("scheduler"))
+        it.bench.a_node(cpu=2000)
+        it.bench.a_workload(a_template(cpu=1000), count=1, priority_class="critical")
+        it.bench.a_workload(a_template(cpu=1000), count=2, uid=101, workload=2)
+        began = it.clock.boot()
+        await it.go_on(1_000)
+        named = [(at - began, [one.assignment for one in command.groups]) for at, command in it.region.proposals()]
+        assert named[0] == (0, [100, 101])
+        assert named[1][1] == [101]
+        assert named[1][0] < BACKOFF_MS
 
     told(story)
 

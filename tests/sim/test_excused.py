@@ -79,9 +79,11 @@ def test_who_was_proposed_and_has_no_answer_may_wait_for_as_long_as_that_could_l
     assert not excused(judge, "web", at=1, sequence=3)
 
 
-def test_whoever_was_reserved_with_a_slot_that_is_given_back_may_wait_a_while() -> None:
+def test_whoever_waits_with_a_slot_that_is_given_back_may_wait_a_while_and_nobody_else() -> None:
     judge = Excused(equals)
-    judge.reserved([(5, 0)], [equals(1, "web"), equals(1, "crawl")])
-    judge.declined(ACTOR, (5, 0), 0)
+    judge.reserved([(5, 0)], equals(1, "web"))
+    judge.reserved([(5, 1)], equals(1, "crawl"))
+    judge.declined(ACTOR, [(5, 1)], 0)
     assert excused(judge, "crawl", at=PAUSE_MS)
     assert not excused(judge, "crawl", at=PAUSE_MS + HEARD_MS)
+    assert not excused(judge, "web", at=1)

@@ -47,10 +47,11 @@ class Binding:
         placed = _placed(attempt, unmet)
         if not attempt.command.bind:
             refused = [one for one in placed if self._is_refused(one)]
-            if refused:
-                self._scheduler.declined(attempt)
-                await self._unreserve(attempt, refused)
-            placed = await self._bind(attempt, [one for one in placed if one not in refused])
+            declined = tuple(slot for _, slot, _ in refused)
+            if declined:
+                self._scheduler.declined(attempt, declined)
+                await self._region.say(Unreserve(declined), attempt.view, attempt.policy, b"")
+            placed = await self._bind(attempt, [one for one in placed if one not in refused], declined)
         for plugin in self._plugins.post_binds:
             for ask in dict.fromkeys(ask for ask, _, _ in placed):
                 try:
@@ -75,22 +76,18 @@ class Binding:
         self._meters.count("scheduler_plugin_errors", plugin=plugin)
         self._journal.error("plugin-raised", plugin=plugin, why=f"{type(error).__name__}: {error}")
 
-    async def _unreserve(self, attempt: Attempt, refused: list[Placed]) -> None:
-        slots = tuple(slot for _, slot, _ in refused)
-        await self._region.say(Unreserve(slots), attempt.view, attempt.policy, b"")
-
-    async def _bind(self, attempt: Attempt, wanted: list[Placed]) -> list[Placed]:
-        """What was bound of it."""
+    async def _bind(self, attempt: Attempt, wanted: list[Placed], declined: tuple[SlotKey, ...]) -> list[Placed]:
+        """What was bound of it, beside what somebody has declined."""
         if not wanted:
             return []
         slots = tuple(slot for _, slot, _ in wanted)
         answer = await self._region.say(Bind(slots), attempt.view, attempt.policy, b"")
         if isinstance(answer, Refused):
             self._meters.count("scheduler_refused", len(wanted), code=answer.code.value)
-            self._scheduler.declined(attempt)
+            self._scheduler.declined(attempt, slots)
             return []
-        self._scheduler.bound(attempt)
         lost = {one.index for one in _unmet.decode(answer.answer)} if answer.answer else set()
+        self._scheduler.bound(attempt, (*declined, *(slot for number, slot in enumerate(slots) if number in lost)))
         return [one for number, one in enumerate(wanted) if number not in lost]
 
 

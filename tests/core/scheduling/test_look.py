@@ -382,6 +382,26 @@ def test_a_group_of_which_a_part_lands_has_been_refused_as_often_as_before() -> 
     assert tries([]) == 0
 
 
+def test_only_who_was_declined_is_tried_later_and_later_though_others_of_the_proposal_are_bound() -> None:
+    bench, follower = a_region(nodes=1, plugins=replace(BUILT_IN, binds=(TwoSteps("acme"),)))
+    bench.a_workload(a_template(cpu=100), count=1)
+    bench.a_workload(a_template(cpu=200), count=1, uid=101, workload=2)
+    follower.catch_up()
+    for tries in (1, 2, 3):
+        attempt = follower.look()
+        assert attempt is not None
+        groups = [follower.scheduler.queue.group((one.assignment, one.template)) for one in attempt.command.groups]
+        follower.scheduler.declined(attempt, [(2, 0)])
+        follower.scheduler.bound(attempt, [(2, 0)])
+        assert [one.tries for one in groups if one is not None] == [0, tries]
+        assert follower.asleep() is None
+        asleep = follower.asleep(101)
+        assert asleep is not None
+        assert asleep.until == bench.at + BACKOFF_MS * 2 ** (tries - 1)
+        follower.scheduler.flight.refuse(attempt.number)
+        bench.at = asleep.until
+
+
 def test_who_waits_for_a_revision_is_awake_once_that_very_one_was_heard() -> None:
     bench, follower = a_region(nodes=1)
     bench.a_workload(count=1)

@@ -10,7 +10,7 @@ Size: what is heard, proposed and answered changes one table, one queue and one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
@@ -19,7 +19,7 @@ from holdfast.core.ledger.keys import OVERRIDE
 from holdfast.core.ledger.reconciler import WatchKey
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.evidence import Decision
-from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.region import keys
 from holdfast.core.region.commands import Propose
 from holdfast.core.region.state import RegionState
@@ -219,18 +219,25 @@ class Scheduler:
         for group in self._groups(attempt):
             self._wait_for(group, catch_up_to)
 
-    def bound(self, attempt: Attempt) -> None:
-        """All of it came through: whatever was in vain before does not count any more."""
+    def bound(self, attempt: Attempt, declined: Collection[SlotKey] = ()) -> None:
+        """It came through but for these slots: of whom all did, whatever was in vain before does not count any more."""
+        lost = [group.key for group in self._groups(attempt, declined)] if declined else []
         for group in self._groups(attempt):
-            group.tries = 0
+            if group.key not in lost:
+                group.tries = 0
 
-    def declined(self, attempt: Attempt) -> None:
+    def declined(self, attempt: Attempt, slots: Collection[SlotKey]) -> None:
         """Somebody who was asked said no to slots that were reserved: they wait again, and are not tried at once."""
-        for group in self._groups(attempt):
+        for group in self._groups(attempt, slots):
             self._back_off(group)
 
-    def _groups(self, attempt: Attempt) -> list[Group]:
-        found = [self.queue.group((one.assignment, one.template)) for one in attempt.command.groups]
+    def _groups(self, attempt: Attempt, slots: Collection[SlotKey] | None = None) -> list[Group]:
+        """With whom requests of a proposal wait; of these slots alone, if some are named."""
+        found = [
+            self.queue.group((one.assignment, one.template))
+            for one, workload in zip(attempt.command.groups, attempt.workloads, strict=True)
+            if slots is None or any((workload, placement.ordinal) in slots for placement in one.placements)
+        ]
         return list({group.key: group for group in found if group is not None}.values())
 
     def _wait_for(self, group: Group, catch_up_to: Revision) -> None:

@@ -56,8 +56,8 @@ class Excused:
         #: What each of the last proposals of a scheduler named, and of those before a proposal.
         self._last: dict[str, tuple[Named, ...]] = {}
         self._before: dict[Number, tuple[Named, ...]] = {}
-        #: By slot that is reserved: all whose requests were in the same proposal.
-        self._together: dict[SlotKey, tuple[Equals, ...]] = {}
+        #: By slot that is reserved: with whom it waited.
+        self._reserved: dict[SlotKey, Equals] = {}
 
     def said(self, envelope: Envelope[Any], *, answered: bool) -> None:
         """A scheduler apart sends something to its region, or has an answer to it."""
@@ -87,8 +87,7 @@ class Excused:
             named = [self._equals(group.assignment, group.template) for group in command.groups]
             self._pause(envelope.actor, named, at, behind)
         elif isinstance(command, Bind):
-            for slot in command.slots:
-                self._pause(envelope.actor, self._together.pop(slot, ()), at)
+            self._pause(envelope.actor, [self._reserved.pop(slot, None) for slot in command.slots], at)
 
     def met_in_part(self, actor: str, groups: list[Equals | None], answer: bytes, at: Instant) -> None:
         """A proposal has landed but for some parts: whoever lost some may wait as if all had been refused."""
@@ -101,14 +100,14 @@ class Excused:
             elif group is not None:
                 self._pauses.pop((actor, group), None)
 
-    def reserved(self, slots: Iterable[SlotKey], groups: list[Equals | None]) -> None:
-        """Slots are reserved, and are bound later or given back."""
-        mine = tuple(group for group in groups if group is not None)
-        self._together.update(dict.fromkeys(slots, mine))
+    def reserved(self, slots: Iterable[SlotKey], group: Equals | None) -> None:
+        """Slots of one request are reserved, and are bound later or given back."""
+        if group is not None:
+            self._reserved.update(dict.fromkeys(slots, group))
 
-    def declined(self, actor: str, slot: SlotKey, at: Instant) -> None:
-        """A slot that was reserved is given back: all that were proposed with it may wait a while."""
-        self._pause(actor, self._together.pop(slot, ()), at)
+    def declined(self, actor: str, slots: Iterable[SlotKey], at: Instant) -> None:
+        """Slots that were reserved are given back: whoever waits with them may wait a while."""
+        self._pause(actor, [self._reserved.pop(slot, None) for slot in slots], at)
 
     def _pause(self, actor: str, groups: Iterable[Equals | None], at: Instant, behind: Revision = 0) -> None:
         for group in dict.fromkeys(groups):

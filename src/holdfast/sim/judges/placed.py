@@ -70,8 +70,8 @@ class Placements:
                     for one in event.slots:
                         self._judge_pause(one.slot, one.node, record.at, position)
                 elif isinstance(event, SlotsReleased):
-                    for given in event.releases if record.command == UNRESERVE else ():
-                        self.queue.excused.declined(record.actor, given.slot, record.at)
+                    given = [one.slot for one in event.releases if record.command == UNRESERVE]
+                    self.queue.excused.declined(record.actor, given, record.at)
                 self._log.take(event)
                 position += 1
             if record.command == PROPOSE:

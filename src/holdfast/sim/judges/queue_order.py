@@ -104,7 +104,8 @@ class QueueOrder:
         for event in placed:
             self._binds[event.template] = event.bound
             if not event.bound:
-                self.excused.reserved([(event.workload, one.ordinal) for one in event.placements], groups)
+                slots = [(event.workload, one.ordinal) for one in event.placements]
+                self.excused.reserved(slots, self._equals(event.assignment, event.template))
         self.excused.met_in_part(record.actor, groups, record.answer, record.at)
         order = [self.priority(uid) for uid, _ in requests if uid in self._log.assignments]
         if order != sorted(order, reverse=True):
