@@ -217,7 +217,7 @@ def _slots(scene: Scene, where: str, state: RegionState, oracle: Oracle) -> Iter
         if verdict.node:
             yield Left("placed", subject, f"waits for {told or 'nothing'}, and {verdict.node} would take it", PROMPT_MS)
         elif told not in verdict.shut:
-            yield Left("reason-true", subject, f"waits for {told!r}, and is kept by {sorted(verdict.shut)}")
+            yield Left("reason-true", subject, f"waits for {told!r}, and is kept by {sorted(verdict.shut)}", PROMPT_MS)
 
 
 def _told(state: RegionState, slot: Slot) -> str:

@@ -238,7 +238,10 @@ class Look:
         counts: tuple[object, ...] = ()
         if why is Why.NODES:
             counts = domain_counts(self._state, group.ask, self._flight.members, self._overrides.zones)
-        self._queue.sleep(group, Asleep(why, self._table.revision, anew if resync else until, counts, resync))
+        table, first = self._table, reasons[0]
+        kept = max(1, min(first.count, table.count))
+        asleep = Asleep(why, table.revision, anew if resync else until, counts, resync, first.code, kept, table.stirs)
+        self._queue.sleep(group, asleep)
         found = found or pass_of(self._state, group, entries, "waiting")
         for entry in entries:
             if entry.open > 0:

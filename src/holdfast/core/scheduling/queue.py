@@ -50,6 +50,8 @@ class Asleep(Struct, frozen=True):
 
     For one that is behind, the revision is the one to wait for. `counts` are those of its domains, where its rules
     count over them. With `resync` its time is nothing that is known to cure it: whatever does should have woken it.
+    `reason` is the code that is told first, borne out by `kept` nodes, or as many as are left of these: `stirs` is how
+    often nodes had changed by then (`doubts`).
     """
 
     why: Why
@@ -57,6 +59,9 @@ class Asleep(Struct, frozen=True):
     until: Instant
     counts: tuple[object, ...] = ()
     resync: bool = False
+    reason: str = ""
+    kept: int = 0
+    stirs: int = 0
 
 
 class Queue:
@@ -69,6 +74,8 @@ class Queue:
         self._by_assignment: dict[Revision, tuple[str, ...]] = {}
         #: Assignments with a request of which something is not known here yet.
         self._unknown: set[Revision] = set()
+        #: Those awake for no change that was heard: what is placed of them somebody should have been woken for.
+        self._unprompted: dict[GroupKey, None] = {}
         self._turns = Turns((), lambda _: 0)
         #: The time by which deadlines are judged; by assignment when its own is judged otherwise, and these in order,
         #: with some that hold no more.
@@ -230,8 +237,25 @@ class Queue:
         due = [(key, asleep.resync) for key, asleep in self.asleep.items() if asleep.until <= now]
         for key, resync in due:
             self.wake(key)
-            self.groups[key].resynced = resync
+            if resync:
+                self._unprompt(key)
         return len(due)
+
+    def look_again(self, key: GroupKey) -> None:
+        """Look at a group though nothing was heard that can cure it."""
+        self.wake(key)
+        self._unprompt(key)
+
+    def _unprompt(self, key: GroupKey) -> None:
+        self.groups[key].resynced = True
+        self._unprompted[key] = None
+
+    def prompt(self) -> None:
+        """Something was heard: whoever is awake may be so for that."""
+        for key in self._unprompted:
+            if key in self.groups:
+                self.groups[key].resynced = False
+        self._unprompted = {}
 
     def next_due(self) -> Instant | None:
         """When the first of those asleep is to be looked at whatever happens, or a deadline turns."""

@@ -28,7 +28,7 @@ from holdfast.core.scheduling.filters.taints import Taints
 from holdfast.core.scheduling.filters.tenancy import Tenancy
 from holdfast.core.scheduling.filters.zones import Zones
 from holdfast.core.scheduling.table import NodeTable, Numbers, Truths
-from holdfast.core.scheduling.window import whole
+from holdfast.core.scheduling.window import Window, whole
 
 NEVER_FITS = "never-fits"
 #: So many details of one code are kept.
@@ -55,21 +55,23 @@ def tree(rejected: Rejected, waiting: int, nearest: str = "", *, never: bool = F
 
 def never_fits(table: NodeTable, ask: Ask) -> bool:
     """Whether no node that there is would take it, were it empty and in use. Where there is none, nobody can tell."""
-    if not table.count:
-        return False
-    could = _admitting(table, ask)
+    return table.count > 0 and not could_hold(whole(table, ask))
+
+
+def could_hold(window: Window) -> bool:
+    """Whether a node of the window would take what is asked for, were it empty and in use."""
+    table, ask, could = window.table, window.ask, _admitting(window)
     for name, amount in table.amounts(ask.template.need):
         number = table.resources.get(name)
         if number is None:
-            return True
-        could &= table.capacity[number] >= amount
-    return not any(_has_all(table.nodes[row], ask) for row in np.flatnonzero(could).tolist())
+            return False
+        could &= window.pick(table.capacity[number]) >= amount
+    return any(_has_all(table.nodes[row], ask) for row in window.rows()[could].tolist())
 
 
-def _admitting(table: NodeTable, ask: Ask) -> Truths:
+def _admitting(window: Window) -> Truths:
     """Rows whose labels, taints, tenancy and capabilities let it in, once nobody is there."""
-    window = whole(table, ask)
-    could: Truths = np.ones(table.count, np.bool_)
+    could: Truths = np.ones(len(window), np.bool_)
     for one in (Taints(), Tenancy(), Isolating(), Labels()):
         for _, mask in one.passes(window):
             could &= mask
@@ -107,7 +109,7 @@ def nearest_fit(
     Where there is one, it is outside of avoided zones, and of domains that rules shut.
     """
     open_ = table.usable & _unavoided(table, ask, overrides)
-    could = open_ & _admitting(table, ask)
+    could = open_ & _admitting(whole(table, ask))
     rows = np.flatnonzero(could & _unoccupied(table, ask))
     if not len(rows):
         rows = np.flatnonzero(next((mask for mask in (could, open_) if mask.any()), table.usable))

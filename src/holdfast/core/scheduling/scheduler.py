@@ -110,6 +110,7 @@ class Scheduler:
             elif kind == keys.ASSIGNMENT:
                 self.queue.update(state, key)  # type: ignore[arg-type]
                 self.waking.assigned(key)  # type: ignore[arg-type]
+                self.waking.doubt(key, now)  # type: ignore[arg-type]
             elif kind == keys.GRANT:
                 self.waking.granted(key)  # type: ignore[arg-type]
             elif kind in _OTHERS:
@@ -154,6 +155,7 @@ class Scheduler:
             self._wake(sight.state, sight.now)
         elif self.waking.has_unasked:
             self.waking.ask(sight.state, self._filters, sight.now)
+        self.waking.look_again(sight.now)
         look = Look(self._plugins, self.table, self.queue, self.flight, sight)
         look.run()
         self.has_more = look.is_cut or self.waking.has_unasked

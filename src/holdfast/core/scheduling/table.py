@@ -67,6 +67,8 @@ class NodeTable:
         #: The least of that since it was last asked what has grown, and the rows of which it may have.
         self._least_any = self._least_firm = nothing
         self._stirred: Truths = np.zeros(0, np.bool_)
+        #: How often rows changed, or left, up to when it was last asked which have grown.
+        self.stirs = 0
         #: Rows that are new, or changed what they are for, since then.
         self._changed: Truths = np.zeros(0, np.bool_)
         self.usable: Truths = np.zeros(0, np.bool_)
@@ -125,6 +127,11 @@ class NodeTable:
         found: list[int] = np.flatnonzero(self._stirred).tolist()
         return found
 
+    def changed(self) -> list[int]:
+        """Rows that are new, or changed what they are for, since it was last asked which have grown."""
+        found: list[int] = np.flatnonzero(self._changed).tolist()
+        return found
+
     def hint(self, state: RegionState, uids: Iterable[Revision]) -> None:
         """Take anew how these nodes fare: they rank otherwise, and are to whoever waits what they were."""
         for uid in uids:
@@ -135,6 +142,7 @@ class NodeTable:
     def grown(self) -> list[int]:
         """Rows that are new, changed, or have more free than at some time since this was asked last."""
         at = np.flatnonzero(self._stirred)
+        self.stirs += len(at)
         more = self._changed[at] | self.devices.grown(at)
         for free, least in ((self.free_any, self._least_any), (self.free_firm, self._least_firm)):
             more |= (free[:, at] > least[:, at]).any(axis=0)
@@ -172,6 +180,7 @@ class NodeTable:
 
     def _remove(self, gone: list[int]) -> None:
         """Close the gaps."""
+        self.stirs += len(gone)
         self._order = np.delete(self._order, gone)
         self._each(lambda column: np.delete(column, gone, axis=-1))
         for row in sorted(gone, reverse=True):

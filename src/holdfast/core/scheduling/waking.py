@@ -7,6 +7,7 @@
     assignment    what the platform asks for has changed, or other slots of it wait
     behind   the view has the revision that the ledger named
     refused  what an account of it was granted has changed; or by time
+    any      what is told of it may not be so any more (`doubts`)
     paused, stale, plugin    by time; and all of them by any change of policies, overrides, classes
 
 Whatever is missed is caught by the resync, and counted there.
@@ -27,11 +28,13 @@ from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask, Kind
 from holdfast.core.scheduling.choosing import filtered
 from holdfast.core.scheduling.domains import Where, reach_of
+from holdfast.core.scheduling.doubts import Doubts
 from holdfast.core.scheduling.flight import Flight
 from holdfast.core.scheduling.framework import PluginError, Rulebook
 from holdfast.core.scheduling.gates import paying, unprotected
 from holdfast.core.scheduling.groups import Group
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
+from holdfast.core.scheduling.reasons import NEVER_FITS, could_hold
 from holdfast.core.scheduling.table import NodeTable
 from holdfast.core.scheduling.window import Window, whole
 
@@ -61,11 +64,22 @@ def domain_counts(
 class _Asking:
     """What those who sleep are asked about at one time, and by kind of slot what was found."""
 
-    def __init__(self, state: RegionState, rules: Rulebook, now: Instant, grown: list[int], stirred: list[int]) -> None:
+    def __init__(
+        self,
+        state: RegionState,
+        rules: Rulebook,
+        now: Instant,
+        grown: list[int],
+        stirred: list[int],
+        changed: list[int],
+    ) -> None:
         self.state, self.rules, self.now = state, rules, now
-        self.grown, self.stirred = grown, stirred
+        self.grown, self.stirred, self.changed = grown, stirred, changed
         self.avoided = tuple(sorted(in_force(state, now).zones))
         self.would: dict[Kind, bool] = {}
+        self.could: dict[Kind, bool] = {}
+        #: Which gates are shut for whom was asked last.
+        self.shut: list[str] = []
 
 
 class Waking:
@@ -78,6 +92,8 @@ class Waking:
         #: On which nodes something changed or grew since somebody was not asked: by uid, as rows move.
         self._stirred: dict[Revision, None] = {}
         self._grown: dict[Revision, None] = {}
+        self._changed: dict[Revision, None] = {}
+        self._doubts = Doubts(queue)
 
     def all(self) -> None:
         """Something changed that may cure anything."""
@@ -91,6 +107,16 @@ class Waking:
             if asleep is not None and asleep.why is Why.ASSIGNMENT:
                 self._queue.wake(group.key)
 
+    def doubt(self, assignment: Revision, now: Instant) -> None:
+        """Whether it may run here may be another thing than was told, though all of its groups sleep for others."""
+        for group in self._queue.groups_of(assignment):
+            self._doubts.note(group.key, now)
+
+    def look_again(self, now: Instant) -> None:
+        """Let those be looked at of whom something may be told that is not so, once all were asked what cures them."""
+        if not self.has_unasked:
+            self._doubts.look_again(now)
+
     def granted(self, account: str) -> None:
         """An account has more, or less: what was refused may go through. Gates are asked at every change."""
         for key in self._queue.asleep.refused_by(account):
@@ -98,9 +124,12 @@ class Waking:
 
     def heard(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
         """The view is newer, or something that was proposed counts no more."""
-        stirred, grown, nodes = self._table.stirred(), self._table.grown(), self._table.nodes
+        changed, stirred, nodes = self._table.changed(), self._table.stirred(), self._table.nodes
+        grown = self._table.grown()
+        self._changed.update({nodes[row].uid: None for row in changed})
         self._stirred.update({nodes[row].uid: None for row in stirred})
         self._grown.update({nodes[row].uid: None for row in grown})
+        self._queue.prompt()
         self._queue.asleep.begin_round()
         self.ask(state, rules, now)
 
@@ -114,16 +143,21 @@ class Waking:
 
         Whoever is asked later is asked about all that was heard since anybody was left unasked.
         """
-        asking = _Asking(state, rules, now, self._rows(self._grown), self._rows(self._stirred))
+        rows = self._rows(self._grown), self._rows(self._stirred), self._rows(self._changed)
+        asking = _Asking(state, rules, now, *rows)
         for _ in range(ASKED_MAX):
             key = self._queue.asleep.next_asked()
             if key is None:
                 break
-            if self._is_cured(asking, self._queue.groups[key], self._queue.asleep[key]):
+            group, asleep = self._queue.groups[key], self._queue.asleep[key]
+            if self._is_cured(asking, group, asleep):
                 self._queue.wake(key)
+            elif self._is_doubtful(asking, group, asleep):
+                self._doubts.note(key, now)
         if not self.has_unasked:
             self._stirred.clear()
             self._grown.clear()
+            self._changed.clear()
 
     def _rows(self, nodes: dict[Revision, None]) -> list[int]:
         rows = self._table.rows
@@ -134,7 +168,8 @@ class Waking:
         if asleep.why is Why.BEHIND:
             return asleep.examined <= self._table.revision
         if asleep.why is Why.GATE:
-            return self._opens(state, group, asking.now)
+            asking.shut = self._shut(state, group, asking.now)
+            return not asking.shut
         if asleep.why is not Why.NODES:
             return False
         kind = group.ask.kind
@@ -146,16 +181,34 @@ class Waking:
             or self._takes(group.ask, self._shared(state, group.ask, asking.stirred), rules, avoided)
         )
 
-    def _opens(self, state: RegionState, group: Group, now: Instant) -> bool:
-        if not unprotected(state, group.ask, self._flight.firm, self._flight.owed).most:
+    def _is_doubtful(self, asking: _Asking, group: Group, asleep: Asleep) -> bool:
+        """Whether what is told of it, which was just asked whether it is cured, may not be so any more."""
+        if asleep.why is Why.GATE:
+            return asleep.reason not in asking.shut
+        if asleep.why is not Why.NODES:
             return False
-        if paying(state, group.accounts, group.ask.template.need, now, self._flight.spent).most > 0:
+        if asleep.reason != NEVER_FITS:
+            return self._table.stirs - asleep.stirs >= asleep.kept
+        if len(asking.changed) > ROWS_MAX or not self._table.count:
             return True
-        for entry in group.entries.values():
-            entry.look_up(state)
-            if entry.charged - entry.proposed:
-                return True  # it needs no payer
-        return False
+        kind = group.ask.kind
+        if kind not in asking.could:
+            window = Window(self._table, group.ask, np.array(asking.changed, np.int64))
+            asking.could[kind] = bool(asking.changed) and could_hold(window)
+        return asking.could[kind]
+
+    def _shut(self, state: RegionState, group: Group, now: Instant) -> list[str]:
+        """The codes of all gates that are shut for it."""
+        pay = paying(state, group.accounts, group.ask.template.need, now, self._flight.spent)
+        kept = unprotected(state, group.ask, self._flight.firm, self._flight.owed)
+        shut = [gate for gate in (pay, kept) if not gate.most]
+        if pay in shut:
+            for entry in group.entries.values():
+                entry.look_up(state)
+                if entry.charged - entry.proposed:
+                    shut.remove(pay)  # it needs no payer
+                    break
+        return [gate.code.value for gate in shut if gate.code is not None]
 
     def _shared(self, state: RegionState, ask: Ask, rows: list[int]) -> list[int]:
         """Which of the rows have a member that it must share a node with.

@@ -1,0 +1,54 @@
+"""Whose reason may be true no more, though nothing that was heard lets them be placed: looked at again before long.
+
+    a node came, changed or left ──▶ as many as bear out what was told of a group? would one hold what never fits?
+    a gate opened, another is shut ──▶ is it the one that was told?           ──▶ doubted ──▶ looked at again
+
+What is told of a group is found by asking every node, and there may be 50,000 of these and 10,000 groups. A code that
+4,000 nodes bear out is still true when one of them has changed: it is doubted when as many have as bore it out. What is
+doubted is looked at a second later, with what has changed by then, and not many at once.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.model.shapes import Instant
+from holdfast.core.scheduling.groups import GroupKey
+from holdfast.core.scheduling.queue import Asleep, Queue
+
+#: What is doubted is looked at after so long; and so many at most in as long.
+DOUBT_MS = 1_000
+DOUBTED_MAX = 16
+
+
+class Doubts:
+    """Groups of one queue, the longest doubted first."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        #: How each slept when it was doubted, and since when: one that was looked at since sleeps otherwise.
+        self._doubted: dict[GroupKey, tuple[Asleep, Instant]] = {}
+        #: When the next may be looked at.
+        self._next: Instant = 0
+
+    def note(self, key: GroupKey, now: Instant) -> None:
+        """What is told of a group that sleeps may not be so."""
+        asleep = self._queue.asleep.get(key)
+        if asleep is not None:
+            known = self._doubted.get(key)
+            if known is None or known[0] is not asleep:
+                self._doubted.pop(key, None)
+                self._doubted[key] = asleep, now
+
+    def look_again(self, now: Instant) -> None:
+        """Let those be looked at who were doubted long enough ago."""
+        if now < self._next:
+            return
+        count = 0
+        for key, (asleep, since) in list(self._doubted.items()):
+            if since + DOUBT_MS > now or count == DOUBTED_MAX:
+                break
+            del self._doubted[key]
+            if self._queue.asleep.get(key) is asleep:
+                self._queue.look_again(key)
+                count += 1
+        if count:
+            self._next = now + DOUBT_MS
