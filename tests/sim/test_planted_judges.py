@@ -26,6 +26,7 @@ from holdfast.core.reconcilers.rollout import Rollout
 from holdfast.core.region import binding, gates, placing, shipping, terms, trial
 from holdfast.core.region.assigned import not_assigned
 from holdfast.core.region.commands import Stop
+from holdfast.core.region.keys import CURSOR
 from holdfast.core.scheduling import look
 from holdfast.core.scheduling.domains import Domains
 from holdfast.core.scheduling.filling import Rejected
@@ -39,6 +40,7 @@ from holdfast.core.scheduling.waking import Waking
 from holdfast.host.controller import Controller
 from holdfast.host.endpoints_asking import Asking
 from holdfast.host.link.following import Following
+from holdfast.host.link.noticed import Noticed
 from holdfast.host.link.shipping import _Stream
 from holdfast.sim.plan import Act, Fault, Plan
 from holdfast.sim.run import Report, Verdicts, run
@@ -255,6 +257,16 @@ def stops_are_not_heard(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimulatedDriver, "stop", stop)
 
 
+def workloads_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    """RULES 21: what a region tells the platform is not woken by its workloads, and the resync makes up for it."""
+    hear = Noticed.hear
+
+    def deaf(self: Any, state: Any, keys: Any, now: int) -> None:
+        hear(self, state, [key for key in keys if key[0] == CURSOR], now)
+
+    patch.setattr(Noticed, "hear", deaf)
+
+
 class Planted(NamedTuple):
     """A bug, the world that brings it out, and exactly what it is found by."""
 
@@ -292,6 +304,7 @@ PLANTED = {
         stops_are_not_heard, ROOMY, "runs", "rolled", "woken", "processes", seconds=24, acts=(ROLL,)
     ),
     "link drops a step": planted(link_drops_a_step, ROOMY, "step-missed", "shipped"),
+    "link not woken by workloads": planted(workloads_not_noticed, ROOMY, "woken", seconds=72, acts=(ROLL,)),
     "link repeats a step": planted(link_repeats_a_step, ROOMY, "step-once", seconds=24, acts=POLICIES),
     "a grant counted twice": planted(grant_counted_twice, TWO_REGIONS, "platform.escrow"),
     "silence not judged": planted(silence_not_judged, FULL, "silence", seconds=84, faults=(LONG_LOST,)),

@@ -104,6 +104,9 @@ METRICS: dict[str, Metric] = {
     "reconcile_refused": Metric(_COUNT, "commands of a controller that were refused", ("controller", "code")),
     "reconcile_slow": Metric(_COUNT, "looks that took too long", ("controller",)),
     "reconcile_total": Metric(_COUNT, "looks, by what came of them", ("controller", "result")),
+    "reporting_caught": Metric(
+        _COUNT, "workloads, grants and summaries of which only the resync noticed that the platform was not told"
+    ),
     "scheduler_caught": Metric(
         _COUNT, "nodes, requests and slots to place that only the resync noticed: a change was missed"
     ),

@@ -25,6 +25,7 @@ from holdfast.core.region.seen import at_once
 from holdfast.host.ledger import Role
 from holdfast.host.link import facts, reporting
 from holdfast.host.link.facts import SUMMARY, Name, Told, forgetting
+from holdfast.host.link.reporting import RESYNC_MS
 from holdfast.host.wire import ENVELOPES_MANY
 from holdfast.stores.memory import MemoryStore
 from tests.support.acting import Acting, acting
@@ -270,6 +271,27 @@ def test_a_change_that_was_not_heard_of_is_found_by_looking_at_everything() -> N
         assert (seen := act.seen(web)) is not None
         assert seen.waiting == ()
         await act.soon(lambda: (seen := act.seen(web)) and seen.waiting, 70_000)
+        assert act.counted("reporting_caught") == 0, "it may be heard of yet"
+        await world.clock.sleep(10_000)
+        assert act.counted("reporting_caught") == 1
+
+    linked(story)
+
+
+def test_where_every_change_is_heard_of_looking_at_everything_catches_nothing() -> None:
+    async def story(world: LinkWorld) -> None:
+        act = await acting(world)
+        await act.grant(5_000)
+        web = await act.put(a_workload(replicas=9))
+        uid = await act.assign(web, 9)
+        await world.clock.sleep(RESYNC_MS - 4_000)
+        for ordinal in range(9):
+            await world.clock.sleep(997)
+            await act.open(uid, ordinal)
+        await world.clock.sleep(2 * RESYNC_MS)
+        assert (seen := act.seen(web)) is not None
+        assert sum(one.count for one in seen.waiting) == 9
+        assert act.counted("reporting_caught") == 0
 
     linked(story)
 

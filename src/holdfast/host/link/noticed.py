@@ -1,9 +1,15 @@
-"""What of a region may be other than the platform was told, and since when: noticed from the region's own changes."""
+"""What of a region may be other than the platform was told, and since when: noticed from the region's own changes.
+
+    a change is heard of ──▶ noticed ──▶ looked at
+    the resync: everything ──▶ looked at; news of what nobody had noticed ──▶ heard of within a second? if not: caught
+
+The state may be newer than what was heard of it, so what is heard a little later was not missed.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from itertools import islice
 
 from holdfast.core.ledger.reconciler import WatchKey
@@ -13,6 +19,10 @@ from holdfast.core.region.state import RegionState
 
 #: What is no progress is told so long after it was first noticed: mostly something else follows from it.
 CALM_MS = 100
+#: Within so long what is in the state was heard of.
+HEARD_MS = 1_000
+#: The summary among what is looked at: its kind and key.
+SUMMARY = ("summary", "")
 
 
 class Noticed:
@@ -26,6 +36,9 @@ class Noticed:
         self._calm: dict[Revision, int] = {}
         #: Workloads that are looked at again, whatever happens; when.
         self._due: dict[Revision, int] = {}
+        #: What is looked at for the resync alone, by kind and key; and what of it was news, since when.
+        self._unprompted: dict[WatchKey, None] = {}
+        self._suspects: dict[WatchKey, int] = {}
 
     def __bool__(self) -> bool:
         """Whether there is something to look at now."""
@@ -38,15 +51,50 @@ class Noticed:
                 self._note(key, now)  # type: ignore[arg-type]
             elif kind == GRANT:
                 self.accounts[str(key)] = None
+                self._heard(GRANT, str(key))
             elif kind == ASSIGNMENT and (assignment := state.assignments.get(key)) is not None:  # type: ignore[arg-type]
                 self._note(assignment.workload, now)
-            self.is_summary_old |= kind != CURSOR
+            if kind != CURSOR:
+                self.is_summary_old = True
+                self._heard(*SUMMARY)
 
     def _note(self, workload: Revision, now: int) -> None:
         self._fresh.setdefault(workload, self._calm.pop(workload, now))
+        self._heard(WORKLOAD, workload)
+
+    def _heard(self, kind: str, key: Revision | str) -> None:
+        self._unprompted.pop((kind, key), None)
+        self._suspects.pop((kind, key), None)
+
+    def resync(self, state: RegionState, above: Container[str]) -> None:
+        """Look at everything, and keep of what nobody had noticed that it may be other than it was told. Accounts that
+        are charged above their target are looked at whatever changes."""
+        workloads = {*self._fresh, *self._calm, *self._due}
+        accounts = [one for one, _ in state.allowances.items() if one not in self.accounts and one not in above]
+        unprompted: dict[WatchKey, None] = dict.fromkeys((GRANT, account) for account in accounts)
+        unprompted.update({(WORKLOAD, uid): None for uid, _ in state.assignments_of.items() if uid not in workloads})
+        if not self.is_summary_old:
+            unprompted[SUMMARY] = None
+        self.everything(state)
+        self._unprompted = unprompted
+
+    def looked_at(self, kind: str, key: Revision | str, now: int, *, is_news: bool) -> None:
+        """Something was looked at, and was other than it was told, or not."""
+        if (kind, key) in self._unprompted:
+            del self._unprompted[kind, key]
+            if is_news:
+                self._suspects[kind, key] = now
+
+    def take_caught(self, now: int) -> int:
+        """Of how much that was news nobody has told all the while."""
+        caught = [key for key, since in self._suspects.items() if since + HEARD_MS <= now]
+        for key in caught:
+            del self._suspects[key]
+        return len(caught)
 
     def everything(self, state: RegionState) -> None:
         """Anything may be other than it was told."""
+        self._unprompted = {}
         self._fresh = OrderedDict.fromkeys(state.assignments_of.keys(), 0)
         self._calm = {}
         self.accounts = dict.fromkeys(account for account, _ in state.allowances.items())

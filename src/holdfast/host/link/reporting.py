@@ -17,6 +17,8 @@ One task says everything, in one order. It listens, it looks, it speaks; what ch
 
 What was told is remembered for as long as this server leads and the platform's log is the same and did not go back.
 Nothing is said before the platform was heard in this session, and while its log is not the one that this region has.
+
+Size: one task, from what is due to what is said; what was noticed and what is news are apart already.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from holdfast.host.leader import Leader
 from holdfast.host.link import facts
 from holdfast.host.link.facts import Told, Word
 from holdfast.host.link.following import Outlook
-from holdfast.host.link.noticed import CALM_MS, Noticed
+from holdfast.host.link.noticed import CALM_MS, SUMMARY, Noticed
 from holdfast.host.link.saying import Saying
 from holdfast.host.link.wavering import Wavering
 from holdfast.host.waiting import bit_by_bit
@@ -155,9 +157,10 @@ class Reporting:
 
     async def _due(self) -> list[Word]:
         now, words = self._clock.boot(), []
+        self._leader.term.meters.count("reporting_caught", self._noticed.take_caught(now))
         if now >= self._resync_at:
             self._resync_at = now + RESYNC_MS
-            self._everything()
+            self._noticed.resync(self._state, self._above)
             self._wavering.forget(now)
             await bit_by_bit(facts.forgetting(self._state, self._told.of))
         if now >= self._look_at:
@@ -173,16 +176,22 @@ class Reporting:
         told, position, at = self._told.of, self._position(), self._leader.term.now()
         accounts = dict.fromkeys((*self._noticed.accounts, *self._above))
         workloads, self._noticed.accounts = self._noticed.take(LOOKED_MAX), {}
-        words = list(facts.settled_grants(self._state, accounts, told))
+        words: list[Word] = []
+        for account in accounts:
+            settled = list(facts.settled_grants(self._state, (account,), told))
+            self._noticed.looked_at(GRANT, account, began, is_news=bool(settled))
+            words += settled
         self._above = {account: None for account in accounts if facts.is_above_target(self._state, account)}
         seen: list[facts.Sighting] = []
         for number, (workload, since) in enumerate(workloads, 1):
-            words += facts.released(self._state, workload, told)
+            released = list(facts.released(self._state, workload, told))
+            words += released
             self._note_crowded(workload)
             sight = await bit_by_bit(counting(self._state, workload, at))
             if sight.until:
                 self._noticed.look_again(workload, self._clock.boot() + sight.until - at)
             sighting = facts.sighted(self._state, sight.seen, told)
+            self._noticed.looked_at(WORKLOAD, workload, began, is_news=bool(released or sighting))
             is_recent = self._clock.boot() < since + CALM_MS
             if sighting is not None and is_recent and not facts.is_progress(sighting, told):
                 self._noticed.let_rest(workload, since)
@@ -222,6 +231,7 @@ class Reporting:
         told, position = self._told.of, self._position()
         self._noticed.is_summary_old = False
         summary = await bit_by_bit(summarising(self._state, self._pieces))
+        self._noticed.looked_at(*SUMMARY, self._clock.boot(), is_news=told.get(facts.SUMMARY) != summary)
         if told.get(facts.SUMMARY) == summary:
             return []
         return [Word(p.Report(self._region, position, (), summary), ((facts.SUMMARY, summary),))]
