@@ -37,8 +37,9 @@ class SimClock(VirtualClock):
             alarm = self._loop.call_later(true_ms / 1000, _end, over)
             try:
                 await over
-            finally:
+            except BaseException:  # mostly it has rung by then
                 alarm.cancel()
+                raise
         if not self._awake.is_set():
             await self._awake.wait()
 

@@ -16,6 +16,8 @@ from contextvars import Context, copy_context
 from heapq import heappop, heappush
 from typing import Any, TypeVar, TypeVarTuple
 
+from msgspec import Struct
+
 from holdfast.core.model.shapes import Instant
 
 T = TypeVar("T")
@@ -29,38 +31,27 @@ class NothingLeftToDo(Exception):
     """Every task waits, and nothing is due: the run would hang for ever."""
 
 
-class _Soon(asyncio.Handle):
-    """A handle that asks nobody whether it is being debugged."""
+class _Call(Struct, eq=False):
+    """A callback that is to run, and what asyncio asks of a handle: most are never asked for anything."""
 
-    __slots__ = ()
-
-    def __init__(self, callback: Any, args: Any, loop: VirtualLoop, context: Context | None) -> None:
-        self._context = copy_context() if context is None else context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = None
-
-
-class _Later(asyncio.TimerHandle):
-    """The same, for later."""
-
-    __slots__ = ()
-
-    def __init__(self, when: float, callback: Any, args: Any, loop: VirtualLoop, context: Context | None) -> None:
-        self._context = copy_context() if context is None else context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = None
-        self._when = when
-        self._scheduled = True
+    context: Context
+    callback: Any
+    args: tuple[Any, ...]
+    at: float = 0.0
+    is_cancelled: bool = False
 
     def cancel(self) -> None:
-        self._cancelled = True
-        self._callback, self._args = None, ()
+        """Pass it over when its time comes."""
+        self.is_cancelled = True
+        self.callback, self.args = None, ()
+
+    def cancelled(self) -> bool:
+        """Whether it will be passed over."""
+        return self.is_cancelled
+
+    def when(self) -> float:
+        """When it is due."""
+        return self.at
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -69,60 +60,68 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self._ready: deque[Any] = deque()
+        self._ready: deque[_Call] = deque()
         self._stopping = False
         #: What is due later: when, a number that keeps the order, the callback.
-        self._due: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._due: list[tuple[float, int, _Call]] = []
         self._numbered = 0
 
     def time(self) -> float:
         return self.now
 
+    def get_debug(self) -> bool:
+        return False
+
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = _Soon(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
+        call = _Call(copy_context() if context is None else context, callback, args)
+        self._ready.append(call)
+        return call  # type: ignore[return-value]
 
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         when = self.now + delay
-        handle = _Later(when, callback, args, self, context)
-        self._numbered += 1
-        heappush(self._due, (when, self._numbered, handle))
-        return handle
+        call = _Call(copy_context() if context is None else context, callback, args, when)
+        self._numbered = number = self._numbered + 1
+        heappush(self._due, (when, number, call))
+        return call  # type: ignore[return-value]
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        handle = _Later(when, callback, args, self, context)
-        self._numbered += 1
-        heappush(self._due, (when, self._numbered, handle))
-        return handle
+        call = _Call(copy_context() if context is None else context, callback, args, when)
+        self._numbered = number = self._numbered + 1
+        heappush(self._due, (when, number, call))
+        return call  # type: ignore[return-value]
 
     def _run_once(self) -> None:
-        """One turn: everything that is ready now, and not what becomes ready by that."""
+        """Turn after turn until somebody stops it. In one turn runs what is ready, and not what becomes so by that."""
         ready, due = self._ready, self._due
-        while due and due[0][2]._cancelled:
-            heappop(due)
-        if not ready and not self._stopping:
-            if not due:
-                raise NothingLeftToDo("all tasks wait and no timer is set")
-            self.now = max(self.now, due[0][0])
-        while due and due[0][0] <= self.now:
-            ready.append(heappop(due)[2])
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle._cancelled:
-                continue
-            try:
-                handle._context.run(handle._callback, *handle._args)
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as error:
-                self.call_exception_handler({"message": "a callback failed", "exception": error, "handle": handle})
+        take = ready.popleft
+        while True:
+            while due and due[0][2].is_cancelled:
+                heappop(due)
+            if not ready and not self._stopping:
+                if not due:
+                    raise NothingLeftToDo("all tasks wait and no timer is set")
+                if due[0][0] > self.now:
+                    self.now = due[0][0]
+            while due and due[0][0] <= self.now:
+                ready.append(heappop(due)[2])
+            for _ in range(len(ready)):
+                call = take()
+                if call.is_cancelled:
+                    continue
+                try:
+                    call.context.run(call.callback, *call.args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self.call_exception_handler({"message": "a callback failed", "exception": error})
+            if self._stopping:
+                return
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """It is passed over when its time comes."""
