@@ -37,6 +37,8 @@ CARRIED = (
 )  # fmt: skip
 #: For so long a proof counts, and by so much two clocks may differ.
 FRESH_MS = 300_000
+#: So many keys are kept ready for use: to make one costs as much as to use it. A few servers speak with one another.
+KEYS_KEPT = 64
 #: Characters of a proof, at most.
 _PROOF_MAX = 400
 #: What is signed begins with this: no signature of ours means anything else.
@@ -108,7 +110,7 @@ def sign(own: OwnToken, said: bytes) -> bytes:
 def is_of(verified_by: str, signature: bytes, said: bytes) -> bool:
     """Whether exactly that was signed with the secret of which the log holds this."""
     try:
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(verified_by)).verify(signature, said)
+        _public(verified_by).verify(signature, said)
     except (ValueError, InvalidSignature):
         return False
     return True
@@ -119,7 +121,12 @@ def is_fresh(proof: Proof, now: Instant) -> bool:
     return abs(now - proof.at) <= FRESH_MS
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=KEYS_KEPT)
+def _public(verified_by: str) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(bytes.fromhex(verified_by))
+
+
+@lru_cache(maxsize=KEYS_KEPT)
 def _key(secret: str) -> Ed25519PrivateKey:
     # Not the secret's own bytes: it reads as 32 of them, and another use of it must not have the same key.
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"{_WHAT} key {secret}".encode()).digest())
