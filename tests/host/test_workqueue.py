@@ -257,3 +257,25 @@ def test_only_a_key_that_was_taken_can_be_done() -> None:
             a_queue().done("a")
 
     run_virtual(story())
+
+
+def test_a_queue_is_idle_while_no_key_is_in_line_none_is_due_and_none_is_to_be_worked_on_once_more() -> None:
+    async def story() -> None:
+        queue = a_queue()
+        assert queue.is_idle()
+        queue.add("a")
+        assert not queue.is_idle()
+        await queue.take()
+        assert queue.is_idle(), "what is being worked on does not wait"
+        queue.add("a")
+        assert not queue.is_idle()
+        queue.done("a")
+        assert await drained(queue) == ["a"]
+        queue.add_after("b", 100)
+        assert queue.is_idle()
+        await asyncio.sleep(0.1)
+        assert not queue.is_idle(), "its time has come, whether somebody looks or not"
+        queue.patrol("c")
+        assert set(await drained(queue)) == {"b", "c"}
+
+    run_virtual(story())

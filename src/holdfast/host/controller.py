@@ -35,6 +35,10 @@ S = TypeVar("S")
 LISTED_AT_ONCE = 5_000
 
 
+#: What is measured of a controller that has nothing to do, and of which every key is well.
+_NOTHING = (0, 0, 0, 0)
+
+
 class Care(Struct, frozen=True):
     """How controllers are treated: each has its own pace, and so many workers.
 
@@ -139,6 +143,8 @@ class Controller(Generic[S]):
     def measure(self) -> None:
         """Show how far behind the controller is. Called from outside: its own workers may hang."""
         queue = self._queue
+        if queue.is_idle() and not self._failing and self._measured == _NOTHING:
+            return
         found = lag_ms, depth, patrol, failing = queue.lag_ms(), queue.depth(), queue.patrol_depth(), len(self._failing)
         if found != self._measured:
             self._measured = found

@@ -36,6 +36,8 @@ class Sessions:
         self._judged: dict[int, int] = {}
         self._since = self._looked = clock.boot()
         self._doubted = False
+        #: The batch after which it was last noticed who is there: only a batch opens a session, or ends one.
+        self._noticed = -1
 
     def restart(self, why: str) -> None:
         """Watch anew: nobody is judged by a silence that began before now."""
@@ -98,6 +100,9 @@ class Sessions:
 
     def _notice(self, state: LedgerState, now: int) -> None:
         """A session is watched from when it is first seen: one that was just opened has had no time to be silent."""
+        if state.facts.seq == self._noticed:
+            return
+        self._noticed = state.facts.seq
         heard = self._heard
         self._heard = {uid: heard.get(uid, now) for uid, _ in state.sessions.unordered()}
         self._ending &= self._heard.keys()

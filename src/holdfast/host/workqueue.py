@@ -140,6 +140,11 @@ class WorkQueue:
             (self._patrol if by_patrol else self._wanted)[key] = since
             self._changed.set()
 
+    def is_idle(self) -> bool:
+        """Whether no key waits to be worked on: none in line, none due, none to be worked on once more."""
+        waiting = self._wanted or self._patrol or self._dirty
+        return not waiting and (not self._alarms or self._alarms[0][0] > self._clock.boot())
+
     def lag_ms(self) -> int:
         """How long the wanted key next in line, or one added while it is being worked on, has waited."""
         self._call_due()
