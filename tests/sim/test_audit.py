@@ -178,3 +178,19 @@ def test_a_term_that_goes_back_is_found() -> None:
         assert [finding.promise for finding in await audit.finish()] == ["terms-grow"]
 
     run_virtual(story())
+
+
+def test_everything_is_judged_once_after_a_batch_however_often_it_is_asked_for() -> None:
+    async def story() -> None:
+        scribe, audit = await a_log()
+        await audit.catch_up(in_full=True)
+        planted_in = audit.state.overlay()
+        planted_in.uses.put("quota/web", Use(charged=Resources(cpu=1)))
+        audit.state.merge(planted_in)
+        audit.check_in_full()
+        assert audit.findings == [], "no batch has come since"
+        await scribe.write(named("k"))
+        await audit.catch_up(in_full=True)
+        assert audit.findings
+
+    run_virtual(story())

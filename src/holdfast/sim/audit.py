@@ -70,6 +70,8 @@ class Audit(Generic[S]):
         self._accepted: dict[Name, str] = {}
         self._newest_told = 0
         self._unchecked = 0
+        #: The batch after which everything was judged last: until the next one there is nothing new to find.
+        self._judged_at = -1
         #: What stays broken is told once.
         self._broken: set[Violation] = set()
 
@@ -176,8 +178,10 @@ class Audit(Generic[S]):
             self._open.pop(event.session, None)
 
     def check_in_full(self) -> None:
-        """Judge every invariant now."""
-        self._unchecked = 0
+        """Judge every invariant now, unless that was done of this very state."""
+        if self._judged_at == self.state.facts.seq:
+            return
+        self._judged_at, self._unchecked = self.state.facts.seq, 0
         self._tell(check(self.state, self._book.invariants), self.state.facts.seq)
 
     def _tell(self, violations: list[Violation], seq: int) -> None:
