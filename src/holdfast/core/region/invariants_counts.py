@@ -16,7 +16,7 @@ from holdfast.core.model.blocks import each
 from holdfast.core.model.lifecycle import ON_NODE, PHASES, Phase
 from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot, Sums, Use
 from holdfast.core.model.resources import Resources, above_zero, add, subtract
-from holdfast.core.model.shapes import Revision
+from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.model.topology import Node, domain, usable
 from holdfast.core.model.workload import is_counted
 from holdfast.core.region.kinds import kind_of
@@ -35,6 +35,8 @@ _COUNTS = (
     "node_names", "assignments_of", "blocks", "kinds", "holds_of", "tallies", "uses", "template_uses", "domains",
     "node_kinds", "node_labels", "members", "requests",
 )  # fmt: skip
+#: What a slot is counted by, beside its own row.
+_COUNTED_BY = ("templates", "assignments", "nodes")
 #: Of these, which list numbers in order.
 _LISTS = ("assignments_of", "blocks", "holds_of")
 
@@ -85,8 +87,9 @@ def miscounted_near(near: Nearby[RegionState], changed: Counts) -> Iterator[str]
 def changed_counts(near: Nearby[RegionState]) -> Counts:
     """By how much the rows that are looked at have changed what is counted over them; those as they were cancel out."""
     found: Counts = Counter()
+    slots = _differing(near)
     for state, sign in ((near.before, -1), (near.state, 1)):
-        for _, slot in present(state, "slots", near.keys("slots")):
+        for _, slot in present(state, "slots", slots):
             _count_slot(found, state, slot, sign)
         for _, hold in present(state, "holds", near.keys("holds")):
             _count_amounts(found, ("charged", hold.account), hold.need, sign)
@@ -105,6 +108,16 @@ def changed_counts(near: Nearby[RegionState]) -> Counts:
     for (assignment, block), was, now in near.change.rows("kinds"):
         found["blocks", assignment, block] += (now is not None) - (was is not None)
     return found
+
+
+def _differing(near: Nearby[RegionState]) -> list[SlotKey]:
+    """The slots that are looked at, without those whose rows are as they were: they count for what they did, unless
+    something else that they are counted by is another one."""
+    keys, touched = near.keys("slots"), near.change.touched
+    if any(touched.get(table) for table in _COUNTED_BY):
+        return keys
+    written = set(touched.get("slots", ()))
+    return [key for key in keys if key in written]
 
 
 def _count_slot(found: Counts, state: RegionState, slot: Slot, sign: int) -> None:
@@ -142,8 +155,10 @@ def _count_node(found: Counts, node: Node, uid: Revision, room: Room, sign: int)
 
 
 def _count_amounts(found: Counts, what: tuple[object, ...], amounts: Resources, sign: int) -> None:
-    for name in ("cpu", "memory", "disk", "gpu"):
-        found[(*what, name)] += sign * int(getattr(amounts, name))
+    found[*what, "cpu"] += sign * amounts.cpu
+    found[*what, "memory"] += sign * amounts.memory
+    found[*what, "disk"] += sign * amounts.disk
+    found[*what, "gpu"] += sign * amounts.gpu
     for name, amount in amounts.extended:
         found[(*what, name)] += sign * amount
 
