@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+
+import pytest
 
 from holdfast.bench import sim
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
+from holdfast.host.journal import Journal
 from holdfast.sim.loop import run_virtual
 
 
@@ -24,3 +28,21 @@ def test_in_the_quiet_world_every_replica_serves_and_none_has_ever_failed() -> N
     slots = run_virtual(watch())
     assert [slot.phase for slot in slots] == [Phase.SERVING] * 75
     assert [slot for slot in slots if slot.failure or slot.restarts or slot.attempts] == []
+
+
+def test_what_made_up_servers_log_is_not_heard_beside_the_table(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def plays(_: sim.Size) -> list[float]:
+        Journal("ledger").error("snapshot-failed")
+        return [1.0]
+
+    async def watches(_: sim.Size) -> list[float]:
+        return plays(_)
+
+    monkeypatch.setattr(sim, "_play", plays)
+    monkeypatch.setattr(sim, "_watch", watches)
+    before = logging.getLogger("holdfast").level
+    assert len(sim.run(small=True).results) == 2
+    assert caplog.records == []
+    assert logging.getLogger("holdfast").level == before
