@@ -204,6 +204,14 @@ def test_a_plugin_is_told_how_many_stand_where() -> None:
     assert [domains.replicas(rule, zone) for zone in "abcd"] == [2, 1, 1, 0]
 
 
+def test_evenness_falls_in_step_from_the_emptiest_domain_to_the_fullest() -> None:
+    bench = a_region(nodes=3)
+    template = a_template(100, spread=(Spread("zone", 5),))
+    domains = Domains(bench.state, an_ask(template), {("#1", "zone", "b"): 1, ("#1", "zone", "c"): 4})
+    assert [domains.evenness(0, zone) for zone in "abcd"] == [1000, 750, 0, 0]
+    assert domains.evenness_of(("b",)) == 750
+
+
 def test_evenness_counts_what_its_weight_says_within_a_pass_too() -> None:
     template = a_template(100, spread=(Spread("zone", 5),))
     bench = a_region(nodes=6)

@@ -86,6 +86,20 @@ def test_who_waits_for_such_a_node_is_woken_when_the_last_of_another_tenant_leav
     assert follower.refused == []
 
 
+def test_who_waits_for_such_a_node_is_woken_when_its_agent_gives_each_tenant_a_user() -> None:
+    bench = a_region(n1={"shares_user": False}, n2={"shares_user": False, "cpu": 1})
+    work_of(bench, "acme", 1)
+    follower = Follower(bench)
+    follower.work()
+    work_of(bench, "beta", 2)
+    assert follower.step() is None
+    assert follower.asleep(200) is not None
+    bench.open_session("agent/n1")
+    bench.a_node("n1", shares_user=False, capabilities=(Capability.USERS,))
+    assert nodes_of(follower.step()) == [bench.state.node_names["n1"]]
+    assert follower.refused == []
+
+
 def test_two_tenants_get_a_node_each_and_nothing_is_refused() -> None:
     bench = a_region(n1={"shares_user": False}, n2={"shares_user": False})
     work_of(bench, "acme", 1, 3)

@@ -77,9 +77,10 @@ def test_a_placement_that_is_accepted_ends_the_row() -> None:
 def test_a_refusal_that_is_not_about_the_node_or_that_its_age_explains_is_no_strike(code: str, behind: int) -> None:
     bench, follower = a_region(nodes=1)
     bench.a_workload(count=1)
-    for _ in range(5):
+    for _ in range(STRIKES + 1):
         refuse(bench, follower, code, behind)
-    assert shunned(follower) == []
+        assert not follower.scheduler.shunned.any_strikes
+        assert shunned(follower) == []
 
 
 def test_it_is_tried_again_after_its_time_which_doubles() -> None:

@@ -16,7 +16,7 @@ from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import Device
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.devices import Taken
-from holdfast.core.scheduling.table import NodeTable
+from holdfast.core.scheduling.table import NodeTable, _place
 from tests.support.region import ROOT, RegionBench, a_template
 
 
@@ -100,6 +100,14 @@ def test_rows_are_in_a_mixed_order_of_uids() -> None:
     assert table.uids.tolist() != uids
     assert [node.uid for node in table.nodes] == table.uids.tolist()
     assert table.rows == {uid: row for row, uid in enumerate(table.uids.tolist())}
+
+
+def test_no_two_nodes_have_one_place_and_where_that_is_never_changes() -> None:
+    """A recorded decision is repeated by later versions: the rows it saw are the rows it sees."""
+    assert len({_place(uid) for uid in range(1, 5_000)}) == 4_999
+    assert [_place(uid) for uid in (1, 2, 1 << 40)] == [
+        14555800124870461561, 7796372880487179078, 10301159706044168748,
+    ]  # fmt: skip
 
 
 def test_a_node_that_leaves_takes_its_row_along_and_nothing_else() -> None:
