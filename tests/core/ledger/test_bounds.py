@@ -13,7 +13,7 @@ from holdfast.core.ledger import draft as drafting
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.bounds import MOST, refuse_excess
 from holdfast.core.ledger.codec import RECORD_BYTES_MAX, encode
-from holdfast.core.ledger.draft import Book, decide
+from holdfast.core.ledger.draft import Book, Landed, decide
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import EndSession, OpenSession
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
@@ -195,27 +195,33 @@ def test_what_is_nested_too_deep_to_be_read_is_no_command() -> None:
     assert refused.code is Code.MALFORMED
 
 
-def a_record_of(bytes_max: int, events_max: int, monkeypatch: pytest.MonkeyPatch) -> Refused:
+def a_record_of(bytes_max: int, events_max: int, monkeypatch: pytest.MonkeyPatch) -> object:
     bench = RegionBench()
     bench.a_node()
-    monkeypatch.setattr(drafting, "RECORD_BYTES_MAX", bytes_max)
-    monkeypatch.setattr(drafting, "INDEX_MAX", events_max)
     note = "a fan is loud" * 10
-    return bench.refuse(ROOT, r.AdministerNode(bench.state.node_names["n1"], cordoned=True, note=note))
+    with monkeypatch.context() as within:
+        within.setattr(drafting, "RECORD_BYTES_MAX", bytes_max)
+        within.setattr(drafting, "INDEX_MAX", events_max)
+        return bench.send(ROOT, r.AdministerNode(bench.state.node_names["n1"], cordoned=True, note=note))
 
 
 def test_a_record_that_is_too_large_is_refused_with_its_bytes_and_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = a_record_of(100, 1_000, monkeypatch)
+    assert isinstance(refused, Refused)
     size = refused.facts["size"]
     assert size > 100
     assert (refused.code, refused.message) == (
         Code.TOO_LARGE, f"{size} bytes in its record; at most 100 are taken",
     )  # fmt: skip
+    assert isinstance(a_record_of(size - 1, 1_000, monkeypatch), Refused)
+    assert isinstance(a_record_of(size, 1_000, monkeypatch), Landed)
 
 
 def test_a_batch_with_too_many_events_is_refused_with_how_many_and_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = a_record_of(RECORD_BYTES_MAX, 0, monkeypatch)
+    assert isinstance(refused, Refused)
     assert (refused.code, refused.message) == (Code.TOO_LARGE, "1 events in its batch; at most 0 are taken")
+    assert isinstance(a_record_of(RECORD_BYTES_MAX, 1, monkeypatch), Landed)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import ClassVar
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger.chunks import CHUNK_BYTES, STEP_BYTES, STEP_ROWS, steps
+from holdfast.core.ledger import chunks as chunking
+from holdfast.core.ledger.chunks import CHUNK_BYTES, STEP_BYTES, STEP_ROWS, Chunk, steps
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded, encode
 from holdfast.core.ledger.columns import PAGE_ROWS
 from holdfast.core.ledger.digest import combined, state_digest
@@ -125,9 +126,8 @@ def test_a_manifest_says_what_was_written_and_the_digest_of_the_state() -> None:
     assert manifest.state == state_digest(bench.state)
 
 
-def test_steps_are_bounded_in_rows_and_bytes() -> None:
-    """Measured by the rows that a step has asked the table for."""
-    state = many_slots(30_000)
+def rows_read(state: RegionState) -> tuple[list[int], list[Chunk]]:
+    """How many slots each step has asked the table for, and the chunks that came."""
     read = 0
 
     class Counting(dict[tuple[int, int], Slot]):
@@ -143,11 +143,53 @@ def test_steps_are_bounded_in_rows_and_bytes() -> None:
         read = 0
         if chunk is not None:
             chunks.append(chunk)
+    return seen, chunks
+
+
+def test_steps_are_bounded_in_rows_and_bytes() -> None:
+    seen, chunks = rows_read(many_slots(30_000))
     assert sum(seen) == 30_000
     assert max(seen) < STEP_ROWS + PAGE_ROWS
     assert len(chunks) > 5
     assert max(len(chunk.raw) for chunk in chunks) < CHUNK_BYTES + STEP_BYTES
     assert sum(chunk.rows for chunk in chunks) == 30_000 + len(RegionState.SCALARS)
+    assert len(seen) <= 30_000 // STEP_ROWS + 3 * len(chunks), "a step does as much as it may"
+
+
+def test_a_step_ends_by_its_bytes_where_rows_are_large() -> None:
+    state, size_bytes = many_slots(200), 8 << 10
+    for key, slot in state.slots.items():
+        state.slots.put(key, replace(slot, detail=f"{key}".ljust(size_bytes)))
+    seen, chunks = rows_read(state)
+    assert sum(seen) == 200
+    assert max(seen) <= STEP_BYTES // size_bytes + 1
+    assert max(chunk.rows for chunk in chunks) <= CHUNK_BYTES // size_bytes + 1
+
+
+@pytest.mark.parametrize(("name", "is_bytes"), [("STEP_ROWS", False), ("STEP_BYTES", True), ("CHUNK_BYTES", True)])
+def test_a_step_ends_and_a_chunk_is_closed_with_exactly_as_much_as_they_may_have(
+    name: str, is_bytes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = many_slots(1)
+    spec = next(one for one in RegionState.TABLES if one.name == "slots")
+    ((rows, page),) = chunking._pages(state, spec)
+    size = len(page) if is_bytes else rows
+    taken = []
+    for most in (size, size + 1):
+        monkeypatch.setattr(chunking, name, most)
+        taken.append([chunk is None for chunk in chunking._table_steps(state, spec)])
+    assert taken == [[True, False], [False]]
+
+
+def test_a_page_that_fills_a_chunk_exactly_is_the_last_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = many_slots(2)
+    spec = next(one for one in RegionState.TABLES if one.name == "slots")
+    size = len(next(chunking._pages(state, spec))[1])
+    rows = []
+    for most in (size, size + 1):
+        monkeypatch.setattr(chunking, "CHUNK_BYTES", most)
+        rows.append([chunk.rows for chunk in chunking._table_steps(state, spec) if chunk is not None])
+    assert rows == [[1, 1], [2]]
 
 
 def test_equal_names_are_one_object_after_a_restore() -> None:
