@@ -14,7 +14,7 @@ from holdfast.core.ledger.codec import encode, template_digest
 from holdfast.core.ledger.draft import Draft, Landed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession, StartLog, StartTerm
-from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.invariants import check, check_near
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.ledger.servers import AdmitServer
@@ -185,12 +185,14 @@ class PlatformBench:
         answer = draft.consider(envelope, self.at)
         if isinstance(answer, Landed):
             raw, digest = draft.seal()
+            near = check_near(self.state, draft.state, self.book.invariants) if self.checked else []
             draft.land()
             self.log.append((raw, digest))
             fold(self.book, self.follower, self.book.batches.read(raw, self.follower.facts.digest, digest))
             if not isinstance(envelope.command, c.AcknowledgeGrant):  # a region may claim what this log has forgotten
                 self._check_growth(before)
             if self.checked:
+                assert near == []
                 self.verify()
         return answer
 

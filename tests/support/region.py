@@ -9,7 +9,7 @@ from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.draft import Draft, Landed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession, StartLog, StartTerm
-from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.invariants import check, check_near
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
 from holdfast.core.model.lifecycle import Phase
@@ -112,10 +112,11 @@ class RegionBench:
         answer = draft.consider(envelope, self.at)
         if isinstance(answer, Landed) and len(draft):
             raw, digest = draft.seal()
+            near = check_near(self.state, draft.state, self.book.invariants) if self.checked else []
             draft.land()
             self.log.append((raw, digest))
             if self.checked:
-                assert check(self.state, self.book.invariants) == []
+                assert near == check(self.state, self.book.invariants) == []
         return answer
 
     def send(self, actor: str, command: Any, **fields: Any) -> Landed | Refused | Repeated:
