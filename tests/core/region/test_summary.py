@@ -154,6 +154,17 @@ def test_silent_nodes_broken_promises_and_requests_tried_in_vain_are_troubles() 
     assert (waits.count, waits.since, waits.message) == (1, waits_since, "w1: capacity no node has 4 cpu")
 
 
+def test_of_requests_tried_in_vain_the_oldest_is_told_and_all_are_counted() -> None:
+    bench = a_bench()
+    for number, count in ((3, 1), (1, 2), (2, 4)):
+        work = bench.a_workload(a_template(100 * number), count=count, uid=100 * number, workload=number)
+        bench.at += 1_000
+        if number != 3:
+            report(bench, work.uid, work.shares[0].template, PendingReason("capacity", 1, "full"))
+    (waits,) = summary_of(bench.state).troubles
+    assert (waits.count, waits.since, waits.message) == (6, bench.at - 2_000, "w1: capacity full")
+
+
 def test_nodes_on_which_tenants_or_a_token_are_open_to_others_are_troubles_while_they_take_work() -> None:
     bench = a_bench()
     for number in range(1, 5):

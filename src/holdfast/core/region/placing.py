@@ -17,7 +17,7 @@ from holdfast.core.ledger.registry import Case
 from holdfast.core.model.lifecycle import PENDING
 from holdfast.core.model.placement import EMPTY_ROOM, Room, Slot
 from holdfast.core.model.runs import has
-from holdfast.core.region.commands import NAMED_MAX, Group, Placement, Propose
+from holdfast.core.region.commands import Group, Placement, Propose
 from holdfast.core.region.events import HoldEnded, SlotsPlaced, SlotsStopping
 from holdfast.core.region.feasible import Misfit, fits
 from holdfast.core.region.fence import unfenced
@@ -62,8 +62,6 @@ def refuse_proposal(state: RegionState, command: Propose, case: Case) -> Refused
     count = 0
     for group in command.groups:
         count += len(group.placements)
-    if 0 < count <= NAMED_MAX and len(command.groups) <= NAMED_MAX:
-        return None
     return wrong_count(count) or wrong_count(len(command.groups))
 
 
