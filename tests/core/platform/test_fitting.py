@@ -294,3 +294,10 @@ def test_of_plain_work_and_single_nodes_the_answer_is_exact(found: list[Node], t
     plain = replace(template, gpus=0, gpu_models=(), need=replace(template.need, gpu=0))
     could = could_hold(summarised(found, 4), plain, "acme")
     assert could is any(holds(node, plain) for node in found)
+
+
+@pytest.mark.parametrize(("pieces", "room"), [((400, 2_000), 4), ((2_000, 400), 4), ((400, 900), 0)])
+def test_one_free_piece_that_is_large_enough_makes_room(pieces: tuple[int, ...], room: int) -> None:
+    """The others count for what is free in all."""
+    nodes = some(free=cpu(4_000), largest_free=tuple(map(cpu, pieces)))
+    assert room_for(Summary(nodes=(nodes,)), Template(need=cpu(1_000)), "acme", 9) == room

@@ -181,3 +181,10 @@ def test_a_report_of_all_quotas_is_made_in_bits_that_do_not_grow_with_it() -> No
             steps.append(counted.calls)
         longest[tenants] = max(steps)
     assert longest[40] < 2 * longest[4] + 100
+
+
+def test_nothing_is_short_where_one_free_piece_holds_a_replica() -> None:
+    bench = a_world()
+    tell(bench, "eu", cpu(8_000), cpu(500), cpu(2_000))
+    wait_for_room(bench, "web", cpu(1_000))
+    assert of_acme(bench).warnings == ()

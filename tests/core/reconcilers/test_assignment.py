@@ -340,6 +340,14 @@ def test_what_never_fits_and_was_bound_nowhere_is_moved_and_what_runs_stays() ->
     assert sum(story.counts().values()) == 6
 
 
+def test_where_every_region_has_room_for_all_nobody_looks_again() -> None:
+    story = Story(replicas=3).run().all_ready()
+    for region in ("eu", "us", "us2"):
+        story.summarises(region, nodes(10, cpu(1_000), 9))
+    assert story.change(replicas=9).run().counts() == {"eu": 3, "us": 3, "us2": 3}
+    assert story.look() == Outcome(())
+
+
 def test_more_goes_where_there_is_room_and_is_looked_at_again_by_and_by() -> None:
     story = Story(replicas=3).run().all_ready()
     story.summarises("eu", nodes(10, cpu(1_000), 0))

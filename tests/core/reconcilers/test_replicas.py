@@ -11,13 +11,15 @@ from holdfast.core.ledger.table import Table
 from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.blocks import masks
 from holdfast.core.model.lifecycle import Phase
-from holdfast.core.reconcilers.replicas import Replicas
+from holdfast.core.reconcilers.kinds import Kind
+from holdfast.core.reconcilers.replicas import Replicas, _cause
 from holdfast.core.reconcilers.rollout import Rollout
+from holdfast.core.reconcilers.wanted import Plan
 from holdfast.core.region import commands as c
 from holdfast.core.region.kinds import count_kinds
 from holdfast.core.region.state import RegionState
 from tests.support.assigned import UID, WORKLOAD, Assigned, opened, serving, stopped, withdrawn
-from tests.support.region import an_assignment
+from tests.support.region import T0, an_assignment
 from tests.support.steps import Steps
 
 REPLICAS = Replicas()
@@ -303,3 +305,19 @@ def test_of_an_assignment_in_all_phases_no_slot_is_looked_at() -> None:
     assert [one.command for one in expected.send] == [withdrawn(4, 6, 7), stopped(3, 5)]
     web.state.slots = Unread()
     assert web.look(REPLICAS) == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "future", "cause"),
+    [
+        ("gone", "gone", "superseded"),
+        ("gone", "kept", "scaled-down"),
+        ("kept", "gone", "scaled-down"),
+        ("kept", "kept", "scaled-down"),
+    ],
+)
+def test_what_runs_or_is_to_run_what_is_asked_for_goes_since_fewer_are_wanted(
+    template: str, future: str, cause: str
+) -> None:
+    kind = Kind(Phase.SERVING, template, future)
+    assert _cause(an_assignment(template="kept"), Plan(), kind, T0) == cause
