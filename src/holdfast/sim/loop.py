@@ -79,6 +79,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._ready.append(call)
         return call  # type: ignore[return-value]
 
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)  # to put it in line is one step, whoever does it
+
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
