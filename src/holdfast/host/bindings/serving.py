@@ -87,6 +87,8 @@ class _Stream:
         self._told: tuple[Bound, ...] | None = None
         #: The last batch of the state that was looked at.
         self._seen = 0
+        #: Whether a right that ends by itself stands behind any of it: then time alone changes what is to be told.
+        self._may_lapse = True
         self._templates: set[str] = set()
         self._journal = Journal("bindings", server=ledger.identity.server)
 
@@ -120,10 +122,14 @@ class _Stream:
         """Everything, if it is not what was told last; and before it what runs in slots of a new template."""
         ledger = self._ledger
         state = ledger.durable.state
+        if self._seen == state.facts.seq and not self._may_lapse:
+            return []  # it was only nudged: nothing in the log is newer than what was looked at
         self._seen = state.facts.seq
         assert ledger.leader is not None
         now = ledger.leader.term.now()
         slots = tuple(bound_to(state, self._node, now))
+        behind = [state.assignments[state.slots[one.slot].assignment] for one in slots]
+        self._may_lapse = any(assignment.right_until for assignment in behind)
         if slots == self._told:
             return []
         self._told = slots
