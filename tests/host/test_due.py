@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from holdfast.host.commit import Append, BatchLost, GivenUp
 from holdfast.host.group_commit import GroupCommit
 from holdfast.host.snapshots import PRESSED_BYTES, Keeping, Snapshots
 
@@ -63,3 +65,36 @@ def test_a_store_is_stuck_when_it_did_not_answer_for_longer_than_that_or_not_pla
     commits._term = SimpleNamespace(clock=SimpleNamespace(boot=lambda: 10_000 + since))
     commits._append = None if trouble is None else SimpleNamespace(trouble=trouble, began=10_000)
     assert commits.is_stuck(500) is is_stuck
+
+
+@pytest.mark.parametrize(("now", "pressed", "trims"), [(99, True, 0), (100, True, 1), (101, True, 1), (101, False, 0)])
+def test_a_store_whose_room_is_short_is_trimmed_from_the_time_on_that_was_set(
+    now: int, pressed: bool, trims: int
+) -> None:
+    found: Any = snapshots(Log(1_000, 10), Keeping())
+    found._clock = SimpleNamespace(boot=lambda: now)
+    found.has_pressure, found._trim_at = pressed, 100
+    trimmed = []
+
+    async def trim() -> bool:
+        trimmed.append(now)
+        return True
+
+    found.trim = trim
+    asyncio.run(found._make_room())
+    assert len(trimmed) == trims
+    assert found._trim_at == (0 if trims else 100), "once it is done it is not tried again"
+
+
+@pytest.mark.parametrize(("seq", "is_read"), [(11, False), (12, False), (13, True)])
+def test_what_lies_under_another_head_is_read_only_if_that_head_is_further(seq: int, is_read: bool) -> None:
+    """Another batch in the place of ours is the end of ours, whatever else the store can or cannot tell."""
+    append: Any = Append.__new__(Append)
+    append._batch, append.began = SimpleNamespace(seq=12, digest=b"ours"), 0
+
+    async def read(_seq: int, _count: int) -> Any:
+        raise OSError("cannot be read")
+
+    append._store = SimpleNamespace(read=read)
+    settled = asyncio.run(append._judge_conflict(SimpleNamespace(seq=seq, digest=b"theirs")))
+    assert isinstance(settled, GivenUp if is_read else BatchLost)

@@ -25,12 +25,13 @@ class Quiet:
 
 
 class Watch:
-    """Ten agents, of which the first says nothing after the beginning."""
+    """Ten agents, of which the first says nothing after the beginning; or more, and some that fall silent later."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int = 10, *quiet_from: int) -> None:
         self.now = 0
+        self.quiet_from = quiet_from or (0,)
         bench = RegionBench(checked=False)
-        self.uids = [bench.open_session(f"agent/n{number}") for number in range(10)]
+        self.uids = [bench.open_session(f"agent/n{number}") for number in range(count)]
         self.bench, self.state = bench, bench.state
         self.sessions = Sessions(self, Quiet(), Quiet())  # type: ignore[arg-type]
         self.look()
@@ -39,8 +40,9 @@ class Watch:
         return self.now
 
     def look(self) -> list[int]:
-        for uid in self.uids[1:]:
-            self.sessions.heard(uid)
+        for number, uid in enumerate(self.uids):
+            if number >= len(self.quiet_from) or self.now <= self.quiet_from[number]:
+                self.sessions.heard(uid)
         return self.sessions.silent(self.state)
 
     def look_until(self, at: int) -> None:
@@ -83,3 +85,26 @@ def test_of_a_session_that_has_ended_nothing_is_kept() -> None:
     watch.bench.accept("controller/node-health", EndSession(watch.uids[0], "silent"))
     watch.look_until(PATIENCE)
     assert watch.sessions.quiet_ms(watch.uids[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("agents", "silent", "is_mass"), [(10, 2, False), (14, 3, True), (15, 3, False), (15, 4, True), (9, 2, False)]
+)
+def test_more_than_a_fifth_and_three_at_least_are_a_mass_that_is_doubted_once(
+    agents: int, silent: int, is_mass: bool
+) -> None:
+    watch = Watch(agents, *[0] * silent)
+    watch.look_until(PATIENCE - 1)
+    watch.now = PATIENCE
+    assert watch.look() == ([] if is_mass else watch.uids[:silent])
+
+
+@pytest.mark.parametrize(("after", "is_mass"), [(6_000, True), (PATIENCE - 1, True), (PATIENCE, False)])
+def test_whoever_was_judged_in_the_last_period_is_counted_with_those_who_are_due(after: int, is_mass: bool) -> None:
+    watch = Watch(15, 0, 0, after, after)
+    watch.look_until(PATIENCE - 1)
+    watch.now = PATIENCE
+    assert watch.look() == watch.uids[:2]
+    watch.look_until(after + PATIENCE - 1)
+    watch.now = after + PATIENCE
+    assert watch.look() == ([] if is_mass else watch.uids[2:4])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.agent.bound import Bound
+from holdfast.core.agent.bound import Bound, is_leased
 from holdfast.core.agent.here import Here, Pulse, Run
 from holdfast.core.agent.plan import Sight, Steps, plan
 from holdfast.core.agent.refusing import pause_ms, refusal
@@ -19,6 +19,7 @@ from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import Device
 from holdfast.core.model.workload import Template
 from holdfast.core.region.commands import DETAIL_MAX, RegisterNode
+from tests.support.region import an_assignment
 
 P = Phase
 SLOT, EPOCH, SESSION, NOW = (7, 0), 90, 80, 1_000_000
@@ -294,3 +295,10 @@ def test_whatever_was_said_is_told_in_one_line_that_the_ledger_takes(detail: str
     (move,) = planned(a_bound(P.STARTING), failed).moves
     assert move.detail == expected
     assert move.detail.isprintable()
+
+
+@pytest.mark.parametrize(("exclusive", "stops_cut"), list(product((False, True), repeat=2)))
+def test_what_is_exclusive_and_what_was_to_stop_when_cut_off_end_with_their_session(
+    exclusive: bool, stops_cut: bool
+) -> None:
+    assert is_leased(an_assignment(exclusive=exclusive, stops_cut=stops_cut)) is (exclusive or stops_cut)

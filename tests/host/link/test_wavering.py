@@ -95,6 +95,16 @@ def test_whoever_was_told_nothing_is_told() -> None:
     assert link.see(seen()) == 0
 
 
+def test_nothing_is_dropped_of_a_workload_while_some_of_it_was_told_lately() -> None:
+    link = Link()
+    began = link.now
+    link.see(seen(fails="exit"))
+    link.now += AGAIN_MS // 2
+    link.see(seen(fails="over-limit"))
+    link.wavering.forget(began + AGAIN_MS)
+    assert link.wavering._told
+
+
 def test_what_was_told_long_ago_takes_no_room() -> None:
     link = Link()
     link.see(seen())

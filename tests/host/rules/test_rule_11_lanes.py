@@ -140,6 +140,21 @@ def test_a_flood_of_large_commands_in_one_lane_does_not_starve_another(flood: La
     run_virtual(story())
 
 
+@pytest.mark.parametrize("by_bytes", [False, True])
+def test_a_lane_with_exactly_what_is_kept_for_it_makes_room_for_nobody(by_bytes: bool) -> None:
+    async def story() -> None:
+        lanes = Lanes(most_bytes=2 * RESERVED_BYTES) if by_bytes else Lanes(most=2 * RESERVED)
+        for lane in (Lane.PROPOSALS, Lane.OPERATORS):
+            for _ in range(1 if by_bytes else RESERVED):
+                lanes.add(waiting(lane, size_bytes=RESERVED_BYTES if by_bytes else 64))
+        with pytest.raises(Overloaded):
+            lanes.add(waiting(Lane.OPERATORS))
+        assert lanes.depth(Lane.PROPOSALS) == lanes.depth(Lane.OPERATORS)
+        lanes.add(waiting(Lane.REPORTS))
+
+    run_virtual(story())
+
+
 def test_a_batch_is_closed_near_its_size_whatever_waits() -> None:
     async def story() -> None:
         lanes = Lanes()

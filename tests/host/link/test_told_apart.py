@@ -1,0 +1,165 @@
+"""Small decisions of a link, each by itself: when it pauses, whose trouble it tells, what it forgets and sends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.platform import commands as p
+from holdfast.host.link import facts, stopping
+from holdfast.host.link.facts import OFFERS, Word
+from holdfast.host.link.link import Link
+from holdfast.host.link.reporting import RESYNC_MS, Reporting
+from holdfast.host.link.saying import Saying
+from holdfast.host.link.shipping import STEP_OBJECTS, _Stream
+from holdfast.host.wire import Answered, Said
+
+
+class Quiet:
+    """Meters and a journal that nobody reads."""
+
+    def __getattr__(self, _name: str) -> Any:
+        return lambda *_, **__: None
+
+
+# Standing down
+
+
+def test_whoever_stands_down_pauses_after_a_failure_and_not_after_a_part_that_was_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = iter([None, "landed", "landed", Refused(Code.TOO_EARLY, "", {}), Refused(Code.ALREADY, "", {})])
+    done: list[str] = []
+
+    async def submit(*_: Any) -> Any:
+        done.append("sent")
+        return next(answers)
+
+    async def sleep(ms: int) -> None:
+        assert ms == stopping.AGAIN_MS
+        done.append("paused")
+
+    monkeypatch.setattr(stopping, "_submit", submit)
+    empty = SimpleNamespace(assignments=SimpleNamespace(is_empty=lambda: True))
+    term = SimpleNamespace(clock=SimpleNamespace(sleep=sleep), meters=Quiet(), durable=SimpleNamespace(state=empty))
+    leader: Any = SimpleNamespace(term=term)
+    asyncio.run(stopping.stand_down(leader, "retired", Quiet()))  # type: ignore[arg-type]
+    assert done == ["sent", "paused", "sent", "sent", "sent", "paused", "sent"]
+
+
+# Trouble
+
+
+@pytest.mark.parametrize(
+    ("outlook", "speaker", "told"),
+    [
+        ("", None, ""),
+        ("", "refused", "refused"),
+        ("no stream", "refused", "no stream"),
+        ("no stream", None, "no stream"),
+    ],
+)
+def test_a_link_tells_what_keeps_it_from_hearing_and_else_what_keeps_it_from_speaking(
+    outlook: str, speaker: str | None, told: str
+) -> None:
+    link: Any = Link.__new__(Link)
+    link._outlook = SimpleNamespace(trouble=outlook)
+    link._speaker = None if speaker is None else SimpleNamespace(trouble=speaker)
+    assert link.trouble() == told
+
+
+# Words
+
+
+def saying(answer: Answered, forgotten: list[int]) -> Any:
+    found: Any = Saying.__new__(Saying)
+    found._meters = found._journal = Quiet()
+
+    async def send_many(commands: list[Any]) -> list[Answered]:
+        return [answer] * len(commands)
+
+    async def forget(assignment: int) -> bool:
+        forgotten.append(assignment)
+        return True
+
+    found._speaker = SimpleNamespace(send_many=send_many, offset=SimpleNamespace(theirs=lambda now: now))
+    found._leader = SimpleNamespace(term=SimpleNamespace(now=lambda: 100))
+    found._forget = forget
+    return found
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "forgotten"),
+    [
+        (p.RemoveAssignment(7), Code.NOT_FOUND, [7]),
+        (p.RemoveAssignment(7), Code.ALREADY, []),
+        (p.AcknowledgeGrant("quota/acme", 1, None), Code.NOT_FOUND, []),  # type: ignore[arg-type]
+    ],
+)
+def test_only_an_assignment_that_the_platform_does_not_know_is_forgotten_here(
+    command: Any, code: Code, forgotten: list[int]
+) -> None:
+    found: list[int] = []
+    assert asyncio.run(saying(Answered(Said.REFUSED, code), found).say([Word(command)], {}))
+    assert found == forgotten
+
+
+@pytest.mark.parametrize(("until", "later"), [(0, 900), (500, 500), (50, 100)])
+def test_an_offer_that_came_too_early_is_made_again_when_it_may_be_for_all_that_it_is_of(
+    until: int, later: int
+) -> None:
+    first, second = ("offer", 1), ("offer", 2)
+    word = Word(p.OfferBack(7, 2), ((first, 300), (second, 900)))
+    told: dict[Any, Any] = {}
+    answer = Answered(Said.REFUSED, Code.TOO_EARLY, facts={"until": until} if until else {})
+    assert asyncio.run(saying(answer, []).say([word], told))
+    assert told == {first: later, second: later, OFFERS: later}
+
+
+# Looking at everything
+
+
+def test_everything_is_looked_at_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(*_: Any) -> Iterator[None]:
+        yield from ()
+
+    monkeypatch.setattr(facts, "forgetting", nothing)
+    found: Any = Reporting.__new__(Reporting)
+    looked: list[int] = []
+    clock = SimpleNamespace(now=0)
+    clock.boot = lambda: clock.now
+    found._clock, found._told = clock, SimpleNamespace(of={})
+    found._wavering, found._resync_at = Quiet(), 0
+    found._look_at = found._summary_at = 1 << 60
+    found._everything = lambda: looked.append(clock.now)
+    found._acknowledgement = list
+    monkeypatch.setattr(Reporting, "_state", None)
+    for clock.now in (0, 1, RESYNC_MS - 1, RESYNC_MS, RESYNC_MS + 1, 2 * RESYNC_MS):
+        asyncio.run(found._due())
+    assert looked == [0, RESYNC_MS, 2 * RESYNC_MS]
+
+
+# Steps
+
+
+@pytest.mark.parametrize(
+    ("waiting", "has_heard_all", "steps"),
+    [(0, True, 0), (1, True, 1), (1, False, 0), (STEP_OBJECTS, False, 0), (STEP_OBJECTS + 1, False, 1)],
+)
+def test_before_all_is_heard_only_what_is_more_than_one_step_is_sent(
+    waiting: int, has_heard_all: bool, steps: int
+) -> None:
+    found: Any = _Stream.__new__(_Stream)
+    found._gathered, found._cursor = [None] * waiting, 0
+
+    def step(*_: Any, **__: Any) -> str:
+        del found._gathered[:STEP_OBJECTS]
+        return "step"
+
+    found._step = step
+    assert found._steps(SimpleNamespace(seq=0), has_heard_all=has_heard_all) == ["step"] * steps
