@@ -11,15 +11,17 @@ from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.registry import Case, Subject
 from holdfast.core.model.allotment import Share
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import DeviceRoom, Room
 from holdfast.core.model.resources import NOTHING
 from holdfast.core.model.settings import Settings
-from holdfast.core.model.topology import Machine, Node, NodeHealth
+from holdfast.core.model.topology import Device, Machine, Node, NodeHealth
 from holdfast.core.region import commands as c
 from holdfast.core.region import listing, retired
 from holdfast.core.region.assigned import is_told_before
-from holdfast.core.region.feasible import _why_unavailable
+from holdfast.core.region.feasible import _why_unavailable, fits_devices
 from holdfast.core.region.node_conditions import node_conditions
 from holdfast.core.region.subjects import of_hold, of_node
+from holdfast.core.region.succeeding import _at_least
 from holdfast.core.region.unmet import wrong_count
 from tests.support.region import LINK, REPLICA, RegionBench, a_template, an_assignment
 
@@ -176,3 +178,33 @@ def test_a_slot_that_is_stopped_becomes_only_what_its_assignment_asks_for() -> N
     assert bench.refuse("controller/rollout", c.Stop(key, "rollout", "f" * 32)).code is Code.NOT_FOUND
     bench.accept("controller/rollout", c.Stop(key, "rollout", digests[1]))
     assert bench.slot().next_template == digests[1]
+
+
+# Devices
+
+
+@pytest.mark.parametrize(
+    ("taken", "firm", "has_room"),
+    [
+        (DeviceRoom(firm=0, all=600), True, True),
+        (DeviceRoom(firm=0, all=601), True, False),
+        (DeviceRoom(firm=300, all=300, held=300), True, True),
+        (DeviceRoom(firm=300, all=300, held=301), True, False),
+        (DeviceRoom(firm=301, all=301, held=300), True, False),
+        (DeviceRoom(firm=300, all=300, held=301), False, True),
+    ],
+)
+def test_a_device_is_shared_to_its_last_thousandth_and_what_is_held_is_kept_from_firm_work(
+    taken: DeviceRoom, firm: bool, has_room: bool
+) -> None:
+    node = replace(USABLE, devices=(Device("a100", 1_000),))
+    template = a_template(gpus=1, gpu_milli=400)
+    found = fits_devices(node, Room(devices=(taken,)), template, (0,), firm=firm)
+    assert (found is None) is has_room
+
+
+def test_until_victims_are_gone_as_much_of_a_device_stays_taken_as_either_has() -> None:
+    before = Room(devices=(DeviceRoom(500, 600, 7), DeviceRoom(100, 800)))
+    joined = Room(devices=(DeviceRoom(700, 100, 9),))
+    assert _at_least(joined, before).devices == (DeviceRoom(700, 600, 9), DeviceRoom(100, 800))
+    assert _at_least(before, joined).devices == (DeviceRoom(700, 600, 7), DeviceRoom(100, 800))

@@ -201,6 +201,16 @@ def have_done_what_nobody_asks_for(state: RegionState) -> None:
     state.finished.put(BATCH, (replace(row, template="another"),))
 
 
+def have_done_what_nobody_asks_for_besides(state: RegionState) -> None:
+    (row,) = state.finished[BATCH]
+    state.finished.put(BATCH, (row, replace(row, template="another", done=((7, 8),))))
+
+
+def have_done_it_in_no_order(state: RegionState) -> None:
+    (row,) = state.finished[BATCH]
+    state.finished.put(BATCH, (replace(row, done=((7, 8), (5, 6))),))
+
+
 def keep_what_a_service_has_done(state: RegionState) -> None:
     change(state, "assignments", BATCH, batch=False)
 
@@ -307,6 +317,8 @@ PLANTS: list[tuple[str, Wrong]] = [
     ("region.finished", have_done_what_runs),
     ("region.finished", have_done_it_and_failed),
     ("region.finished", have_done_what_nobody_asks_for),
+    ("region.finished", have_done_what_nobody_asks_for_besides),
+    ("region.finished", have_done_it_in_no_order),
     ("region.finished", keep_what_a_service_has_done),
     ("region.lists", forget_what_a_list_named),
     ("region.lists", keep_names_of_no_list),
