@@ -8,16 +8,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.model.placement import PendingReason
+from holdfast.core.model.summary import Counted, Seen
 from holdfast.core.platform import commands as p
+from holdfast.core.region import commands as c
 from holdfast.host.link import facts, stopping
-from holdfast.host.link.facts import OFFERS, Word
+from holdfast.host.link.facts import OFFERS, Sighting, Word
 from holdfast.host.link.link import Link
 from holdfast.host.link.reporting import RESYNC_MS, Reporting
 from holdfast.host.link.saying import Saying
 from holdfast.host.link.shipping import STEP_OBJECTS, _Stream
 from holdfast.host.wire import Answered, Said
+from tests.support.region import SCHEDULER, RegionBench, an_assignment
 
 
 class Quiet:
@@ -163,3 +168,56 @@ def test_before_all_is_heard_only_what_is_more_than_one_step_is_sent(
 
     found._step = step
     assert found._steps(SimpleNamespace(seq=0), has_heard_all=has_heard_all) == ["step"] * steps
+
+
+# What is news
+
+
+def test_progress_is_more_that_is_over_for_good_however_it_ended() -> None:
+    def sighting(done: int, failed: int) -> Sighting:
+        return Sighting(Seen(1, 1, (Counted("one", 3, 2, 1, done=done, failed=failed),)), (100,))
+
+    told: dict[Any, Any] = {("seen", 1): sighting(2, 1)}
+    progress = [facts.is_progress(sighting(*one), told) for one in ((2, 1), (3, 1), (2, 2), (1, 1), (1, 2))]
+    assert progress == [False, True, True, False, False]
+
+
+@pytest.mark.parametrize(("waited", "is_offered"), [(-1, False), (0, True)])
+def test_what_waits_for_room_is_offered_back_from_the_end_of_its_patience_on(waited: int, is_offered: bool) -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    bench.a_grant()
+    work = bench.a_workload(count=2)
+    template, since = work.shares[0].template, bench.at
+    reason = PendingReason("capacity", 2, "no node has 1 cpu")
+    bench.accept(SCHEDULER, c.ReportPending(work.uid, template, bench.state.facts.seq << 20, (reason,)))
+    now = since + bench.state.facts.settings.overflow_after + waited
+    word = facts.offered_back(bench.state, work.uid, now, {})
+    assert (word is not None) is is_offered
+    assert word is None or word.command == p.OfferBack(work.uid, 2, "capacity no node has 1 cpu")
+
+
+def test_identities_are_given_back_once_for_each_list_that_asks_for_them() -> None:
+    bench = RegionBench()
+    work = an_assignment(exclusive=True, shares=(), returning=((0, 3),))
+    bench.ship(c.AssignmentShipped(work))
+    told: dict[Any, Any] = {}
+    for revision, is_news in ((200, True), (200, False), (300, True)):
+        bench.state.assignments.put(work.uid, replace(work, revision=revision))
+        words = list(facts.released(bench.state, work.workload, told))
+        told.update(pair for word in words for pair in word.told)
+        given = [word.command for word in words if isinstance(word.command, p.ReleaseRights)]
+        assert given == ([p.ReleaseRights(work.workload, ((0, 3),), revision)] if is_news else [])
+    assert told["rights", work.uid] == (300, ((0, 3),))
+
+
+def test_streams_that_are_open_are_counted() -> None:
+    found: Any = _Stream.__new__(_Stream)
+    gauges = {"shipping_streams": 0}
+    meters = SimpleNamespace(gauge=gauges.__setitem__, gauged=gauges.__getitem__)
+    found._ledger = SimpleNamespace(meters=meters)
+    counted = []
+    for by in (1, 1, -1):
+        found._count_streams(by)
+        counted.append(gauges["shipping_streams"])
+    assert counted == [1, 2, 1]
