@@ -108,6 +108,15 @@ def test_whatever_fits_a_node_fits_one_of_the_largest_and_these_are_few(nodes: l
     assert all(exceeded(one, other) for one in largest for other in largest if one is not other)
 
 
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_as_many_of_the_largest_as_are_told_stay_as_they_are_and_the_last_covers_the_rest(more: int) -> None:
+    pieces = [Resources(100 + number, 900 - number) for number in range(LARGEST_MAX + more)]
+    few = summary_module._few(pieces)
+    kept = LARGEST_MAX - (more > 0)
+    assert list(few[:kept]) == pieces[::-1][:kept]
+    assert list(few[kept:]) == ([Resources(100 + more, 900)] if more else [])
+
+
 def test_kinds_beyond_the_most_are_told_as_one_that_admits_everything() -> None:
     bench = RegionBench(checked=False)
     for number in range(KINDS_MAX + 3):
