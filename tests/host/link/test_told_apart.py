@@ -18,10 +18,12 @@ from holdfast.core.region import commands as c
 from holdfast.host.link import facts, stopping
 from holdfast.host.link.facts import OFFERS, Sighting, Word
 from holdfast.host.link.link import Link
-from holdfast.host.link.reporting import RESYNC_MS, Reporting
+from holdfast.host.link.reporting import RESYNC_MS
 from holdfast.host.link.saying import Saying
 from holdfast.host.link.shipping import STEP_OBJECTS, _Stream
 from holdfast.host.wire import Answered, Said
+from tests.support.acting import acting
+from tests.support.link import LinkWorld, linked
 from tests.support.region import SCHEDULER, RegionBench, an_assignment
 
 
@@ -130,23 +132,21 @@ def test_an_offer_that_came_too_early_is_made_again_when_it_may_be_for_all_that_
 
 
 def test_everything_is_looked_at_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(*_: Any) -> Iterator[None]:
+    looked: list[str] = []
+
+    def forgetting(*_: Any) -> Iterator[None]:
+        looked.append("all of it")
         yield from ()
 
-    monkeypatch.setattr(facts, "forgetting", nothing)
-    found: Any = Reporting.__new__(Reporting)
-    looked: list[int] = []
-    clock = SimpleNamespace(now=0)
-    clock.boot = lambda: clock.now
-    found._clock, found._told = clock, SimpleNamespace(of={})
-    found._wavering, found._resync_at = Quiet(), 0
-    found._look_at = found._summary_at = 1 << 60
-    found._everything = lambda: looked.append(clock.now)
-    found._acknowledgement = list
-    monkeypatch.setattr(Reporting, "_state", None)
-    for clock.now in (0, 1, RESYNC_MS - 1, RESYNC_MS, RESYNC_MS + 1, 2 * RESYNC_MS):
-        asyncio.run(found._due())
-    assert looked == [0, RESYNC_MS, 2 * RESYNC_MS]
+    monkeypatch.setattr(facts, "forgetting", forgetting)
+
+    async def story(world: LinkWorld) -> None:
+        await acting(world)
+        looked.clear()
+        await world.clock.sleep(3 * RESYNC_MS)
+        assert len(looked) == 3
+
+    linked(story)
 
 
 # Steps
