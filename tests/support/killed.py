@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -98,10 +99,12 @@ class Life:
             for node in (nodes[ordinal % len(nodes) :] + nodes)[: len(nodes)]:
                 if await self._place(c.Group(assignment, digest, (c.Placement(ordinal, node),))):
                     break
+            else:
+                await asyncio.Event().wait()  # all is full: whoever is to kill it takes his time
 
     async def _place(self, group: c.Group) -> bool:
-        """Propose it until it lands, since its node may have changed after the view; False: its node is silent, as it
-        may be after a life in which nobody could renew it in time."""
+        """Propose it until it lands, since its node may have changed after the view; False: its node is full, or
+        silent, as it may be after a life in which nobody could renew it in time."""
         while True:
             self._sequence += 1
             sequence, view = self._sequence, self._ledger.durable.state.facts.seq << 20
@@ -110,7 +113,7 @@ class Life:
             answer = await self._ledger.submit(envelope)
             if isinstance(answer, Refused) and answer.code is Code.STALE:
                 continue
-            if isinstance(answer, Refused) and answer.code is Code.NODE_UNAVAILABLE:
+            if isinstance(answer, Refused) and answer.code in (Code.NODE_UNAVAILABLE, Code.CAPACITY):
                 return False
             assert isinstance(answer, Landed), answer
             say("ack", self._session, sequence, answer.revision)
@@ -154,4 +157,6 @@ async def main(folder: Path, life: int) -> None:
 
 
 if __name__ == "__main__":
+    # Whoever runs the tests in the background of a shell has children that would not hear of an interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
