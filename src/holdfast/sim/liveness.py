@@ -95,9 +95,16 @@ def _platform(scene: Scene, state: PlatformState) -> Iterator[Left]:
         shares = [a.shares for a in state.assignments.values() if a.workload == uid and _serves(a)]
         assigned = sum(share.count for named in shares for share in named)
         least, most = _asked_for(stored, now)
-        if not least <= assigned <= most:
-            told = f"has {assigned} replicas assigned, and asks for {least} to {most}"
-            yield Left("assigned", f"workload {name}", told)
+        if not least <= assigned <= most and not _moves(scene, stored, assigned - most):
+            yield Left("assigned", f"workload {name}", f"has {assigned} replicas assigned, of {least} to {most}")
+
+
+def _moves(scene: Scene, workload: Workload, more: int) -> bool:
+    """Whether so many more are assigned since work of which none may be gone moves: it serves in full where it was, and
+    where it goes to it waits, for a reason that is judged with that slot."""
+    spec, phases = workload.spec, _phases(scene, workload)
+    stays = not spec.disruption_max and phases[Phase.SERVING] >= spec.replicas
+    return stays and phases[Phase.PENDING] >= more > 0
 
 
 def _asked_for(workload: Workload, now: Instant) -> tuple[int, int]:
@@ -142,12 +149,14 @@ def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState
 
 
 def _is_spent(scene: Scene, workload: Workload) -> bool:
-    """Whether of a workload as many replicas do not serve, in whatever region, as may be gone at a time."""
-    serving = 0
-    for name in scene.cast.nodes:
-        slots = scene.audits[name].state.slots.values()
-        serving += sum(1 for one in slots if one.workload == workload.meta.uid and one.phase is Phase.SERVING)
-    return workload.spec.replicas - serving >= workload.spec.disruption_max
+    """Whether as many of its replicas do not serve, in whatever region, as may be gone at a time."""
+    return workload.spec.replicas - _phases(scene, workload)[Phase.SERVING] >= workload.spec.disruption_max
+
+
+def _phases(scene: Scene, workload: Workload) -> Counter[Phase]:
+    """How many of its slots there are in each phase, over all regions."""
+    slots = [one for name in scene.cast.nodes for one in scene.audits[name].state.slots.values()]
+    return Counter(one.phase for one in slots if one.workload == workload.meta.uid)
 
 
 def _shipped(name: str, state: RegionState, platform: PlatformState) -> Iterator[Left]:
@@ -209,9 +218,8 @@ def _slots(scene: Scene, where: str, state: RegionState, oracle: Oracle) -> Iter
             answers = serves and slot.phase is Phase.READY and _answers(scene, state, slot)
             detail = f"is {slot.phase} since {slot.since} by {slot.by} for {slot.cause!r}"
             within = ENDING_MS if slot.phase is Phase.TERMINATING else PROMPT_MS if answers else 0
-            yield Left(
-                "served" if answers else "runs", f"{subject} {slot.phase}" if within else subject, detail, within
-            )
+            named = f"{subject} {slot.phase}" if within else subject
+            yield Left("served" if answers else "runs", named, detail, within)
             continue
         verdict, told = oracle.verdict(slot), _told(state, slot)
         if verdict.node:
@@ -222,9 +230,8 @@ def _slots(scene: Scene, where: str, state: RegionState, oracle: Oracle) -> Iter
 
 def _told(state: RegionState, slot: Slot) -> str:
     """The code that is told of why a slot waits; empty: nobody has said."""
-    requests = state.requests.get(slot.assignment) or ()
-    found = [one.reasons[0].code for one in requests if one.template == slot.template and one.reasons]
-    return found[0] if found else ""
+    requests = [one for one in state.requests.get(slot.assignment) or () if one.template == slot.template]
+    return next((one.reasons[0].code for one in requests if one.reasons), "")
 
 
 def _answers(scene: Scene, state: RegionState, slot: Slot) -> bool:

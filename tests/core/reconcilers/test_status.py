@@ -641,6 +641,15 @@ def test_what_may_not_fit_is_looked_at_again_since_no_summary_wakes_it() -> None
     assert story.look() == NOTHING
 
 
+def test_what_fits_and_waits_is_looked_at_again_since_it_may_fit_no_more() -> None:
+    story = serving()
+    story.tells("eu", 32_000)
+    story.says("eu", 1, waiting=(Waiting("capacity", 2, story.bench.at),))
+    story.report()
+    assert story.says_of("Fits")[0] is Truth.TRUE
+    assert story.look().again_at == story.bench.at + LOOK_AGAIN_MS
+
+
 # Waking
 
 

@@ -23,7 +23,7 @@ from holdfast.core.platform.commands import ReportStatus
 from holdfast.core.platform.deadlines import due_of, is_open
 from holdfast.core.platform.fitting import FITS
 from holdfast.core.platform.state import PlatformState, assignments_of
-from holdfast.core.reconcilers.status_conditions import ASSIGNED, conditions_of
+from holdfast.core.reconcilers.status_conditions import ASSIGNED, PLACED, conditions_of
 from holdfast.core.reconcilers.status_sums import Progress, progress_of
 
 #: How long a fresh workload may be without a word from all its regions before that is said; and how long without a
@@ -32,7 +32,7 @@ PATIENCE_MS = 10_000
 PLACED_SOON_MS = 2_000
 #: For so long after its creation.
 FRESH_MS = 30_000
-#: How soon it is looked again whether what does not fit, or may not, fits by now: summaries wake nobody.
+#: How soon it is looked again whether what does not fit, or waits, fits by now or no more: summaries wake nobody.
 LOOK_AGAIN_MS = 15_000
 
 
@@ -64,7 +64,7 @@ class Statuses:
             return Outcome((), min(due, quiet_until) if due else quiet_until)
         progress = progress_of(state, workload)
         wanted = report(state, workload, progress, now)
-        again = [now + LOOK_AGAIN_MS] if _may_fit_later(wanted) else []
+        again = [now + LOOK_AGAIN_MS] if _may_change_unheard(wanted) else []
         again_at = min([*again, due] if due > now else again, default=None)
         if not _differs(workload.status, wanted):
             return Outcome((), again_at)
@@ -125,8 +125,9 @@ def _waits_for_regions(known: WorkloadStatus) -> bool:
     return any(one.type == ASSIGNED and one.status is not Truth.TRUE for one in known.conditions)
 
 
-def _may_fit_later(wanted: ReportStatus) -> bool:
-    return any(one.type == FITS and one.status is not Truth.TRUE for one in wanted.conditions)
+def _may_change_unheard(wanted: ReportStatus) -> bool:
+    """Whether a summary may change what is said: that it does not fit, or that it does, while it waits."""
+    return any(one.type in (FITS, PLACED) and one.status is not Truth.TRUE for one in wanted.conditions)
 
 
 def _differs(known: WorkloadStatus, wanted: ReportStatus) -> bool:
