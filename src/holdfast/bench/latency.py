@@ -20,11 +20,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.bench.asking import SECRET, TENANT, Clients, Document, asking, telling, workload
+from holdfast.bench.asking import TENANT, Clients, Document, asking, telling, workload
 from holdfast.bench.latency_load import NUMBER, Asked, Others, Question
 from holdfast.bench.other import Other
 from holdfast.bench.report import Result, Sheet, at_most, bounded, must, p99
-from holdfast.core.model.secrets import spoken
 from holdfast.wiring.dev_folder import REGIONS, node_name
 
 ROWS = ("schedule.latency_p99", "schedule.latency_busy_p99")
@@ -34,7 +33,7 @@ PAUSE_SECONDS = 0.1
 #: One takes longer only if it is never bound.
 SECONDS_EACH = 30
 #: Of all other requests one in so many is a write, at the platform.
-WRITES = 10
+WRITES = 25
 #: The part of the other requests that has to be answered in time, or nothing is said of how it is beside them.
 LEAST = 0.95
 
@@ -116,6 +115,6 @@ def _others(clients: Clients, rate: int) -> Others:
     reads = [Question(platform, path, clients.token)]
     for server, region in zip(regions, REGIONS, strict=True):
         reads.append(Question(server, f"/v1/nodes/{node_name(region, 0)}", clients.token))
-    write = Question(platform, path, spoken(TENANT, SECRET), msgspec.json.encode(_other(NUMBER)).decode())
+    write = Question(platform, path, clients.token, msgspec.json.encode(_other(NUMBER)).decode())
     turns = [reads[number % len(reads)] for number in range(WRITES - 1)]
     return Others(rate, (*turns, write))

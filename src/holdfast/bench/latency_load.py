@@ -67,7 +67,8 @@ class Server:
 
     def __init__(self) -> None:
         self.due: deque[bytes] = deque()
-        self.free: list[Line] = []
+        #: The one that has waited longest is next: a server closes what is not used for a while.
+        self.free: deque[Line] = deque()
         self.answered = self.failed = 0
         self.why = ""
 
@@ -79,7 +80,7 @@ class Server:
     def go_on(self) -> None:
         """Send what is due, as far as there are connections."""
         while self.due and self.free:
-            self.free.pop().send(self.due.popleft())
+            self.free.popleft().send(self.due.popleft())
 
 
 class Line(Plain):
