@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from holdfast.bench.ledger import prepared
 from holdfast.bench.region import SETTINGS, SLOTS_EACH, BenchRegion
 from holdfast.bench.report import Result, at_most, must
 from holdfast.bench.stalls import longest, watched
+from holdfast.bench.unheard import unheard
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.settings import Settings
 from holdfast.core.model.topology import NodeHealth
@@ -52,7 +53,7 @@ async def measure_silence(folder: Path, rows_ms: float, *, small: bool = False) 
     settings = _settings(folder)
     await (_prepare(folder, SMALL_NODES, SHORT) if small else _prepare(folder, NODES, SETTINGS))
     async with AsyncExitStack() as stack:
-        stack.enter_context(_only_errors())
+        stack.enter_context(unheard(logging.ERROR))  # that agents are silent, and nobody answers, is meant so
         server = await Server.open(settings, of_machine(settings, SystemClock()), stack)
         asked = asyncio.Event()
         serving = asyncio.create_task(server.run(asked), name="server")
@@ -65,18 +66,6 @@ async def measure_silence(folder: Path, rows_ms: float, *, small: bool = False) 
         asked.set()
         await serving
     return [at_most("limits.silence_stall_ms", worst.ms, "ms", rows_ms, STALL_MS)]
-
-
-@contextmanager
-def _only_errors() -> Iterator[None]:
-    """That agents are silent, and the platform is not there, is meant so."""
-    root = logging.getLogger()
-    level = root.level
-    root.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        root.setLevel(level)
 
 
 def _settings(folder: Path) -> ServerSettings:

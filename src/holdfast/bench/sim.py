@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from statistics import mean, median
 
 from msgspec import Struct
 
 from holdfast.bench.report import Report, Sheet, at_least, at_most, must, stores_per_second
+from holdfast.bench.unheard import unheard
 from holdfast.core.model.lifecycle import Phase
 from holdfast.sim.actors.habits import Habits
 from holdfast.sim.loop import run_virtual
@@ -71,25 +70,13 @@ def quiet_scene(size: Size = FULL) -> Scene:
 def run(*, small: bool = False) -> Report:
     """Both figures: virtual seconds in a second of one core, and such seconds for a run."""
     size, sheet, baseline = SMALL if small else FULL, Sheet(), stores_per_second()
-    with sheet.part("sim.speed"), _unheard():
+    with sheet.part("sim.speed"), unheard(logging.CRITICAL):  # faults are what made-up servers are there for
         speeds = run_virtual(_watch(size))
         sheet.add(at_least("sim.speed", median(speeds), "x", baseline, 120, speeds))
-    with sheet.part("sim.run_s"), _unheard():
+    with sheet.part("sim.run_s"), unheard(logging.CRITICAL):  # faults are what made-up servers are there for
         seconds = _play(size)
         sheet.add(at_most("sim.run_s", mean(seconds), "s", baseline, 1.5, seconds))
     return sheet.report()
-
-
-@contextmanager
-def _unheard() -> Iterator[None]:
-    """What made-up servers log is no part of the table: faults are what they are there for."""
-    hosts = logging.getLogger("holdfast")
-    before = hosts.level
-    hosts.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        hosts.setLevel(before)
 
 
 async def _watch(size: Size) -> list[float]:
