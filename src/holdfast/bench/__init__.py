@@ -1,6 +1,6 @@
 """Benchmarks: one form of result, and one module for each thing that is measured.
 
-- `report`     what a benchmark reports, and how it is shown
+- `report`     what a benchmark reports, and how it is shown; `unheard` keeps out of it what servers log
 - `region`     a region of any size, filled through its own ledger
 - `raw`        a plain file, the baseline of everything durable
 - `core`       the pure core: deciding, forking, memory

@@ -56,7 +56,8 @@ def test_what_never_fits_is_told_otherwise_once_a_node_is_relabelled_that_is_ful
     assert soon(bench, follower) == [Code.CAPACITY]
 
 
-def test_where_the_nodes_that_bore_out_a_reason_are_no_more_like_that_another_is_told() -> None:
+def kept_by_two() -> tuple[RegionBench, Follower]:
+    """A region with a full node and two that are kept for others, t1 and t2, in which something waits."""
     bench, follower = a_region(nodes=1, cpu=4000)
     full = bench.a_workload(a_template(cpu=4000), count=1, uid=900, workload=900)
     bench.place(full, c.Placement(0, bench.state.node_names["n1"]))
@@ -64,19 +65,18 @@ def test_where_the_nodes_that_bore_out_a_reason_are_no_more_like_that_another_is
         bench.a_node(name, cpu=4000)
         administer(bench, name, taints=KEPT)
     waiting(bench, follower, Code.TAINT, Code.CAPACITY)
+    return bench, follower
+
+
+def test_where_the_nodes_that_bore_out_a_reason_are_no_more_like_that_another_is_told() -> None:
+    bench, follower = kept_by_two()
     for name in ("t1", "t2"):
         administer(bench, name, taints=(), cordoned=True)
     assert soon(bench, follower) == [Code.NODE_UNAVAILABLE, Code.CAPACITY]
 
 
 def test_where_the_nodes_that_bore_out_a_reason_have_left_another_is_told() -> None:
-    bench, follower = a_region(nodes=1, cpu=4000)
-    full = bench.a_workload(a_template(cpu=4000), count=1, uid=900, workload=900)
-    bench.place(full, c.Placement(0, bench.state.node_names["n1"]))
-    for name in ("t1", "t2"):
-        bench.a_node(name, cpu=4000)
-        administer(bench, name, taints=KEPT)
-    waiting(bench, follower, Code.TAINT, Code.CAPACITY)
+    bench, follower = kept_by_two()
     for name in ("t1", "t2"):
         bench.accept("ledger", EndSession(bench.sessions[f"agent/{name}"], "silent"))
         bench.accept(ROOT, c.RemoveNode(bench.state.node_names[name]))

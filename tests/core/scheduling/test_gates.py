@@ -12,7 +12,7 @@ from holdfast.core.region.charging import PLENTY
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.gates import OPEN, pause_of, paying, unprotected
 from tests.support.region import ROOT, RegionBench, a_template
-from tests.support.scheduling import a_region, placed_on
+from tests.support.scheduling import Follower, a_region, placed_on
 
 NEED = Resources(1000)
 
@@ -85,10 +85,10 @@ def test_what_is_kept_for_others_is_left_alone_by_firm_work_only() -> None:
     bench.a_node(cpu=5000)
     bench.a_grant()
     bench.a_grant("quota/beta", protected=Resources(3500))
-    assert unprotected(bench.state, an_ask(), NOTHING).most == 1
-    assert unprotected(bench.state, an_ask(), Resources(600)).most == 0
-    assert unprotected(bench.state, an_ask("beta"), NOTHING).most == PLENTY
-    assert unprotected(bench.state, an_ask(firm=False), NOTHING) is OPEN
+    assert unprotected(bench.state, an_ask(), NOTHING, {}).most == 1
+    assert unprotected(bench.state, an_ask(), Resources(600), {}).most == 0
+    assert unprotected(bench.state, an_ask("beta"), NOTHING, {}).most == PLENTY
+    assert unprotected(bench.state, an_ask(firm=False), NOTHING, {}) is OPEN
 
 
 def test_charged_work_under_way_leaves_less_beside_what_is_kept_for_others() -> None:
@@ -107,17 +107,22 @@ def test_charged_work_under_way_leaves_less_beside_what_is_kept_for_others() -> 
     assert follower.codes(101) == [Code.PROTECTED]
 
 
+def all_go_in_one_proposal(follower: Follower) -> None:
+    """The protected tenant's two, and beside them the two of whoever may have the rest."""
+    follower.catch_up()
+    attempt = follower.look()
+    assert attempt is not None
+    assert [(one.assignment, len(one.placements)) for one in attempt.command.groups] == [(101, 2), (100, 2)]
+    assert follower.send(attempt) == []
+
+
 def test_what_a_protected_tenant_takes_of_its_room_in_a_proposal_is_kept_for_it_no_more() -> None:
     """Otherwise firm work waits for the next proposal, and reclaimable work of lower priority goes before it."""
     bench, follower = a_region(nodes=1, cpu=4000)
     bench.a_grant("quota/beta", protected=Resources(2000))
     bench.a_workload(a_template(cpu=1000), count=2, uid=101, workload=2, tenant="beta", priority_class="critical")
     bench.a_workload(a_template(cpu=1000), count=2)
-    follower.catch_up()
-    attempt = follower.look()
-    assert attempt is not None
-    assert [(one.assignment, len(one.placements)) for one in attempt.command.groups] == [(101, 2), (100, 2)]
-    assert follower.send(attempt) == []
+    all_go_in_one_proposal(follower)
     follower.catch_up()
     assert follower.scheduler.flight.owed == {}
 
@@ -131,11 +136,7 @@ def test_charged_work_of_a_protected_tenant_takes_of_its_room_too() -> None:
     for ordinal in (0, 1):
         bench.move("agent/n1", Phase.RELEASED, "declined", ordinal, workload=2)
     bench.a_workload(a_template(cpu=1000), count=2)
-    follower.catch_up()
-    attempt = follower.look()
-    assert attempt is not None
-    assert [(one.assignment, len(one.placements)) for one in attempt.command.groups] == [(101, 2), (100, 2)]
-    assert follower.send(attempt) == []
+    all_go_in_one_proposal(follower)
 
 
 def test_recovery_is_not_charged_to_the_tenant_and_leaves_what_is_kept_for_others_alone() -> None:

@@ -10,6 +10,9 @@ doubted is looked at a second later, with what has changed by then, and not many
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from itertools import islice
+
 from holdfast.core.model.shapes import Instant
 from holdfast.core.scheduling.groups import GroupKey
 from holdfast.core.scheduling.queue import Asleep, Queue
@@ -25,7 +28,7 @@ class Doubts:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         #: How each slept when it was doubted, and since when: one that was looked at since sleeps otherwise.
-        self._doubted: dict[GroupKey, tuple[Asleep, Instant]] = {}
+        self._doubted: OrderedDict[GroupKey, tuple[Asleep, Instant]] = OrderedDict()
         #: When the next may be looked at.
         self._next: Instant = 0
 
@@ -42,13 +45,10 @@ class Doubts:
         """Let those be looked at who were doubted long enough ago."""
         if now < self._next:
             return
-        count = 0
-        for key, (asleep, since) in list(self._doubted.items()):
-            if since + DOUBT_MS > now or count == DOUBTED_MAX:
+        for key, (asleep, since) in list(islice(self._doubted.items(), DOUBTED_MAX)):
+            if since + DOUBT_MS > now:
                 break
             del self._doubted[key]
             if self._queue.asleep.get(key) is asleep:
                 self._queue.look_again(key)
-                count += 1
-        if count:
-            self._next = now + DOUBT_MS
+                self._next = now + DOUBT_MS

@@ -7,7 +7,6 @@ proposed and not heard of counts as spent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -51,9 +50,7 @@ def paying(
     return Gate(most, Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for more")
 
 
-def unprotected(
-    state: RegionState, ask: Ask, standing: Resources, taking: Mapping[str, Resources] = MappingProxyType({})
-) -> Gate:
+def unprotected(state: RegionState, ask: Ask, standing: Resources, taking: Mapping[str, Resources]) -> Gate:
     """How many slots leave the room alone that is kept for other tenants, beside firm work that was proposed.
 
     What they take of it themselves, by account in `taking`, is kept for them no more. Reclaimable work may take it.
