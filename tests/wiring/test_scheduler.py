@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,15 @@ def test_while_its_region_is_not_there_it_waits_and_ends_when_it_is_asked_to(tmp
     assert ended(a_wish(token_file=str(tmp_path / "token")), 0.3) is Ending.ASKED
 
 
+async def _listens(client: HttpTransport, peer: str) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            with suppress(Unreachable):
+                await client.ask(peer, Request("GET", "/metrics"), 5_000)
+                return
+            await asyncio.sleep(0.01)
+
+
 def test_it_tells_its_numbers_where_it_is_said_to(tmp_path: Path) -> None:
     write_private(tmp_path / "token", f"hf_far_{'x' * 43}\n")
     listen = f"127.0.0.1:{free_ports(1)}"
@@ -98,7 +108,7 @@ def test_it_tells_its_numbers_where_it_is_said_to(tmp_path: Path) -> None:
         client = HttpTransport(clock)
         await client.start()
         running = asyncio.create_task(schedule(wish, clock, asked))
-        await asyncio.sleep(0.3)
+        await _listens(client, f"http://{listen}")
         ask = [client.ask(f"http://{listen}", Request("GET", path), 5_000) for path in ("/metrics", "/v1/log")]
         told, other = [await one for one in ask]
         asked.set()
