@@ -77,6 +77,30 @@ def test_an_answer_that_comes_after_the_view_showed_it_is_settled_at_the_next_lo
     assert follower.scheduler.table.free_any[0, 0] == 3500
 
 
+@pytest.mark.parametrize("by_another", [False, True])
+def test_who_waits_beside_a_slot_that_the_view_shows_to_be_placed_does_not_wait_for_the_answer(
+    by_another: bool,
+) -> None:
+    bench, follower = a_region(nodes=2, cpu=1000)
+    bench.a_grant(version=2, target=a_template(cpu=500).need)
+    assignment = bench.a_workload(a_template(cpu=500), count=2)
+    follower.catch_up()
+    attempt = follower.look()
+    assert attempt is not None
+    assert [one.ordinal for one in attempt.command.groups[0].placements] == [0], "the grant pays for one"
+    if by_another:
+        bench.place(assignment, c.Placement(0, bench.state.node_names["n2"]))
+    else:
+        bench.accept(follower.name, attempt.command, view=attempt.view)
+    follower.catch_up()
+    bench.a_grant(version=3)
+    follower.catch_up()
+    assert follower.scheduler.flight.parts, "nobody has answered"
+    second = follower.look()
+    assert second is not None
+    assert [one.ordinal for one in second.command.groups[0].placements] == [1]
+
+
 def test_a_proposal_that_nobody_answered_counts_until_ledger_time_has_passed_it() -> None:
     bench, follower, attempt, before = proposed()
     bench.at = attempt.command.valid_until

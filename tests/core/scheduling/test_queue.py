@@ -215,7 +215,7 @@ def test_a_request_whose_assignment_changes_moves_with_what_is_proposed_of_it() 
     key = (1, bench.state.assignments[1].shares[0].template)
     entry = queue.entry(key)
     assert entry is not None
-    entry.proposed.add(0)
+    entry.propose({0})
     changed = replace(bench.state.assignments[1], revision=50, generation=2, priority_class="critical")
     bench.ship(c.AssignmentShipped(changed))
     queue.update(bench.state, 1)
@@ -285,8 +285,7 @@ def test_ordinals_are_looked_through_again_only_when_one_of_the_request_has_open
         bench.walk(Phase.RUNNING, number)
         queue.update(bench.state, 1)
         assert entry.look_up(bench.state) == [17, 18, 19]
-    entry.proposed |= {17}
-    entry.waiting = None
+    entry.propose({17})
     assert entry.look_up(bench.state) == [18, 19]
     assert found == []
     bench.place(assignment, c.Placement(17, node))
@@ -411,7 +410,7 @@ def test_a_group_of_which_everything_is_proposed_is_not_looked_at() -> None:
     work(bench, 1, cpu=100)
     queue = a_queue(bench)
     for entry in a_group(queue, 1).entries.values():
-        entry.proposed.add(0)
+        entry.propose({0})
     assert in_order(queue, bench.state) == []
 
 

@@ -47,7 +47,7 @@ def taken(bench: RegionBench) -> list[str]:
     while (group := queue.take(bench.state)) is not None:
         found += [bench.state.assignments[uid].workload_name for uid, _ in group.entries]
         for entry in group.entries.values():
-            entry.proposed = set(range(entry.request.open))
+            entry.propose(set(range(entry.request.open)))
     return found
 
 

@@ -138,7 +138,6 @@ class Flight:
         for part in parts:
             self.count(part, -1)
             for entry, placements in part.placed:
-                entry.proposed.difference_update([placement.ordinal for placement in placements])
-                entry.waiting = None
+                entry.give_back([placement.ordinal for placement in placements])
                 self._returned[entry.key[0]] = None
         return parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.blocks import Blocks, blocks_of, each, lowest, masks, minus, shared, union
@@ -27,7 +28,7 @@ Aged = tuple[Instant, RequestKey, GroupKey]
 class Entry:
     """One request in the queue: which ordinals wait, and which of them are proposed."""
 
-    __slots__ = ("_known", "_seen", "charged", "key", "proposed", "request", "waiting")
+    __slots__ = ("_known", "_seen", "_under_way", "charged", "key", "proposed", "request", "waiting")
 
     def __init__(self, request: SchedulingRequest) -> None:
         self.key: RequestKey = (request.assignment, request.template)
@@ -36,7 +37,10 @@ class Entry:
         self.waiting: list[int] | None = None
         #: Those of them that are charged already.
         self.charged: set[int] = set()
+        #: Those that a proposal under way names; and of these the ones that still wait here. What the view shows to be
+        #: placed is no more among what waits, though nobody has said yet what became of the proposal.
         self.proposed: set[int] = set()
+        self._under_way: set[int] = set()
         #: All open ordinals that this region may run, proposed or not, and the rows of which they hold.
         self._known: Blocks = {}
         self._seen: tuple[SchedulingRequest | None, Assignment | None] = (None, None)
@@ -44,7 +48,20 @@ class Entry:
     @property
     def open(self) -> int:
         """How many slots wait for a proposal."""
-        return self.request.open - len(self.proposed)
+        return self.request.open - len(self._under_way)
+
+    def take(self, state: RegionState, request: SchedulingRequest) -> None:
+        """It is this now: as many may be others."""
+        self.request, self.waiting = request, None
+        if self.proposed:
+            waits = union(ordinals for _, ordinals in self._pending(state))
+            self._under_way = {*each(shared(masks(self.proposed), waits))}
+
+    def give_back(self, ordinals: Iterable[int]) -> None:
+        """No proposal names these any more."""
+        self.proposed.difference_update(ordinals)
+        self._under_way &= self.proposed
+        self.waiting = None
 
     def look_up(self, state: RegionState) -> list[int]:
         """Its open ordinals that are not proposed and that this region may run, and which of them are charged: all of
@@ -68,6 +85,7 @@ class Entry:
     def propose(self, ordinals: set[int]) -> None:
         """Count these as proposed. When all that was looked up is, the next are looked up."""
         self.proposed |= ordinals
+        self._under_way |= ordinals
         if self.waiting is not None:
             self.waiting = [ordinal for ordinal in self.waiting if ordinal not in ordinals] or None
 
@@ -76,14 +94,18 @@ class Entry:
         self.charged = set()
         if assignment is None:
             return {}  # it has left a state that is newer than what was heard
-        uid, template = self.key
-        kinds = kinds_in(state, uid).items()
-        waits = [(kind[3], ordinals) for kind, ordinals in kinds if kind[:2] == (PENDING.value, template)]
+        waits = self._pending(state)
         if assignment.exclusive:
             rights = blocks_of(assignment.ordinals)
             waits = [(account, shared(ordinals, rights)) for account, ordinals in waits]
         self.charged = {*each(union(ordinals for account, ordinals in waits if account))}
         return union(ordinals for _, ordinals in waits)
+
+    def _pending(self, state: RegionState) -> list[tuple[str, Blocks]]:
+        """Its ordinals that wait, by who pays for them already."""
+        uid, template = self.key
+        kinds = kinds_in(state, uid).items()
+        return [(kind[3], ordinals) for kind, ordinals in kinds if kind[:2] == (PENDING.value, template)]
 
     @property
     def age(self) -> tuple[Instant, RequestKey]:
@@ -138,7 +160,7 @@ class Group:
     def has_open(self) -> bool:
         """Whether a slot of it waits for a proposal."""
         for entry in self._entries.values():  # noqa: SIM110  a generator costs more than most of them have entries
-            if entry.request.open > len(entry.proposed):
+            if entry.open > 0:
                 return True
         return False
 

@@ -192,8 +192,8 @@ class Queue:
             entry = old.get(key) if old is not None else None
         if entry is None:
             entry = Entry(request)
-        entry.waiting = None  # as many may be others
-        since, entry.request = entry.request.since, request
+        since = entry.request.since
+        entry.take(state, request)
         group = self._group_of.get(key)
         if group is None:
             self._join(place, entry)
