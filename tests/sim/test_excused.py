@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
@@ -9,19 +10,29 @@ from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.region.commands import Group, Placement, Propose
 from holdfast.core.region.unmet import Unmet
+from holdfast.sim.actors.servers import Manner, Servers
 from holdfast.sim.judges.excused import HEARD_MS, PAUSE_MS, Equals, Excused
 
 ACTOR = "scheduler/s1"
 VALID_MS = 4_000
 
 
+class Clock:
+    """A clock that stands until it is set."""
+
+    now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
 def equals(_assignment: int, template: str) -> Equals:
     return (template, "payments", "critical")
 
 
-def proposal(*templates: str, sequence: int = 1) -> Envelope[Any]:
+def proposal(*templates: str, sequence: int = 1, made: int = 0) -> Envelope[Any]:
     groups = tuple(Group(number, template, (Placement(0, 9),)) for number, template in enumerate(templates, 1))
-    return Envelope(ACTOR, Propose(groups, VALID_MS), 0, session=7, sequence=sequence)
+    return Envelope(ACTOR, Propose(groups, made + VALID_MS), 0, session=7, sequence=sequence)
 
 
 def excused(
@@ -38,36 +49,70 @@ def excused(
 
 
 def test_who_was_refused_may_wait_until_its_pause_is_over_and_twice_as_long_the_next_time() -> None:
-    judge = Excused(equals)
+    judge = Excused(equals, Clock())
     for times, at in ((1, 0), (2, 10_000)):
         judge.refused(proposal("web"), Refused(Code.OVER_GRANT, "", {}), at)
         assert excused(judge, "web", at=at + times * PAUSE_MS)
         assert not excused(judge, "web", at=at + times * PAUSE_MS + HEARD_MS)
 
 
+def test_a_pause_begins_when_the_refusal_is_heard_however_long_its_answer_was_on_its_way() -> None:
+    clock = Clock()
+    for answered, pause in ((False, 0), (True, 3_000)):
+        judge = Excused(equals, clock)
+        judge.said(proposal("web"), answered=False)
+        judge.refused(proposal("web"), Refused(Code.EXPIRED, "", {}), 10_000)
+        clock.now += 3_000
+        if answered:
+            judge.said(proposal("web"), answered=True)
+        end = 10_000 + pause + PAUSE_MS + HEARD_MS
+        view = (100, VALID_MS + 1)
+        assert excused(judge, "web", at=end - 1, view=view)
+        assert not excused(judge, "web", at=end, view=view)
+
+
+def test_a_proposal_that_waited_on_its_way_is_judged_by_when_it_was_made() -> None:
+    judge, life_ms = Excused(equals, Clock()), VALID_MS * 5 // 4
+    judge.said(proposal("web", made=1_000), answered=False)
+    assert judge.made((ACTOR, 7, 1), 4_100, life_ms) == 1_000
+    assert judge.made((ACTOR, 7, 2), 4_100, life_ms) == 4_100, "of this one nothing else is known"
+
+
+def test_a_refusal_is_told_with_the_time_of_the_ledger_that_refuses() -> None:
+    """The last batch may be long ago: a new leader refuses before it has written anything but its term."""
+    told: list[tuple[Code, int]] = []
+    term = SimpleNamespace(now=lambda: 9_000)
+    ledger: Any = SimpleNamespace(
+        denials=SimpleNamespace(refused=lambda _envelope, _answer: None), leader=SimpleNamespace(term=term)
+    )
+    Servers(Manner(), lambda _question: True).listen(ledger, lambda _, answer, at: told.append((answer.code, at)))
+    ledger.denials.refused(proposal("web"), Refused(Code.EXPIRED, "", {}))
+    assert told == [(Code.EXPIRED, 9_000)]
+
+
 def test_nobody_is_excused_by_what_another_was_refused_or_another_scheduler_was() -> None:
-    judge = Excused(equals)
+    judge = Excused(equals, Clock())
     judge.refused(proposal("web"), Refused(Code.OVER_GRANT, "", {}), 0)
     assert not excused(judge, "crawl", at=1)
     assert not excused(judge, "web", at=1, actor="scheduler/s2")
 
 
 def test_who_was_refused_because_its_view_was_behind_may_wait_until_it_is_not() -> None:
-    judge = Excused(equals)
+    judge = Excused(equals, Clock())
     judge.refused(proposal("web"), Refused(Code.STALE, "", {"catch_up_to": 120}), 0)
     assert excused(judge, "web", at=60_000, view=(119, 0))
     assert not excused(judge, "web", at=60_000, view=(120, 0))
 
 
 def test_of_a_proposal_that_landed_in_part_only_who_lost_something_is_excused() -> None:
-    judge = Excused(equals)
-    judge.met_in_part(ACTOR, [equals(1, "web"), equals(1, "crawl")], encode([Unmet(1, 0, "capacity", "n1")]), 0)
+    judge = Excused(equals, Clock())
+    judge.met_in_part((ACTOR, 7, 1), [equals(1, "web"), equals(1, "crawl")], encode([Unmet(1, 0, "capacity", "n1")]), 0)
     assert not excused(judge, "web", at=1)
     assert excused(judge, "crawl", at=1)
 
 
 def test_who_was_proposed_and_has_no_answer_may_wait_for_as_long_as_that_could_land_by_the_view() -> None:
-    judge = Excused(equals)
+    judge = Excused(equals, Clock())
     judge.said(proposal("web"), answered=False)
     assert excused(judge, "web", at=60_000, view=(100, VALID_MS))
     assert not excused(judge, "web", at=60_000, view=(100, VALID_MS + 1))
@@ -80,10 +125,10 @@ def test_who_was_proposed_and_has_no_answer_may_wait_for_as_long_as_that_could_l
 
 
 def test_whoever_waits_with_a_slot_that_is_given_back_may_wait_a_while_and_nobody_else() -> None:
-    judge = Excused(equals)
+    judge = Excused(equals, Clock())
     judge.reserved([(5, 0)], equals(1, "web"))
     judge.reserved([(5, 1)], equals(1, "crawl"))
-    judge.declined(ACTOR, [(5, 1)], 0)
+    judge.declined((ACTOR, 7, 1), [(5, 1)], 0)
     assert excused(judge, "crawl", at=PAUSE_MS)
     assert not excused(judge, "crawl", at=PAUSE_MS + HEARD_MS)
     assert not excused(judge, "web", at=1)

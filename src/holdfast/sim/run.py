@@ -126,12 +126,12 @@ class Run:
 
     def _listen(self, name: str) -> None:
         """Let a region's placements be judged with each batch."""
-        audit = self.scene.audits[name]
+        audit, clock = self.scene.audits[name], self.scene.world.now
         placements = Placements(
-            name, audit.state, self.findings.append, lambda: not self.troubles.is_deaf(name), self.scene.acted
+            name, audit.state, self.findings.append, lambda: not self.troubles.is_deaf(name), self.scene.acted, clock
         )
         self.scene.on_said[name] = placements.queue.excused.said
-        self.scene.servers.on_refused[name] = placements.queue.refused
+        self.scene.servers.on_refused[name] = placements.queue.excused.refused
         others = Churn(name, self.findings.append), Steps(name, self.findings.append)
 
         def take(batch: Batch[Any]) -> None:

@@ -19,10 +19,10 @@ from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.model.settings import DEFAULTS, Settings
+from holdfast.core.model.shapes import Instant
 from holdfast.core.platform.book import PLATFORM
 from holdfast.host.asker import Habits
 from holdfast.host.controller import Care
-from holdfast.host.denials import Denials
 from holdfast.host.ledger import Identity, Ledger
 from holdfast.host.meters import Meters
 from holdfast.host.own_token import Draw
@@ -40,8 +40,8 @@ from holdfast.wiring.ports import CARE, Carrier, Ports
 from holdfast.wiring.server import Ending, Server, serve
 from holdfast.wiring.settings import ServerSettings
 
-#: Called with a command and why it was refused.
-OnRefused = Callable[[Envelope[Any], Refused], None]
+#: Called with a command, why it was refused, and when by the ledger's own time.
+OnRefused = Callable[[Envelope[Any], Refused, Instant], None]
 
 #: Full lists come in parts of few objects, so that some are under way when something breaks.
 LIMITS = Limits(shipped_objects=5)
@@ -184,14 +184,16 @@ class Servers:
         self.ears.setdefault(process.machine, Ears(self.heard)).put_on(server.ledger.hub)
         told = self.on_refused.get(settings.region)
         if told is not None:
-            self._listen(server.ledger.denials, told)
+            self.listen(server.ledger, told)
 
-    def _listen(self, denials: Denials, told: OnRefused) -> None:
-        noted = denials.refused
+    def listen(self, ledger: Ledger[Any], told: OnRefused) -> None:
+        """Tell somebody of all that a ledger refuses from now on."""
+        denials, noted = ledger.denials, ledger.denials.refused
 
         def refused(envelope: Envelope[Any], answer: Refused) -> None:
             noted(envelope, answer)
-            told(envelope, answer)
+            leader = ledger.leader  # whoever is still to prove that it leads refuses nothing of a scheduler
+            told(envelope, answer, leader.term.now() if leader is not None else ledger.durable.state.facts.at)
 
         denials.refused = refused  # type: ignore[method-assign]
 

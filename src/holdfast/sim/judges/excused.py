@@ -1,7 +1,8 @@
 """Who may be passed over for a while, by what was said and answered: nobody else may.
 
     proposed, and not answered     as long as that proposal could still land, by the view of whoever made it
-    refused, or declined           until the pause after a refusal is over, or the view has what the ledger named
+    refused, or declined           until the pause after a refusal is over, which begins when the refusal is heard, or
+                                   until the view has what the ledger named
 
 Told by the log where it says so: what a record answered of its parts, and slots that were given back. A proposal that
 was refused as a whole is in no log: the ledger is asked for it as it answers, and what a scheduler apart says is read
@@ -31,6 +32,8 @@ Named = frozenset[tuple[Revision, int]]
 UNDER_WAY = 3
 #: The pause after a first refusal, and the longest; each time it is twice as long.
 PAUSE_MS, PAUSE_MOST_MS = 200, 30_000
+#: For so much of the life of a proposal one is meant to be valid.
+MEANT_OF_LIFE = 4, 5
 #: Whoever has an answer looks again within this.
 HEARD_MS = 200
 
@@ -46,11 +49,17 @@ class _Pause(NamedTuple):
 
 
 class Excused:
-    """What schedulers of one region said, and what became of it. `equals` says with whom a request waits."""
+    """What schedulers of one region said, and what became of it. `equals` says with whom a request waits, `clock` how
+    much time has passed, whatever the ledger's own does."""
 
-    def __init__(self, equals: Callable[[Revision, str], Equals | None]) -> None:
+    def __init__(self, equals: Callable[[Revision, str], Equals | None], clock: Callable[[], int]) -> None:
         self._equals = equals
+        self._clock = clock
         self._pauses: dict[tuple[str, Equals], _Pause] = {}
+        #: By a command that was refused, all of it or parts: when that was, and whose pauses begin when it is heard.
+        self._unheard: dict[Number, tuple[int, dict[tuple[str, Equals], _Pause]]] = {}
+        #: By a proposal that a scheduler apart has sent: until when it was meant to be valid.
+        self._valid: dict[Number, Instant] = {}
         #: By scheduler and slot: until when a proposal that it sent can land.
         self._sent: dict[tuple[str, Revision, int, str], Instant] = {}
         #: What each of the last proposals of a scheduler named, and of those before a proposal.
@@ -61,9 +70,11 @@ class Excused:
 
     def said(self, envelope: Envelope[Any], *, answered: bool) -> None:
         """A scheduler apart sends something to its region, or has an answer to it."""
-        command = envelope.command
+        command, number = envelope.command, (envelope.actor, envelope.session, envelope.sequence)
+        if answered:
+            self._heard(number)
         if isinstance(command, Propose):
-            number = envelope.actor, envelope.session, envelope.sequence
+            self._valid[number] = command.valid_until
             if not answered and number not in self._before:
                 last = self._last.get(envelope.actor, ())
                 named = frozenset(
@@ -78,44 +89,58 @@ class Excused:
                     else:
                         self._sent[key] = command.valid_until
 
+    def made(self, by: Number, sent: Instant, life_ms: int) -> Instant:
+        """When a proposal was made: it may have waited on its way for others to be answered, and says until when it is
+        meant to be valid. One from beside the leader waits for nobody."""
+        return min(sent, self._valid.get(by, sent + life_ms) - life_ms * MEANT_OF_LIFE[0] // MEANT_OF_LIFE[1])
+
     def refused(self, envelope: Envelope[Any], answer: Refused, at: Instant) -> None:
-        """The region refuses something as a whole."""
-        command = envelope.command
+        """The region refuses something as a whole, at a time of its own."""
+        command, number = envelope.command, (envelope.actor, envelope.session, envelope.sequence)
         if isinstance(command, Propose):
             parts = [Unmet(*one) for one in answer.facts.get("refused", ())]
             behind = max([one.catch_up_to for one in parts], default=int(answer.facts.get("catch_up_to", 0)))
             named = [self._equals(group.assignment, group.template) for group in command.groups]
-            self._pause(envelope.actor, named, at, behind)
+            self._pause(number, named, at, behind)
         elif isinstance(command, Bind):
-            self._pause(envelope.actor, [self._reserved.pop(slot, None) for slot in command.slots], at)
+            self._pause(number, [self._reserved.pop(slot, None) for slot in command.slots], at)
 
-    def met_in_part(self, actor: str, groups: list[Equals | None], answer: bytes, at: Instant) -> None:
+    def met_in_part(self, by: Number, groups: list[Equals | None], answer: bytes, at: Instant) -> None:
         """A proposal has landed but for some parts: whoever lost some may wait as if all had been refused."""
         lost: dict[int, Revision] = {}
         for one in _unmet.decode(answer) if answer else ():
             lost[one.group] = max(one.catch_up_to, lost.get(one.group, 0))
         for number, group in enumerate(groups):
             if number in lost:
-                self._pause(actor, [group], at, lost[number])
+                self._pause(by, [group], at, lost[number])
             elif group is not None:
-                self._pauses.pop((actor, group), None)
+                self._pauses.pop((by[0], group), None)
 
     def reserved(self, slots: Iterable[SlotKey], group: Equals | None) -> None:
         """Slots of one request are reserved, and are bound later or given back."""
         if group is not None:
             self._reserved.update(dict.fromkeys(slots, group))
 
-    def declined(self, actor: str, slots: Iterable[SlotKey], at: Instant) -> None:
-        """Slots that were reserved are given back: whoever waits with them may wait a while."""
-        self._pause(actor, [self._reserved.pop(slot, None) for slot in slots], at)
+    def declined(self, by: Number, slots: Iterable[SlotKey], at: Instant) -> None:
+        """Slots that were reserved are given back: whoever waits with them may wait a while. Who gives back knows."""
+        self._pause(by, [self._reserved.pop(slot, None) for slot in slots], at)
+        del self._unheard[by]
 
-    def _pause(self, actor: str, groups: Iterable[Equals | None], at: Instant, behind: Revision = 0) -> None:
-        for group in dict.fromkeys(groups):
-            if group is not None:
-                known = self._pauses.get((actor, group))
-                times = known.times if known is not None else 0
-                until = at + min(PAUSE_MOST_MS, PAUSE_MS << min(times, 10)) + HEARD_MS
-                self._pauses[actor, group] = _Pause(times + 1, until, behind)
+    def _pause(self, by: Number, groups: Iterable[Equals | None], at: Instant, behind: Revision = 0) -> None:
+        _, mine = self._unheard.get(by, (0, {}))
+        self._unheard[by] = self._clock(), mine
+        for key in dict.fromkeys((by[0], group) for group in groups if group is not None):
+            known = self._pauses.get(key)
+            times = known.times if known is not None else 0
+            until = at + min(PAUSE_MOST_MS, PAUSE_MS << min(times, 10)) + HEARD_MS
+            self._pauses[key] = mine[key] = _Pause(times + 1, until, behind)
+
+    def _heard(self, by: Number) -> None:
+        """Whoever was refused knows by now: what it was to wait for begins here."""
+        began, pauses = self._unheard.pop(by, (0, {}))
+        for key, pause in pauses.items():
+            if self._pauses.get(key) is pause:
+                self._pauses[key] = pause._replace(until=pause.until + self._clock() - began)
 
     def is_excused(
         self,

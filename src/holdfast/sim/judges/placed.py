@@ -44,13 +44,14 @@ class Placements:
         find: Callable[[Finding], None],
         hears: Callable[[], bool],
         acted: Counter[str],
+        clock: Callable[[], int],
     ) -> None:
         self._acted = acted
         self._hears = hears
         self._where = where
         self._find = find
         self._log = Followed()
-        self.queue = QueueOrder(state, self._log)
+        self.queue = QueueOrder(state, self._log, clock)
         #: How many placements were judged.
         self.judged = 0
 
@@ -71,7 +72,7 @@ class Placements:
                         self._judge_pause(one.slot, one.node, record.at, position)
                 elif isinstance(event, SlotsReleased):
                     given = [one.slot for one in event.releases if record.command == UNRESERVE]
-                    self.queue.excused.declined(record.actor, given, record.at)
+                    self.queue.excused.declined((record.actor, record.session, record.sequence), given, record.at)
                 self._log.take(event)
                 position += 1
             if record.command == PROPOSE:

@@ -10,11 +10,10 @@ comes next.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import Record
-from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import seq_of
 from holdfast.core.model.evidence import Decision
 from holdfast.core.model.lifecycle import Phase
@@ -36,12 +35,12 @@ class Waiting(NamedTuple):
 
 
 class Proposed(NamedTuple):
-    """A proposal that has landed: whose, what it was based on, what was placed, when it was sent, where in the log."""
+    """A proposal that has landed: whose, what it was based on, what was placed, when it was made, where in the log."""
 
     by: Number
     decision: Decision
     placed: tuple[SlotsPlaced, ...]
-    sent: Instant
+    made: Instant
     position: Revision
 
 
@@ -56,10 +55,10 @@ class Passed(NamedTuple):
 class QueueOrder:
     """The judge of one region's queue."""
 
-    def __init__(self, state: RegionState, log: Followed) -> None:
+    def __init__(self, state: RegionState, log: Followed, clock: Callable[[], int]) -> None:
         self._state = state
         self._log = log
-        self.excused = Excused(self._equals)
+        self.excused = Excused(self._equals, clock)
         self._could: dict[SlotKey, Waiting] = {}
         #: By template: whether its slots are bound at once, as far as that was seen.
         self._binds: dict[str, bool] = {}
@@ -77,10 +76,6 @@ class QueueOrder:
         """How urgent an assignment is; the highest first."""
         return self._log.priorities.get(self._log.assignments[assignment].priority_class, 0)
 
-    def refused(self, envelope: Envelope[Any], answer: Refused) -> None:
-        """The region has refused a command as a whole."""
-        self.excused.refused(envelope, answer, self._state.facts.at)
-
     def confirmed(self) -> list[tuple[Revision, str]]:
         """Before a batch: who was passed over in the one before and where, and is not excused by what was answered."""
         found, passed, self._passed = [], self._passed, []
@@ -88,7 +83,7 @@ class QueueOrder:
             view = by.decision.view
             seen = view, self._written.get(seq_of(view), 0)
             if not self.excused.is_excused(
-                by.by, len(by.decision.in_flight), (one.assignment, one.template), slot[1], seen, by.sent
+                by.by, len(by.decision.in_flight), (one.assignment, one.template), slot[1], seen, by.made
             ):
                 told = (
                     f"could be placed since batch {one.since}, on a view of {seq_of(view)}, and lower priorities were"
@@ -106,13 +101,14 @@ class QueueOrder:
             if not event.bound:
                 slots = [(event.workload, one.ordinal) for one in event.placements]
                 self.excused.reserved(slots, self._equals(event.assignment, event.template))
-        self.excused.met_in_part(record.actor, groups, record.answer, record.at)
+        by = record.actor, record.session, record.sequence
+        self.excused.met_in_part(by, groups, record.answer, record.at)
         order = [self.priority(uid) for uid, _ in requests if uid in self._log.assignments]
         if order != sorted(order, reverse=True):
             return f"in one proposal requests of priorities {order} were served in turn"
-        by = record.actor, record.session, record.sequence
+        made = self.excused.made(by, record.sent, self._state.facts.settings.proposal_life)
         if placed and decision.passes:
-            self._proposed.append(Proposed(by, decision, placed, record.sent, position))
+            self._proposed.append(Proposed(by, decision, placed, made, position))
         return ""
 
     def look(self, at: Instant) -> None:
