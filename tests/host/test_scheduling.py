@@ -316,11 +316,14 @@ class Declines:
 
     name, version = "declines", "1"
 
+    def __init__(self, *workloads: Revision) -> None:
+        self._workloads = workloads or (1,)
+
     def waits(self, ask: Ask) -> bool:
         return True
 
     def refuses(self, ask: Ask, slot: SlotKey, node: Revision) -> str:
-        return "no" if slot[0] == 1 else ""
+        return "no" if slot[0] in self._workloads else ""
 
 
 def test_who_was_bound_beside_somebody_who_was_declined_is_looked_at_at_once() -> None:
@@ -338,6 +341,37 @@ def test_who_was_bound_beside_somebody_who_was_declined_is_looked_at_at_once() -
         assert named[0] == (0, [100, 101])
         assert named[1][1] == [101]
         assert named[1][0] < BACKOFF_MS
+
+    told(story)
+
+
+@pytest.mark.parametrize("requests", [1, 2])
+def test_what_is_declined_each_time_is_reserved_more_and_more_seldom_though_it_left_the_queue_meanwhile(
+    requests: int,
+) -> None:
+    """All of a request is reserved, so that it waits no more when somebody says no; then it waits anew."""
+
+    async def story(it: Story) -> None:
+        declines = Declines(1, 2)
+        plugins = replace(BUILT_IN, binds=(declines,), reserves=(declines,))
+        say = it.region.say
+
+        async def from_afar(command: Any, view: int, policy: int, evidence: bytes) -> Answer:
+            answer = await say(command, view, policy, evidence)
+            await it.clock.sleep(20)
+            return answer
+
+        it.region.say = from_afar  # type: ignore[method-assign]
+        it.scheduling = Scheduling(it.region, plugins, it.clock, it.meters, Journal("scheduler"))
+        it.bench.a_node(cpu=1000)
+        it.bench.a_workload(a_template(cpu=1000), count=1)
+        if requests == 2:  # of the same kind: one of them waits while the other one is reserved
+            it.bench.a_workload(a_template(cpu=1000), count=1, uid=101, workload=2)
+        await it.go_on(60_000)
+        assert 5 <= len(it.region.proposals()) <= 12
+        it.bench.a_grant(version=2)
+        await it.go_on(1_000)
+        assert len(it.region.proposals()) <= 14, "what the account was granted has changed: once more"
 
     told(story)
 

@@ -15,7 +15,7 @@ from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.devices import Taken
 from holdfast.core.scheduling.domains import Where, standing_in
 from holdfast.core.scheduling.flight import Flight, Part
-from holdfast.core.scheduling.groups import Entry, Group
+from holdfast.core.scheduling.groups import Entry, Group, GroupKey
 from holdfast.core.scheduling.table import NodeTable
 
 #: Placements by request.
@@ -37,6 +37,8 @@ class Drafting:
         self.groups: list[Placed] = []
         #: What each of the groups asks for.
         self.asks: list[Ask] = []
+        #: With whom each of them waited.
+        self.waited: list[GroupKey] = []
 
     def slots(self, entries: list[Entry], payable: int, most: int) -> list[Waiting]:
         """The slots of requests that can be paid for, in their order; those that are charged need no payer."""
@@ -71,6 +73,7 @@ class Drafting:
         whole = tuple([(entry, tuple(placements)) for entry, placements in placed.items()])
         unpaid = sum(self._propose(entry, placements) for entry, placements in whole)
         self.asks += [group.ask] * len(whole)
+        self.waited += [group.key] * len(whole)
         paid = _paid(purse, unpaid)
         part = Part(group.ask, whole, paid, self._stands(group.ask, whole), self._owed(group.ask, whole, paid))
         self._flight.count(part)

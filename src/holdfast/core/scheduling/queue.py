@@ -23,6 +23,7 @@ from holdfast.core.model.resources import NOTHING, Resources
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask, ask_of
+from holdfast.core.scheduling.backoff import Backoff
 from holdfast.core.scheduling.groups import Entry, Group, GroupKey, RequestKey
 from holdfast.core.scheduling.order import share, turns_at, urgency, used_by
 from holdfast.core.scheduling.sleepers import Sleepers
@@ -70,6 +71,7 @@ class Queue:
     def __init__(self) -> None:
         self.groups: dict[GroupKey, Group] = {}
         self.asleep = Sleepers()
+        self.backoff = Backoff()
         self._group_of: dict[RequestKey, Group] = {}
         self._by_assignment: dict[Revision, tuple[str, ...]] = {}
         #: Assignments with a request of which something is not known here yet.
@@ -202,13 +204,21 @@ class Queue:
             group.add(entry)
 
     def _join(self, place: tuple[GroupKey, Ask], entry: Entry) -> None:
+        """Put a request into its group. That is looked at, unless it was refused: so would this one be, its equal."""
         key, ask = place
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = Group(key, ask)
+            left = self.backoff.come_back(key)
+            if left is not None:
+                group.tries = left.tries
+                if left.until > self._now:
+                    self.asleep[key] = Asleep(Why.REFUSED, 0, left.until)
         group.add(entry)
         self._group_of[entry.key] = group
-        self.wake(key)
+        asleep = self.asleep.get(key)
+        if asleep is not None and asleep.why is not Why.REFUSED:
+            self.wake(key)
 
     def _drop(self, key: RequestKey) -> Entry | None:
         group = self._group_of.pop(key, None)
@@ -217,7 +227,10 @@ class Queue:
         entry = group.remove(key)
         if not group:
             self.groups.pop(group.key, None)
-            self.asleep.pop(group.key, None)
+            asleep = self.asleep.pop(group.key, None)
+            if group.tries:
+                pauses = asleep is not None and asleep.why is Why.REFUSED
+                self.backoff.leave(group.key, group.tries, asleep.until if pauses else 0)
         return entry
 
     # Awake and asleep
@@ -226,6 +239,28 @@ class Queue:
         """Do not look at a group until it is woken, or until its time."""
         if group.key in self.groups:
             self.asleep[group.key] = asleep
+
+    def tries(self, key: GroupKey) -> int:
+        """How often in a row what was proposed of a group was in vain, wherever it is now."""
+        group = self.groups.get(key)
+        return group.tries if group is not None else self.backoff.tries(key)
+
+    def back_off(self, key: GroupKey, asleep: Asleep) -> None:
+        """A group was refused once more: leave it alone for a while, also if it has left and comes back."""
+        group, tries = self.groups.get(key), self.tries(key) + 1
+        if group is not None:
+            group.tries = tries
+            self.sleep(group, asleep)
+        else:
+            self.backoff.leave(key, tries, asleep.until)
+
+    def come_through(self, key: GroupKey) -> None:
+        """What was proposed of a group was not in vain."""
+        group = self.groups.get(key)
+        if group is not None:
+            group.tries = 0
+        else:
+            self.backoff.come_back(key)
 
     def wake(self, key: GroupKey) -> None:
         """Look at a group, in its turn."""

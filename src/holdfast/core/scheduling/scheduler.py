@@ -27,7 +27,7 @@ from holdfast.core.region.unmet import Unmet
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.flight import Flight
 from holdfast.core.scheduling.framework import Plugins, Rulebook
-from holdfast.core.scheduling.groups import Group, GroupKey
+from holdfast.core.scheduling.groups import GroupKey
 from holdfast.core.scheduling.look import Look, Sight, Waits
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from holdfast.core.scheduling.resync import Resync
@@ -50,7 +50,8 @@ WATCHES = (
 
 
 class Attempt(Struct, frozen=True):
-    """A proposal to send, and under which number it is known here; what each of its groups asks for, and for whom."""
+    """A proposal to send, and under which number it is known here; what each of its groups asks for, for whom, and with
+    whom it waited."""
 
     number: int
     command: Propose
@@ -59,6 +60,7 @@ class Attempt(Struct, frozen=True):
     decision: Decision
     asks: tuple[Ask, ...]
     workloads: tuple[Revision, ...]
+    waited: tuple[GroupKey, ...]
 
 
 class Scheduler:
@@ -173,8 +175,9 @@ class Scheduler:
             self.table.revision, look.policy.revision, tuple(look.passes), in_flight, look.rules.plugins
         )
         workloads = tuple(sight.state.assignments[group.assignment].workload for group in command.groups)
-        view, policy, asks = self.table.revision, look.policy.revision, tuple(look.draft.asks)
-        return Attempt(self._number, command, view, policy, decision, asks, workloads), look.waits
+        view, policy = self.table.revision, look.policy.revision
+        asks, waited = tuple(look.draft.asks), tuple(look.draft.waited)
+        return Attempt(self._number, command, view, policy, decision, asks, workloads, waited), look.waits
 
     def take_caught(self) -> int:
         """What only the resync has noticed since the last time: slots that were placed though nothing else had woken
@@ -201,58 +204,61 @@ class Scheduler:
             lost.setdefault(one.group, []).append(one)
         refused: dict[GroupKey, list[Unmet]] = {}
         landed: dict[GroupKey, int] = {}
-        for number, named in enumerate(attempt.command.groups):
-            group = self.queue.group((named.assignment, named.template))
-            if group is not None:
-                parts = lost.get(number, [])
-                refused.setdefault(group.key, []).extend(parts)
-                landed[group.key] = landed.get(group.key, 0) + len(named.placements) - len(parts)
+        for number, (key, named) in enumerate(zip(self._places(attempt), attempt.command.groups, strict=True)):
+            parts = lost.get(number, [])
+            refused.setdefault(key, []).extend(parts)
+            landed[key] = landed.get(key, 0) + len(named.placements) - len(parts)
         for key, parts in refused.items():
             if not landed[key]:
-                self._wait_for(self.queue.groups[key], max(one.catch_up_to for one in parts))
+                self._wait_for(key, max(one.catch_up_to for one in parts))
             elif attempt.command.bind and not parts:
-                self.queue.groups[key].tries = 0
+                self.queue.come_through(key)
 
     def lost(self, attempt: Attempt, code: Code, unmet: list[Unmet], catch_up_to: Revision) -> None:
         """A proposal was refused as a whole; with a revision to wait for, if its view was behind."""
         self._count(code.value)
         self.flight.refuse(attempt.number)
         self._disagree(attempt, unmet)
-        for group in self._groups(attempt):
-            self._wait_for(group, catch_up_to)
+        for key in dict.fromkeys(self._places(attempt)):
+            self._wait_for(key, catch_up_to)
 
     def bound(self, attempt: Attempt, declined: Collection[SlotKey] = ()) -> None:
         """It came through but for these slots: of whom all did, whatever was in vain before does not count any more."""
-        lost = [group.key for group in self._groups(attempt, declined)] if declined else []
-        for group in self._groups(attempt):
-            if group.key not in lost:
-                group.tries = 0
+        lost = self._of(attempt, declined)
+        for key in dict.fromkeys(self._places(attempt)):
+            if key not in lost:
+                self.queue.come_through(key)
 
     def declined(self, attempt: Attempt, slots: Collection[SlotKey]) -> None:
         """Somebody who was asked said no to slots that were reserved: they wait again, and are not tried at once."""
-        for group in self._groups(attempt, slots):
-            self._back_off(group)
+        for key in self._of(attempt, slots):
+            self._back_off(key)
 
-    def _groups(self, attempt: Attempt, slots: Collection[SlotKey] | None = None) -> list[Group]:
-        """With whom requests of a proposal wait; of these slots alone, if some are named."""
-        found = [
-            self.queue.group((one.assignment, one.template))
-            for one, workload in zip(attempt.command.groups, attempt.workloads, strict=True)
-            if slots is None or any((workload, placement.ordinal) in slots for placement in one.placements)
-        ]
-        return list({group.key: group for group in found if group is not None}.values())
+    def _places(self, attempt: Attempt) -> list[GroupKey]:
+        """For each request of a proposal with whom it waits now; or with whom it did, if nothing of it waits."""
+        found = [self.queue.group((one.assignment, one.template)) for one in attempt.command.groups]
+        return [then if now is None else now.key for now, then in zip(found, attempt.waited, strict=True)]
 
-    def _wait_for(self, group: Group, catch_up_to: Revision) -> None:
+    def _of(self, attempt: Attempt, slots: Collection[SlotKey]) -> dict[GroupKey, None]:
+        """The places of those requests of which slots are named."""
+        named = zip(self._places(attempt), attempt.command.groups, attempt.workloads, strict=True)
+        return {
+            key: None
+            for key, one, workload in (named if slots else ())
+            if any((workload, placement.ordinal) in slots for placement in one.placements)
+        }
+
+    def _wait_for(self, key: GroupKey, catch_up_to: Revision) -> None:
         """Do not try it again before the view has this revision; where it has, or none is named, some time later."""
-        if catch_up_to > self.table.revision:
+        group = self.queue.groups.get(key)
+        if catch_up_to <= self.table.revision:
+            self._back_off(key)
+        elif group is not None:
             self.queue.sleep(group, Asleep(Why.BEHIND, catch_up_to, self._now + BACKOFF_MOST_MS))
-        else:
-            self._back_off(group)
 
-    def _back_off(self, group: Group) -> None:
-        pause = min(BACKOFF_MOST_MS, BACKOFF_MS << min(group.tries, 10))
-        group.tries += 1
-        self.queue.sleep(group, Asleep(Why.REFUSED, self.table.revision, self._now + pause))
+    def _back_off(self, key: GroupKey) -> None:
+        pause = min(BACKOFF_MOST_MS, BACKOFF_MS << min(self.queue.tries(key), 10))
+        self.queue.back_off(key, Asleep(Why.REFUSED, self.table.revision, self._now + pause))
 
     def _count(self, code: str) -> None:
         self.refused[code] = self.refused.get(code, 0) + 1

@@ -99,6 +99,7 @@ class Waking:
         """Something changed that may cure anything."""
         for key in list(self._queue.asleep):
             self._queue.wake(key)
+        self._queue.backoff.changed()
 
     def assigned(self, assignment: Revision) -> None:
         """What is asked for is another thing than before, or other slots of it wait."""
@@ -121,6 +122,7 @@ class Waking:
         """An account has more, or less: what was refused may go through. Gates are asked at every change."""
         for key in self._queue.asleep.refused_by(account):
             self._queue.wake(key)
+        self._queue.backoff.granted(account)
 
     def heard(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
         """The view is newer, or something that was proposed counts no more."""
