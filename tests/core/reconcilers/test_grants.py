@@ -19,7 +19,7 @@ from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, GRANT, REGION_HEALTH
 from holdfast.core.platform.demand import asked_of_quota, beyond
 from holdfast.core.platform.state import grant_key
-from holdfast.core.reconcilers.grants import MARGIN_MS, Grants
+from holdfast.core.reconcilers.grants import MARGIN_MS, USES_MS, Grants
 from tests.support.platform import (
     DIGEST,
     HOUR,
@@ -401,6 +401,21 @@ def test_a_change_wakes_the_accounts_that_it_concerns() -> None:
     assert list(woken(grants, state, [("standing", "eu")])) == list(grants.keys(state))
     world.ask("us", 20_000)
     assert list(grants.wake(state, ("summary", "eu"))) == ["quota/acme"]
+
+
+def test_a_quota_is_looked_at_again_soon_as_long_as_what_others_use_keeps_somebody_short() -> None:
+    world = World()
+    world.ask("eu", 4_000)
+    world.report("us2", quota_acme=10_001)
+    world.rest()
+    assert world.targets() == (0, 0, 0), "all of it is used, by one who was not lent it"
+    assert Grants().reconcile(world.state, QUOTA, world.bench.at).again_at == world.bench.at + USES_MS
+    world.report("us2")
+    world.rest()
+    assert world.targets() == (6_000, 1_000, 1_000)
+    renewal = Grants().reconcile(world.state, QUOTA, world.bench.at).again_at
+    assert renewal is not None
+    assert renewal > world.bench.at + HOUR, "nothing but its renewal is left to wait for"
 
 
 def test_what_is_done_of_batch_work_wakes_the_accounts_that_paid_for_it() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.model.resources import NOTHING, Resources, exceeded, greatest, least, total
 from holdfast.core.reconcilers.shields import Shield, is_far, spread
-from holdfast.core.reconcilers.slices import Slice, cut, parts
+from holdfast.core.reconcilers.slices import Slice, cut, parts, turns_on_uses
 from tests.support.platform import cpu
 
 AMOUNTS = st.builds(Resources, cpu=st.integers(0, 40), memory=st.integers(0, 40))
@@ -95,3 +97,35 @@ def test_who_holds_twice_what_it_should_keeps_it_and_who_holds_more_gives_back(w
     """Nobody asks for anything: half of what there is may stay lent."""
     only = Slice(NOTHING, NOTHING, cpu(whole), cpu(whole), True, True)
     assert cut(cpu(whole), [only]) == [cpu(kept)]
+
+
+def test_whatever_other_uses_change_about_slices_at_rest_turns_on_them() -> None:
+    """By this a quota is looked at again before long, or is left in peace."""
+    chance, changed, resting = Random(7), 0, 0
+    for _ in range(5_000):
+        limit, count = chance.choice((0, 500, 1_000, 1_350)), chance.randint(1, 3)
+        ones = [
+            Slice(
+                cpu(chance.choice((0, 0, 250, 500, 900))),
+                cpu(chance.choice((0, 250, 500))),
+                cpu(chance.choice((0, 58, 250, 500, 558))),
+                cpu(chance.choice((0, 250, 500, 558))),
+                chance.random() < 0.8,
+                chance.random() < 0.8,
+            )
+            for _ in range(count)
+        ]
+        ones = [one._replace(offered=cpu(max(one.offered.cpu, one.target.cpu))) for one in ones]
+        for _ in range(6):  # let it come to rest
+            ones = [
+                one._replace(target=new, offered=cpu(max(one.offered.cpu, new.cpu)))
+                for one, new in zip(ones, cut(cpu(limit), ones), strict=True)
+            ]
+        others = [one._replace(uses=cpu(chance.choice((0, 250, 500)))) for one in ones]
+        is_at_rest = cut(cpu(limit), ones) == [one.target for one in ones]
+        resting += is_at_rest and not turns_on_uses(cpu(limit), others)
+        if is_at_rest and cut(cpu(limit), others) != [one.target for one in ones]:
+            changed += 1
+            assert turns_on_uses(cpu(limit), others), (limit, ones, others)
+    assert changed > 100
+    assert resting > 100

@@ -20,9 +20,12 @@ from holdfast.core.platform.demand import asked_of_quota
 from holdfast.core.platform.escrow import OFFERS_MAX
 from holdfast.core.platform.keys import ASSIGNMENT, GRANT, OBSERVED, QUOTA, RECOVERY_BUDGET, STANDING, SUMMARY
 from holdfast.core.platform.state import PlatformState
-from holdfast.core.reconcilers.lending import Lent, lent_of, targets
+from holdfast.core.reconcilers.lending import Lent, lent_of, targets, turns_on_uses
 from holdfast.core.reconcilers.shields import Shield, is_far, spread
 
+#: While what regions use of a quota decides what they get, it is looked at so often, beside what wakes it: reports come
+#: every second, and to ask of each which of all quotas it concerns would cost more.
+USES_MS = 5_000
 #: So much sooner than it could does a grant end, by the platform's time.
 MARGIN_MS = 1_000
 
@@ -73,6 +76,8 @@ class Grants:
         slices = targets(state, account, lent)
         until = _end_of(state, account)
         send, looks = [], [] if until is None else [until]
+        if turns_on_uses(state, account, lent):
+            looks.append(now + USES_MS)
         for one, target, protected in zip(lent, slices, _protected(state, account, lent, slices), strict=True):
             due = _due(state, one, until)
             if _is_wanted(one, target, protected) or (due is not None and due <= now):

@@ -20,6 +20,7 @@ from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform.accounts import Limit, limit_of
 from holdfast.core.platform.demand import asked_of_quota
 from holdfast.core.platform.state import PlatformState, grant_key
+from holdfast.core.reconcilers import slices
 from holdfast.core.reconcilers.slices import Slice, cut
 
 #: A share of a region's room is followed when it is another by more than one in so many.
@@ -79,6 +80,16 @@ def targets(state: PlatformState, account: str, lent: Sequence[Lent]) -> list[Re
         case "emergency":
             return _evenly(state, account, lent)
     return [NOTHING for _ in lent]
+
+
+def turns_on_uses(state: PlatformState, account: str, lent: Sequence[Lent]) -> bool:
+    """Whether what regions use of a quota may change what each of them should have."""
+    kind, _, name = account.partition("/")
+    quota = state.quotas.get(name) if kind == "quota" else None
+    if quota is None:
+        return False
+    asked = [asked_of_quota(state, name, one.region) for one in lent]
+    return slices.turns_on_uses(quota.spec.hard, _slices(state, account, lent, asked))
 
 
 def _slices(state: PlatformState, account: str, lent: Sequence[Lent], asked: Sequence[Resources]) -> list[Slice]:

@@ -63,6 +63,23 @@ def cut(limit: Resources, slices: Sequence[Slice]) -> list[Resources]:
     return [least(new, one.target) if is_over else new for new, one in zip(targets, slices, strict=True)]
 
 
+def turns_on_uses(limit: Resources, slices: Sequence[Slice]) -> bool:
+    """Whether other uses alone may make other targets: more is used or asked for than there is, or somebody who is well
+    has too little or too much, which what was used before may have kept so."""
+    return any(_turns_on_uses(amount_of(limit, name), [_of(one, name) for one in slices]) for name in names_in(limit))
+
+
+def _turns_on_uses(limit: int, ones: Sequence[_One]) -> bool:
+    if sum(max(one.target, one.uses) for one in ones) > limit:
+        return True
+    well = [one for one in ones if one.is_well]
+    left = max(0, limit - sum(one.offered for one in ones if not one.is_well))
+    if sum(one.asked for one in well) > left:
+        return True
+    ideals = zip(well, _ideals(left, well), strict=True)
+    return any(one.asked > one.target or not ideal <= 2 * one.target <= 4 * ideal for one, ideal in ideals)
+
+
 def _of(one: Slice, name: str) -> _One:
     asked, uses, target, offered = (amount_of(amount, name) for amount in one[:4])
     return _One(asked, uses, target, offered, one.is_well, one.has_answered)
