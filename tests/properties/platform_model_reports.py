@@ -53,9 +53,10 @@ def offer_back(world: World, command: c.OfferBack, case: Case) -> None:
     assignment = found(world, command.assignment)
     need_joined(world, assignment.region, case)
     count = sum(share.count for share in assignment.shares)
-    need(0 < command.count <= count and len(command.message) <= 512, Code.MALFORMED)
+    need(command.count > 0 and len(command.message) <= 512, Code.MALFORMED)
     serves = assignment.stage is Stage.ACTIVE and assignment.purpose is Purpose.SERVING
     need(serves and not assignment.exclusive, Code.WRONG_PHASE)
+    need(command.count <= count, Code.STALE)
     settings, region = world.settings, assignment.region
     since, moved = world.rebalances.get(region, (0, 0))
     if case.at >= since + settings.rebalance_window:

@@ -49,6 +49,7 @@ PAIRS = {
     ("JoinRegion", Code.MALFORMED), ("JoinRegion", Code.ALREADY), ("RecordDenials", Code.TOO_LARGE),
     ("RecordDenials", Code.MALFORMED), ("ReleaseRights", Code.STALE), ("Report", Code.ALREADY),
     ("Report", Code.MALFORMED), ("OfferBack", Code.TOO_EARLY), ("OfferBack", Code.ALREADY),
+    ("OfferBack", Code.STALE),
     ("PutWorkload", Code.LATENCY), ("Assign", Code.LATENCY), ("PublishPolicy", Code.MALFORMED),
     ("PublishPolicy", Code.EXISTS), ("PublishPolicy", Code.STALE), ("PublishPolicy", Code.ALREADY),
     ("PublishPolicy", Code.NOT_FOUND), ("RollBackPolicy", Code.MALFORMED), ("JoinRegion", Code.IN_USE),

@@ -46,6 +46,7 @@ GATES: dict[Code, str] = {
 _CLIENTS = "the clients of a simulated world are the real ones, which send nothing of the kind"
 _OPERATORS = "people of a simulated world ask for nothing of the kind"
 _PLATFORM = "the platform assigns nothing where that would be so"
+_RACES = "controllers see it in the state that is asked, or in one a batch before: some runs meet it, and few"
 #: What a swarm need not have seen, and why. Tests of the ledgers' tables and models hold these.
 NOT_ASKED: dict[Code, str] = {
     Code.MALFORMED: _CLIENTS,
@@ -57,20 +58,20 @@ NOT_ASKED: dict[Code, str] = {
     Code.NO_RIGHT: _OPERATORS,
     Code.WRONG_SCOPE: _OPERATORS,
     Code.LEVEL: "all servers that lead write the same level",
-    Code.EXPIRED: "a proposal that takes longer than it is valid is seldom: most of its senders have given up by then",
-    Code.EXISTS: _OPERATORS,
+    Code.EXPIRED: "a proposal is seldom longer on its way than it is valid: where clocks of leaders are far apart",
+    Code.EXISTS: f"{_OPERATORS}; {_RACES}",
     Code.IN_USE: _OPERATORS,
     Code.CONTRADICTORY: _OPERATORS,
     Code.NOT_OWNER: "controllers send what is theirs to send",
-    Code.TOO_EARLY: "controllers wait for the time that they were told",
+    Code.TOO_EARLY: f"controllers wait for the time that they were told; {_RACES}",
     Code.RESIDENCY: _PLATFORM,
     Code.LATENCY: _PLATFORM,
     Code.GRANT_ENDED: "what an emergency paid for is stopped when that ends, which is counted as stopped.grant-ended",
     Code.PRIORITY: "no scheduler proposes to end a replica for another one yet",
-    Code.OVER_QUOTA: "nobody has as many workloads as a tenant may have",
+    Code.OVER_QUOTA: f"nobody has as many workloads as a tenant may have; what is left to lend {_RACES}",
     Code.TOO_MANY_PENDING: "nobody waits with as many replicas as a tenant may have waiting",
-    Code.REGION_UNAVAILABLE: "controllers see the health of regions in the state that is asked",
-    Code.RIGHT_HELD: "controllers see who holds a right in the state that is asked",
+    Code.REGION_UNAVAILABLE: _RACES,
+    Code.RIGHT_HELD: _RACES,
     Code.GAP: "a stream begins where the region's cursor is",
     Code.DIVERGED: "no store of a simulated world goes backwards",
     Code.TOMBSTONED: "no region of a simulated world is retired",

@@ -228,10 +228,17 @@ def test_the_bound_of_a_window_holds_also_for_assignments_that_are_gone() -> Non
         bench.accept("region/eu", c.RemoveAssignment(uid))
 
 
-@pytest.mark.parametrize("count", [0, -1, 5])
-def test_nobody_offers_back_what_it_does_not_have(count: int) -> None:
+@pytest.mark.parametrize("count", [0, -1])
+def test_nobody_offers_back_nothing(count: int) -> None:
     bench, web = serving_in_eu()
     bench.refuse(Code.MALFORMED, "region/eu", c.OfferBack(bench.assignments(web)[0].uid, count))
+
+
+def test_a_region_that_offers_back_more_than_it_is_asked_for_by_now_is_told_that_its_view_is_old() -> None:
+    """It has not heard yet that fewer are asked for: that is no fault of its own, as malformed would be."""
+    bench, web = serving_in_eu()
+    refused = bench.refuse(Code.STALE, "region/eu", c.OfferBack(bench.assignments(web)[0].uid, 5))
+    assert refused.facts["count"] == 4
 
 
 def test_identities_and_what_has_ended_are_not_offered_back() -> None:

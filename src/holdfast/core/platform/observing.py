@@ -134,11 +134,14 @@ def offer_back(state: PlatformState, command: OfferBack, case: Case) -> Accepted
 
 
 def _refuse_offer(assignment: Assignment, command: OfferBack) -> Refused | None:
-    count = sum(share.count for share in assignment.shares)
-    if not 0 < command.count <= count or len(command.message) > MESSAGE_MAX:
-        return malformed(f"between 1 and {count} replicas, and a short message", count=command.count)
+    if command.count < 1 or len(command.message) > MESSAGE_MAX:
+        return malformed("1 replica or more, and a short message", count=command.count)
     serves = assignment.stage is Stage.ACTIVE and assignment.purpose is Purpose.SERVING
     if not serves or assignment.exclusive:
         facts = {"assignment": assignment.uid, "stage": assignment.stage.value, "exclusive": assignment.exclusive}
         return Refused(Code.WRONG_PHASE, "only work that serves and has no identities is offered back", facts)
+    count = sum(share.count for share in assignment.shares)
+    if command.count > count:
+        told = {"assignment": assignment.uid, "revision": assignment.revision, "count": count}
+        return Refused(Code.STALE, f"{assignment.region} is asked for {count} by now, which it has not heard yet", told)
     return None

@@ -102,6 +102,8 @@ class Saying:
             self._journal.warning("word-refused", command=name, code=answered.code, why=answered.message)
         if isinstance(command, p.RemoveAssignment) and answered.code == Code.NOT_FOUND:
             return await self._forget(command.assignment)
+        if isinstance(command, p.OfferBack) and answered.code == Code.STALE:
+            return False  # it is offered again, as many as are asked for by then
         return answered.code in _JUDGED
 
     def _later(self, answered: Answered, otherwise: int) -> int:
