@@ -22,13 +22,12 @@ GroupKey = tuple[int, Instant, str, Kind, tuple[str, ...], str]
 #: Priority, highest first, and deadline.
 Level = tuple[int, Instant]
 Lane = tuple[Level, str]
-Aged = tuple[Instant, RequestKey, GroupKey]
 
 
 class Entry:
     """One request in the queue: which ordinals wait, and which of them are proposed."""
 
-    __slots__ = ("_known", "_seen", "_under_way", "charged", "key", "proposed", "request", "waiting")
+    __slots__ = ("_known", "_seen", "_under_way", "charged", "group", "key", "proposed", "request", "waiting")
 
     def __init__(self, request: SchedulingRequest) -> None:
         self.key: RequestKey = (request.assignment, request.template)
@@ -41,6 +40,8 @@ class Entry:
         #: placed is no more among what waits, though nobody has said yet what became of the proposal.
         self.proposed: set[int] = set()
         self._under_way: set[int] = set()
+        #: With whom it waits.
+        self.group: Group | None = None
         #: All open ordinals that this region may run, proposed or not, and the rows of which they hold.
         self._known: Blocks = {}
         self._seen: tuple[SchedulingRequest | None, Assignment | None] = (None, None)
@@ -62,6 +63,8 @@ class Entry:
         self.proposed.difference_update(ordinals)
         self._under_way &= self.proposed
         self.waiting = None
+        if self.group is not None:
+            self.group.note()
 
     def look_up(self, state: RegionState) -> list[int]:
         """Its open ordinals that are not proposed and that this region may run, and which of them are charged: all of
@@ -114,17 +117,20 @@ class Entry:
 
 
 class Group:
-    """Equal requests, oldest first."""
+    """Equal requests, oldest first. Whenever it may have become another one to whoever orders groups, it adds itself to
+    `news`, once."""
 
-    __slots__ = ("_aged", "_entries", "_is_ordered", "ask", "key", "lane", "resynced", "tries")
+    __slots__ = ("_entries", "_is_noted", "_is_ordered", "_news", "ask", "key", "lane", "listed", "resynced", "tries")
 
-    def __init__(self, key: GroupKey, ask: Ask) -> None:
+    def __init__(self, key: GroupKey, ask: Ask, news: list[Group]) -> None:
         self.key = key
         self.ask = ask
         #: Among whom it is ordered by age alone: how urgent it is, and whose.
         self.lane: Lane = key[:2], key[2]
-        #: Its place there; None: to be looked for.
-        self._aged: Aged | None = None
+        #: Its place there, of `turns`; None: it has none.
+        self.listed: object = None
+        self._news = news
+        self._is_noted = False
         self._entries: OrderedDict[RequestKey, Entry] = OrderedDict()
         self._is_ordered = True
         #: How often in a row what was proposed of it was in vain.
@@ -151,11 +157,15 @@ class Group:
         """Since when its first request waits."""
         return next(iter(self.entries.values())).age
 
-    def aged(self) -> Aged:
-        """Its place among those of its lane. Asked of every group in every look: kept until a request comes or goes."""
-        if self._aged is None:
-            self._aged = (*self.oldest(), self.key)
-        return self._aged
+    def note(self) -> None:
+        """It may have slots to propose, or another age, since it was ordered last."""
+        if not self._is_noted:
+            self._is_noted = True
+            self._news.append(self)
+
+    def noted(self) -> None:
+        """It was ordered as it is now."""
+        self._is_noted = False
 
     def has_open(self) -> bool:
         """Whether a slot of it waits for a proposal."""
@@ -181,12 +191,15 @@ class Group:
         if self._entries and next(reversed(self._entries.values())).age >= entry.age:
             self._is_ordered = False
         self._entries[entry.key] = entry
-        self._aged = None
+        entry.group = self
+        self.note()
 
     def remove(self, key: RequestKey) -> Entry:
         """One request less."""
-        self._aged = None
-        return self._entries.pop(key)
+        self.note()
+        entry = self._entries.pop(key)
+        entry.group = None
+        return entry
 
     def __bool__(self) -> bool:
         """Whether it has any."""

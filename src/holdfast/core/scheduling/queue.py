@@ -78,7 +78,9 @@ class Queue:
         self._unknown: set[Revision] = set()
         #: Those awake for no change that was heard: what is placed of them somebody should have been woken for.
         self._unprompted: dict[GroupKey, None] = {}
-        self._turns = Turns((), lambda _: 0)
+        #: Groups of which something is new since they were ordered; and all that have something to propose, in order.
+        self._news: list[Group] = []
+        self._turns = Turns(self._is_open)
         #: The time by which deadlines are judged; by assignment when its own is judged otherwise, and these in order,
         #: with some that hold no more.
         self._now: Instant = 0
@@ -202,13 +204,15 @@ class Queue:
         elif since != request.since:
             group.remove(key)
             group.add(entry)
+        else:
+            group.note()
 
     def _join(self, place: tuple[GroupKey, Ask], entry: Entry) -> None:
         """Put a request into its group. That is looked at, unless it was refused: so would this one be, its equal."""
         key, ask = place
         group = self.groups.get(key)
         if group is None:
-            group = self.groups[key] = Group(key, ask)
+            group = self.groups[key] = Group(key, ask, self._news)
             left = self.backoff.come_back(key)
             if left is not None:
                 group.tries = left.tries
@@ -265,7 +269,9 @@ class Queue:
     def wake(self, key: GroupKey) -> None:
         """Look at a group, in its turn."""
         if self.asleep.pop(key, None) is not None:
-            self.groups[key].resynced = False
+            group = self.groups[key]
+            group.resynced = False
+            group.note()
 
     def wake_due(self, now: Instant) -> int:
         """Wake those whose time has come; how many."""
@@ -300,15 +306,23 @@ class Queue:
 
     def begin(self, state: RegionState, spent: Mapping[str, Resources]) -> None:
         """Order everybody who is awake and has something to propose; `spent` is by account what is on its way."""
-        resting = self.asleep if len(self.asleep) else ()  # keys are long: one that need not be hashed is not
-        awake = [group for key, group in self.groups.items() if group.has_open() and key not in resting]
-        self._turns = Turns(awake, lambda tenant: _share(state, tenant, spent))
+        news, self._news[:] = self._news[:], ()
+        for group in news:
+            group.noted()
+            if group and self._is_open(group):
+                self._turns.put(group)
+        self._turns.begin(lambda tenant: _share(state, tenant, spent), len(self.groups))
+
+    def _is_open(self, group: Group) -> bool:
+        """Whether it is awake and has something to propose."""
+        # Keys are long: one that need not be hashed is not.
+        return group.has_open() and not (len(self.asleep) and group.key in self.asleep)
 
     def take(self, state: RegionState) -> Group | None:
         """The next group, by what tenants have now; None: that was all."""
-        while (key := self._turns.take()) is not None:
-            group = self.groups.get(key)
-            if group is not None and key not in self.asleep and self._is_there(state, group):
+        while (group := self._turns.take()) is not None:
+            group.note()  # whatever becomes of it in this look
+            if group and self._is_open(group) and self._is_there(state, group):
                 return group
         return None
 

@@ -4,55 +4,122 @@
 
 A tenant's share grows while its groups are placed. It is asked for again when its turn comes, and goes back if others
 have less by then: only who got something is moved, however many groups wait.
+
+Places are kept from one look to the next, so that a look costs what it takes and what has changed, not what waits. One
+that does not hold any more (its group is gone, has got another age, sleeps, or has nothing to propose) is left where it
+is until its turn comes, or until most are such.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-from holdfast.core.scheduling.groups import Aged, Group, GroupKey, Lane, Level
+from holdfast.core.model.shapes import Instant
+from holdfast.core.scheduling.groups import Group, Level, RequestKey
+
+#: So many places that do not hold any more are left, beside as many as do.
+STALE_MAX = 64
+
+#: The age of a group, a number that no other place has, and the group.
+Place = tuple[Instant, RequestKey, int, Group]
 
 
 class Turns:
-    """The groups of one look, in their order. `share` is what a tenant has now."""
+    """Groups that have something to propose, in their order. `waits` says whether one still has."""
 
-    def __init__(self, groups: Iterable[Group], share: Callable[[str], int]) -> None:
+    def __init__(self, waits: Callable[[Group], bool]) -> None:
+        self._waits = waits
+        self._lanes: dict[Level, dict[str, list[Place]]] = {}
+        #: How many places there are, and how many were ever given.
+        self._count = self._number = 0
+        self._share: Callable[[str], int] = lambda _: 0
+        #: Levels of this look, the most urgent last; and the tenants of that one.
+        self._levels: list[Level] = []
+        self._tenants: list[tuple[int, Place, str]] = []
+
+    def put(self, group: Group) -> None:
+        """Give a group the place of its age, unless it has it."""
+        since, first = group.oldest()
+        known: Place | None = group.listed  # type: ignore[assignment]
+        if known is not None and known[:2] == (since, first):
+            return
+        self._number += 1
+        self._count += 1
+        group.listed = place = (since, first, self._number, group)
+        level, tenant = group.lane
+        heappush(self._lanes.setdefault(level, {}).setdefault(tenant, []), place)
+
+    def begin(self, share: Callable[[str], int], groups: int) -> None:
+        """A new look, in which `share` is what a tenant has now, and of so many groups."""
+        if self._count > 2 * groups + STALE_MAX:
+            self._compact()
         self._share = share
-        lanes: defaultdict[Lane, list[Aged]] = defaultdict(list)
-        for group in groups:
-            lanes[group.lane].append(group.aged())
-        self._aged: dict[Level, dict[str, list[Aged]]] = {}
-        for (level, tenant), aged in lanes.items():
-            self._aged.setdefault(level, {})[tenant] = aged
-        self._levels = sorted(self._aged, reverse=True)
-        self._tenants: list[tuple[int, Aged, str]] = []
+        self._levels = sorted(self._lanes, reverse=True)
         self._begin_level()
 
-    def _begin_level(self) -> None:
-        if self._levels:
-            tenants = self._aged[self._levels[-1]]
-            for aged in tenants.values():
-                heapify(aged)
-            self._tenants = [(self._share(tenant), aged[0], tenant) for tenant, aged in tenants.items()]
-            heapify(self._tenants)
-
-    def take(self) -> GroupKey | None:
-        """The next group; None: that was all."""
+    def take(self) -> Group | None:
+        """The next group; None: that was all. It has no place any more."""
         while self._levels:
             if not self._tenants:
-                self._levels.pop()
+                self._end_level()
                 self._begin_level()
                 continue
             share, _, tenant = heappop(self._tenants)
-            aged = self._aged[self._levels[-1]][tenant]
+            lane = self._lanes[self._levels[-1]][tenant]
             now = self._share(tenant)
             if now > share:
-                heappush(self._tenants, (now, aged[0], tenant))  # it has got more meanwhile
+                heappush(self._tenants, (now, lane[0], tenant))  # it has got more meanwhile
                 continue
-            *_, key = heappop(aged)
-            if aged:
-                heappush(self._tenants, (now, aged[0], tenant))
-            return key
+            group = heappop(lane)[-1]
+            group.listed = None
+            self._count -= 1
+            self._offer(tenant, now)
+            return group
         return None
+
+    def _begin_level(self) -> None:
+        self._tenants = []
+        if self._levels:
+            for tenant in list(self._lanes[self._levels[-1]]):
+                self._offer(tenant, self._share(tenant))
+
+    def _end_level(self) -> None:
+        level = self._levels.pop()
+        if not self._lanes[level]:
+            del self._lanes[level]
+
+    def _offer(self, tenant: str, share: int) -> None:
+        """Let a tenant take part with its oldest group that waits; one without any has no lane."""
+        lanes = self._lanes[self._levels[-1]]
+        lane = lanes[tenant]
+        while lane and not self._holds(lane[0]):
+            self._count -= 1
+            heappop(lane)
+        if lane:
+            heappush(self._tenants, (share, lane[0], tenant))
+        else:
+            del lanes[tenant]
+
+    def _holds(self, place: Place) -> bool:
+        """Whether a place is its group's, which waits; one that does not wait has none from now on."""
+        group = place[-1]
+        if group.listed is not place:
+            return False
+        if not self._waits(group):
+            group.listed = None
+            return False
+        return True
+
+    def _compact(self) -> None:
+        """Leave out the places that do not hold any more."""
+        self._count = 0
+        for level, lanes in list(self._lanes.items()):
+            for tenant, lane in list(lanes.items()):
+                lanes[tenant] = left = [place for place in lane if self._holds(place)]
+                heapify(left)
+                self._count += len(left)
+                if not left:
+                    del lanes[tenant]
+            if not lanes:
+                del self._lanes[level]
