@@ -88,4 +88,4 @@ class _Side:
             if template.gpus:
                 picked = devices.pick(row, template, firm=ask.firm)
                 devices.take(row, int(self._table.uids[row]), Taken(picked, template.gpu_milli, (), ask.firm))
-            self._table.take_one(row, 1, template.need, firm=ask.firm)
+            self._table.take_one(row, template.need, firm=ask.firm)

@@ -40,7 +40,7 @@ class Looking:
         self.table = NodeTable()
         self.table.refresh(bench.state, [uid for uid, _ in bench.state.nodes.items()], 1)
         for row in range(nodes):
-            self.table.take_one(row, 1, Resources(chance.randrange(64_000), chance.randrange(256_000)), firm=True)
+            self.table.take_one(row, Resources(chance.randrange(64_000), chance.randrange(256_000)), firm=True)
         self.rules = rules
         self.shortlists = Shortlists(self.table)
         self._seed = 0
@@ -53,7 +53,7 @@ class Looking:
     def place(self, passing: Passing) -> Choice:
         choice = self.shortlists.choose(passing)
         for row in choice.rows:
-            self.table.take_one(row, 1, passing.ask.template.need, firm=passing.ask.firm)
+            self.table.take_one(row, passing.ask.template.need, firm=passing.ask.firm)
         return choice
 
 
@@ -90,13 +90,13 @@ def test_what_a_list_gives_is_about_as_good_as_the_best_of_all_rows() -> None:
         (row,) = looking.shortlists.choose(passing).rows
         there = choose_in(passing, (whole(looking.table, passing.ask).of(np.array([row])),), 1)
         got += there.candidates[0].score
-        looking.table.take_one(row, 1, passing.ask.template.need, firm=True)
+        looking.table.take_one(row, passing.ask.template.need, firm=True)
     assert got >= 0.99 * best
 
 
 def test_no_slot_is_given_a_row_without_room() -> None:
     looking = Looking(3, cpu=6_500, memory=20_000)
-    looking.table.take_one(0, 1, Resources(0, 20_000), firm=False)
+    looking.table.take_one(0, Resources(0, 20_000), firm=False)
     while looking.place(looking.passing(little(looking.table.count))).rows:
         assert (looking.table.free_any >= 0).all() or looking.table.free_any[1, 0] < 0
         assert (looking.table.free_firm >= 0).all()

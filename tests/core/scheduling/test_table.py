@@ -12,11 +12,11 @@ import pytest
 from holdfast.core.ledger.house import EndSession
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.placement import HoldPurpose
-from holdfast.core.model.resources import Resources
+from holdfast.core.model.resources import Resources, times
 from holdfast.core.model.topology import Device
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.devices import Taken
-from holdfast.core.scheduling.table import NodeTable, _place
+from holdfast.core.scheduling.table import Given, NodeTable, Numbers, _place
 from tests.support.region import ROOT, RegionBench, a_template
 
 
@@ -188,8 +188,8 @@ def test_what_is_proposed_is_deducted_and_comes_back_exactly() -> None:
     assert free(table, uids[7], "fpga") == (1, 1)
     table.take(rows, counts, need, firm=False)
     assert free(table, uids[0]) == (-200, 400), "reclaimable work leaves the room of firm work alone"
-    table.take(rows, -counts, need, firm=False)
-    table.take(rows, -counts, need, firm=True)
+    give(table, rows, counts, need, firm=False)
+    give(table, rows, counts, need, firm=True)
     assert content(table) == before
 
 
@@ -204,7 +204,7 @@ def test_what_is_proposed_stays_deducted_while_the_node_changes_and_others_come_
     bench.accept(ROOT, c.RemoveNode(uids[4]))
     refresh(table, bench, uids[1], new, uids[4])
     assert free(table, uids[1]) == (1500, 1500)
-    table.take(np.array([table.rows[uids[1]]]), np.array([-1]), Resources(500), firm=True)
+    give(table, np.array([table.rows[uids[1]]]), np.array([1]), Resources(500), firm=True)
     assert content(table) == content(a_table(bench))
 
 
@@ -220,7 +220,7 @@ def test_what_has_grown_is_told_once() -> None:
     at, one = np.array([table.rows[uids[5]]]), np.array([1])
     table.take(at, one, Resources(500), firm=True)
     assert table.grown() == []
-    table.take(at, -one, Resources(500), firm=True)
+    give(table, at, one, Resources(500), firm=True)
     assert table.grown() == at.tolist()
     assert table.grown() == []
 
@@ -233,7 +233,7 @@ def test_what_was_less_for_a_while_has_grown() -> None:
     table.grown()
     at, one = np.array([0]), np.array([1])
     table.take(at, one, Resources(500), firm=False)
-    table.take(at, -one, Resources(500), firm=False)
+    give(table, at, one, Resources(500), firm=False)
     assert table.grown() == [table.rows[uid]]
 
 
@@ -251,11 +251,17 @@ def test_a_proposal_that_stands_now_has_not_grown() -> None:
     table.devices.take(0, uid, taken)
     table.grown()
     bench.place(work, c.Placement(0, uid, ports=(30_000,)))
-    table.take(at, -one, need, firm=True)
+    give(table, at, one, need, firm=True)
     table.devices.give(uid, taken)
     refresh(table, bench, uid)
     assert table.grown() == []
     assert int(table.devices.ports[0]) == 3
+
+
+def give(table: NodeTable, rows: Numbers, counts: Numbers, need: Resources, *, firm: bool) -> None:
+    """Count as many slots as proposed no more as `take` with these arguments counted as proposed."""
+    named = zip(rows.tolist(), counts.tolist(), strict=True)
+    table.give([Given(row, times(need, count), count, firm, "") for row, count in named])
 
 
 def work_need() -> Resources:

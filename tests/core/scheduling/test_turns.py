@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from tests.support.steps import Steps
 TENANTS = ("acme", "beta")
 
 
-def work(bench: RegionBench, uid: int, cpu: int, **fields: str) -> None:
+def work(bench: RegionBench, uid: int, cpu: int, **fields: Any) -> None:
     bench.a_workload(a_template(cpu=cpu), uid=uid, workload=uid, count=2, **fields)
 
 
@@ -81,7 +82,7 @@ def test_what_was_proposed_and_is_given_back_is_looked_at_again() -> None:
     (entry,) = group.entries.values()
     entry.propose({0, 1})
     assert looked_at(queue, bench) == [key for key in queue.groups if key != group.key]
-    entry.take_back([1])
+    entry.give_back([1])
     assert looked_at(queue, bench) == anew(queue, bench)
     assert group.key in looked_at(queue, bench)
 
@@ -138,7 +139,7 @@ def test_looks_of_any_length_take_groups_in_the_order_that_they_have_anew(seed: 
                 case 2:
                     entry.propose({0, 1})
                 case 3:
-                    entry.take_back([chance.randrange(2)])
+                    entry.give_back([chance.randrange(2)])
                 case _:
                     (request,) = bench.state.requests[uid]
                     bench.state.requests.put(uid, (replace(request, since=request.since - chance.randrange(5)),))

@@ -66,6 +66,10 @@ def _spans(bits: int) -> list[Run]:
 
 def each(blocks: Blocks) -> Iterator[int]:
     """Every number, the smallest first."""
+    if len(blocks) == 1:
+        ((block, bits),) = blocks.items()
+        if not bits & bits - 1:  # one number, as of most
+            return iter((block * BLOCK + bits.bit_length() - 1,) if bits else ())
     return chain.from_iterable(range(first, after) for first, after in as_runs(blocks))
 
 
@@ -97,6 +101,8 @@ def minus(one: Blocks, other: Blocks) -> Blocks:
 
 def lowest(blocks: Blocks, most: int) -> Blocks:
     """The smallest numbers, so many or as many as there are."""
+    if len(blocks) == 1 and next(iter(blocks.values())).bit_count() <= most:
+        return blocks
     found: Blocks = {}
     for block in sorted(blocks):
         if most <= 0:

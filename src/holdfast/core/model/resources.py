@@ -54,7 +54,9 @@ def subtract(left: Resources, right: Resources) -> Resources:
 
 def times(one: Resources, count: int) -> Resources:
     """one, count times."""
-    extended = tuple((name, amount * count) for name, amount in one.extended) if count else ()
+    if count == 1:
+        return one
+    extended = tuple([(name, amount * count) for name, amount in one.extended]) if count and one.extended else ()
     return Resources(one.cpu * count, one.memory * count, one.disk * count, one.gpu * count, extended)
 
 

@@ -103,9 +103,15 @@ def shift_shield(state: RegionState, before: Resources, after: Resources) -> Non
 
 
 def _owed(protected: Resources, use: Use) -> Resources:
-    if not exceeded(protected, use.placed):
+    placed = use.placed
+    if not exceeded(protected, placed):
         return NOTHING
-    return above_zero(subtract(protected, use.placed))
+    if protected.extended:
+        return above_zero(subtract(protected, placed))
+    # The usual case: asked for several times for each group that is placed.
+    cpu, memory = protected.cpu - placed.cpu, protected.memory - placed.memory
+    disk, gpu = protected.disk - placed.disk, protected.gpu - placed.gpu
+    return Resources(cpu if cpu > 0 else 0, memory if memory > 0 else 0, disk if disk > 0 else 0, gpu if gpu > 0 else 0)
 
 
 def owed(state: RegionState, account: str, more: Resources = NOTHING) -> Resources:

@@ -67,7 +67,7 @@ def _list_block(state: RegionState, assignment: Revision, block: int, *, present
 def kinds_in(state: RegionState, assignment: Revision) -> dict[SlotKind, Blocks]:
     """By kind: the ordinals of an assignment that are of it."""
     found: dict[SlotKind, Blocks] = {}
-    for block, row in _rows(state, assignment):
+    for block, row in block_kinds(state, assignment):
         for kind, bits in row:
             found.setdefault(kind, {})[block] = bits
     return found
@@ -80,7 +80,7 @@ def has_slots(state: RegionState, assignment: Revision) -> bool:
 
 def ordinals_in(state: RegionState, assignment: Revision) -> Blocks:
     """The ordinals of an assignment that have a slot, as bits."""
-    return union({block: bits} for block, row in _rows(state, assignment) for _, bits in row)
+    return union({block: bits} for block, row in block_kinds(state, assignment) for _, bits in row)
 
 
 def ordinals_of(state: RegionState, assignment: Revision) -> Runs:
@@ -88,5 +88,6 @@ def ordinals_of(state: RegionState, assignment: Revision) -> Runs:
     return as_runs(ordinals_in(state, assignment))
 
 
-def _rows(state: RegionState, assignment: Revision) -> list[tuple[int, BlockKinds]]:
+def block_kinds(state: RegionState, assignment: Revision) -> list[tuple[int, BlockKinds]]:
+    """The blocks in which an assignment has slots, with which of them are of which kind."""
     return [(block, state.kinds[assignment, block]) for block in state.blocks.get(assignment) or ()]

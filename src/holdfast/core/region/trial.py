@@ -72,6 +72,8 @@ class Trial:
         #: Of nodes that take one tenant at a time: whose work is there, with what this command has placed.
         self.tenants: dict[Revision, tuple[str, ...]] = {}
         self._reaches: dict[tuple[object, ...], Reach] = {}
+        #: By account: what it is owed of its protected amount before this command.
+        self._owed: dict[str, Resources] = {}
 
     def room(self, node: Revision) -> Room:
         """The node's room with what this command has placed there so far."""
@@ -113,7 +115,10 @@ class Trial:
     def _pay_off(self, account: str, placed: Resources) -> None:
         """So much of this account stands by this command: the less it is owed of its protected amount."""
         before = self.paid_off.get(account, NOTHING)
-        after = subtract(owed(self.state, account), owed(self.state, account, placed))
+        known = self._owed.get(account)
+        if known is None:
+            known = self._owed[account] = owed(self.state, account)
+        after = subtract(known, owed(self.state, account, placed)) if known is not NOTHING else NOTHING
         if after != before:
             self.paid_off = {**self.paid_off, account: after}
             self.paid_off_all = add(subtract(self.paid_off_all, before), after)

@@ -77,19 +77,32 @@ class Devices:
     def recount(self, rows: Sequence[int], nodes: list[Node], rooms: list[Room]) -> None:
         """What is free on these rows, by the state and by what was proposed."""
         equipped: list[int] = []
+        left: list[tuple[list[int], list[int]]] = []
+        free: list[int] = []
         for row in rows:
             node, room = nodes[row], rooms[row]
             there = ports_of(node)
             # A node may have changed its range under ports that are taken.
-            taken = {port for port in (*room.ports, *self._ports.get(node.uid, ())) if port in there}
-            self._put_ports(row, len(there) - len(taken))
+            mine = self._ports.get(node.uid, ())
+            taken = {port for port in (*room.ports, *mine) if port in there} if room.ports or mine else ()
+            free.append(len(there) - len(taken))
             if node.devices:
                 equipped.append(row)
-                self._recount_devices(row, node, room)
+                left.append(self._left(node, room))
+        at = np.array(rows, np.int64)
+        self.ports[at] = free
+        self._fewest_ports[at] = np.minimum(self._fewest_ports[at], self.ports[at])
         if equipped:
-            at = np.array(equipped, np.int64)
-            self._least_any[:, at] = np.minimum(self._least_any[:, at], self.free_any[:, at])
-            self._least_firm[:, at] = np.minimum(self._least_firm[:, at], self.free_firm[:, at])
+            self._put_devices(np.array(equipped, np.int64), np.array(left, np.int64))
+
+    def _put_devices(self, at: Numbers, left: Numbers) -> None:
+        """What devices of these rows have left: by row, for all work and for firm work, by index."""
+        self.free_any[:, at], self.free_firm[:, at] = left.transpose(1, 2, 0)
+        self._least_any[:, at] = np.minimum(self._least_any[:, at], self.free_any[:, at])
+        self._least_firm[:, at] = np.minimum(self._least_firm[:, at], self.free_firm[:, at])
+        any_, firmly = left[:, 0], left.min(axis=1)
+        self._most_any[at], self._most_firm[at] = any_.max(axis=1), firmly.max(axis=1)
+        self._whole_any[at], self._whole_firm[at] = (any_ >= WHOLE).sum(axis=1), (firmly >= WHOLE).sum(axis=1)
 
     def _put_ports(self, row: int, free: int) -> None:
         self.ports[row] = free
@@ -105,16 +118,18 @@ class Devices:
                 least[:, at] = free[:, at]
         return more
 
-    def _recount_devices(self, row: int, node: Node, room: Room) -> None:
-        self.free_any[:, row] = self.free_firm[:, row] = 0
-        for index, device in enumerate(node.devices):
-            taken = room.devices[index] if index < len(room.devices) else None
-            self.free_any[index, row] = device.milli - (taken.all if taken is not None else 0)
-            self.free_firm[index, row] = device.milli - (taken.firm + taken.held if taken is not None else 0)
-        for index, milli, firm in self._mine.get(node.uid, ()):
-            self.free_any[index, row] -= milli
-            self.free_firm[index, row] -= milli if firm else 0
-        self._sum_up(row)
+    def _left(self, node: Node, room: Room) -> tuple[list[int], list[int]]:
+        """What each device of a node has left for all work, and for firm work; of one that is not there nothing."""
+        none = [0] * (len(self._model) - len(node.devices))
+        any_ = [device.milli for device in node.devices] + none
+        firm = any_.copy()
+        for index, taken in enumerate(room.devices[: len(node.devices)]):
+            any_[index] -= taken.all
+            firm[index] -= taken.firm + taken.held
+        for index, milli, is_firm in self._mine.get(node.uid, ()):
+            any_[index] -= milli
+            firm[index] -= milli if is_firm else 0
+        return any_, firm
 
     def _sum_up(self, row: int) -> None:
         """What the devices of a row have left, in numbers that are asked for without looking at each device."""
@@ -169,10 +184,9 @@ class Devices:
         """Count devices and ports as proposed on a node, which has this row."""
         for index in taken.devices:
             self._mine.setdefault(node, []).append((index, taken.milli, taken.firm))
-            self.free_any[index, row] -= taken.milli
-            self.free_firm[index, row] -= taken.milli if taken.firm else 0
-            self._least_any[index, row] = min(self._least_any[index, row], self.free_any[index, row])
-            self._least_firm[index, row] = min(self._least_firm[index, row], self.free_firm[index, row])
+            _lower(self.free_any, self._least_any, (index, row), taken.milli)
+            if taken.firm:
+                _lower(self.free_firm, self._least_firm, (index, row), taken.milli)
         if taken.devices:
             self._sum_up(row)
         if taken.ports:
@@ -195,6 +209,13 @@ class Devices:
         """Change the rows of every column alike."""
         for column in (*_FREE, "_model", "ports", "_fewest_ports", *_SUMS):
             setattr(self, column, change(getattr(self, column)))
+
+
+def _lower(free: Numbers, least: Numbers, at: tuple[int, int], milli: int) -> None:
+    """Count so much as taken at one place: as numbers, which are several times quicker than arrays of one."""
+    free[at] = left = free.item(at) - milli
+    if left < least.item(at):
+        least[at] = left
 
 
 #: What is free of devices, and the least that it was.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from holdfast.core.model.resources import NOTHING
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.workload import is_counted
-from holdfast.core.region.charging import affordable
 from holdfast.core.region.commands import NAMED_MAX, Placement
 from holdfast.core.region.commands import Group as Placed
 from holdfast.core.region.state import RegionState
@@ -55,30 +52,33 @@ class Drafting:
                     found.append((entry, ordinal))
         return found
 
-    def add(self, group: Group, slots: list[Waiting], rows: list[int]) -> int:
-        """Place slots on rows, one on each; how many came to be placements."""
-        need, spent = group.ask.template.need, self._flight.spent
-        purse: list[list[str | int]] = [
-            [account, max(0, affordable(self._state, account, self._now, need, spent.get(account, NOTHING)))]
-            for account in group.accounts
-        ]
+    def add(self, group: Group, slots: list[Waiting], rows: list[int], purses: tuple[int, ...]) -> int:
+        """Place slots on rows, one on each; how many came to be placements. `purses` is for how many slots each of the
+        group's accounts can pay."""
+        template = group.ask.template
+        simple = not (template.gpus or template.ports)
         placed: dict[Entry, list[Placement]] = {}
-        simple = not (group.ask.template.gpus or group.ask.template.ports)
         for (entry, ordinal), row, uid in zip(slots, rows, self._table.uids[rows].tolist(), strict=False):
             placement = Placement(ordinal, uid) if simple else self._with_devices(group, ordinal, row, uid)
-            if placement is not None:
-                placed.setdefault(entry, []).append(placement)
+            if placement is None:
+                continue
+            if entry in placed:
+                placed[entry].append(placement)
+            else:
+                placed[entry] = [placement]
         if not placed:
             return 0
         whole = tuple([(entry, tuple(placements)) for entry, placements in placed.items()])
-        unpaid = sum(self._propose(entry, placements) for entry, placements in whole)
-        self.asks += [group.ask] * len(whole)
-        self.waited += [group.key] * len(whole)
-        paid = _paid(purse, unpaid)
+        unpaid = count = 0
+        for entry, placements in whole:
+            unpaid += self._propose(entry, placements)
+            count += len(placements)
+            self.asks.append(group.ask)
+            self.waited.append(group.key)
+        paid = _paid(group.accounts, purses, unpaid)
         part = Part(group.ask, whole, paid, self._stands(group.ask, whole), self._owed(group.ask, whole, paid))
         self._flight.count(part)
         self.parts.append(part)
-        count = sum(len(placements) for _, placements in whole)
         self.left -= count
         return count
 
@@ -87,12 +87,13 @@ class Drafting:
         state = self._state
         if not ask.firm or state.sums.shield == NOTHING:
             return ()
-        counts = Counter(dict(paid))
-        for entry, placements in placed:
+        counts = dict(paid)
+        for entry, placements in [one for one in placed if one[0].charged]:
             workload = state.assignments[entry.key[0]].workload
             for ordinal in [one.ordinal for one in placements if one.ordinal in entry.charged]:
                 slot = state.slots.get((workload, ordinal))
-                counts[slot.account if slot is not None else ""] += 1
+                account = slot.account if slot is not None else ""
+                counts[account] = counts.get(account, 0) + 1
         rows = {account: state.allowances.get(account) for account in counts}
         return tuple((account, counts[account]) for account, row in rows.items() if row and row.protected != NOTHING)
 
@@ -119,21 +120,20 @@ class Drafting:
         """A placement with the devices and ports that it takes; None when the row has not as many after all."""
         template, firm, devices = group.ask.template, group.ask.firm, self._table.devices
         picked = devices.pick(row, template, firm=firm) if template.gpus else ()
-        ports = devices.pick_ports(self._table.nodes[row], self._table.rooms[row], template.ports)
+        node, room = self._table.nodes[row], self._table.rooms[row]
+        ports = devices.pick_ports(node, room, template.ports) if template.ports else ()
         if len(picked) < template.gpus or len(ports) < template.ports:
             return None
         devices.take(row, uid, Taken(picked, template.gpu_milli, ports, firm))
         return Placement(ordinal, uid, picked, ports)
 
 
-def _paid(purse: list[list[str | int]], count: int) -> tuple[tuple[str, int], ...]:
+def _paid(accounts: tuple[str, ...], purses: tuple[int, ...], count: int) -> tuple[tuple[str, int], ...]:
     """Who pays for so many slots, the first account as far as it can."""
     found = []
-    for pocket in purse:
-        account, left = str(pocket[0]), int(pocket[1])
+    for account, left in zip(accounts, purses, strict=False):
         paid = min(left, count)
         if paid:
             found.append((account, paid))
-            pocket[1] = left - paid
             count -= paid
     return tuple(found)

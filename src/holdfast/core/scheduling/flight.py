@@ -20,7 +20,7 @@ from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.devices import Taken
 from holdfast.core.scheduling.domains import Where
 from holdfast.core.scheduling.groups import Entry
-from holdfast.core.scheduling.table import NodeTable
+from holdfast.core.scheduling.table import Given, NodeTable
 
 
 class Part(Struct, frozen=True):
@@ -63,19 +63,41 @@ class Flight:
         self.parts[number] = tuple(parts)
         self._valid[number] = valid_until
 
-    def count(self, part: Part, change: int = 1) -> None:
-        """Count what a part takes, or no more."""
-        need, ask = part.ask.template.need, part.ask
-        change_ = add if change > 0 else subtract
-        nodes = [placement.node for placement in part.placements()]
+    def count(self, part: Part) -> None:
+        """Count what a part takes."""
+        ask, nodes = part.ask, [placement.node for placement in part.placements()]
         if len(nodes) == 1:
             row = self._table.rows.get(nodes[0])
             if row is not None:
-                self._table.take_one(row, change, need, firm=ask.firm, tenant=ask.tenant)
+                self._table.take_one(row, ask.template.need, firm=ask.firm, tenant=ask.tenant)
         else:
-            self._count_many(nodes, part, change)
-        if ask.firm:
-            standing = change_(self.firm, times(need, len(nodes)))
+            rows = [(self._table.rows.get(uid), count) for uid, count in Counter(nodes).items()]
+            known = [(row, count) for row, count in rows if row is not None]
+            if known:
+                at, counts = np.array(known, np.int64).T
+                self._table.take(at, counts, ask.template.need, firm=ask.firm, tenant=ask.tenant)
+        self._count_sums(part, len(nodes), 1)
+
+    def _count_no_more(self, parts: tuple[Part, ...]) -> None:
+        """Give back what parts took: of rooms together, for there may be hundreds of parts of one slot each."""
+        given: list[Given] = []
+        for part in parts:
+            ask, nodes = part.ask, [placement.node for placement in part.placements()]
+            for uid, count in Counter(nodes).items() if len(nodes) > 1 else [(nodes[0], 1)] if nodes else ():
+                row = self._table.rows.get(uid)
+                if row is not None:
+                    given.append(Given(row, times(ask.template.need, count), count, ask.firm, ask.tenant))
+            self._count_sums(part, len(nodes), -1)
+        self._table.give(given)
+        equipped = [part for part in parts if part.ask.template.gpus or part.ask.template.ports]
+        if equipped:
+            self._give_devices(equipped)
+
+    def _count_sums(self, part: Part, slots: int, change: int) -> None:
+        """Count what is not of one node: who pays, what is firm, where slots stand in domains."""
+        need, change_ = part.ask.template.need, add if change > 0 else subtract
+        if part.ask.firm:
+            standing = change_(self.firm, times(need, slots))
             self.firm = NOTHING if standing == NOTHING else standing
         for kept, counts in ((self.spent, part.paid), (self.owed, part.owed)):
             for account, count in counts:
@@ -83,27 +105,20 @@ class Flight:
                 kept[account] = left
                 if left == NOTHING:
                     del kept[account]
-        if change < 0 and (ask.template.gpus or ask.template.ports):
-            self._give_devices(part)  # they were taken one by one, as they were picked
         for where in part.stands:
             standing_there = self.members.get(where, 0) + change
             self.members[where] = standing_there
             if not standing_there:
                 del self.members[where]
 
-    def _count_many(self, nodes: list[Revision], part: Part, change: int) -> None:
-        rows = [(self._table.rows.get(uid), count) for uid, count in Counter(nodes).items()]
-        known = [(row, count) for row, count in rows if row is not None]
-        if known:
-            at, counts = np.array(known, np.int64).T
-            ask = part.ask
-            self._table.take(at, counts * change, ask.template.need, firm=ask.firm, tenant=ask.tenant)
-
-    def _give_devices(self, part: Part) -> None:
-        milli, firm, table = part.ask.template.gpu_milli, part.ask.firm, self._table
-        for placement in part.placements():
-            table.devices.give(placement.node, Taken(placement.devices, milli, placement.ports, firm))
-        rows = dict.fromkeys(table.rows.get(placement.node) for placement in part.placements())
+    def _give_devices(self, parts: list[Part]) -> None:
+        """They were taken one by one, as they were picked."""
+        table, rows = self._table, dict[int | None, None]()
+        for part in parts:
+            milli, firm = part.ask.template.gpu_milli, part.ask.firm
+            for placement in part.placements():
+                table.devices.give(placement.node, Taken(placement.devices, milli, placement.ports, firm))
+                rows[table.rows.get(placement.node)] = None
         table.devices.recount([row for row in rows if row is not None], table.nodes, table.rooms)
 
     def land(self, number: int, at: Revision) -> None:
@@ -135,8 +150,8 @@ class Flight:
         parts = self.parts.pop(number, ())
         self._landed.pop(number, None)
         self._valid.pop(number, None)
+        self._count_no_more(parts)
         for part in parts:
-            self.count(part, -1)
             for entry, placements in part.placed:
                 entry.give_back([placement.ordinal for placement in placements])
                 self._returned[entry.key[0]] = None

@@ -28,6 +28,8 @@ class Gate(Struct, frozen=True):
     message: str = ""
     #: When it opens by itself; 0: it does not.
     opens: Instant = 0
+    #: Of who pays: for how many slots each of them does, in the order in which they are asked.
+    each: tuple[int, ...] = ()
 
 
 OPEN = Gate(PLENTY)
@@ -44,10 +46,13 @@ def paying(
 ) -> Gate:
     """How many slots the accounts can pay together."""
     each = [affordable(state, account, now, need, spent.get(account, NOTHING)) for account in accounts]
-    if accounts and all(one == ENDED for one in each):
-        return Gate(0, Code.GRANT_ENDED, f"the grant of {', '.join(accounts)} has ended: no new slot is admitted")
-    most = sum(max(0, one) for one in each)
-    return Gate(most, Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for more")
+    if ENDED in each:
+        if each.count(ENDED) == len(each):
+            return Gate(0, Code.GRANT_ENDED, f"the grant of {', '.join(accounts)} has ended: no new slot is admitted")
+        each = [max(0, one) for one in each]
+    return Gate(
+        sum(each), Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for more", each=tuple(each)
+    )
 
 
 def unprotected(state: RegionState, ask: Ask, standing: Resources, taking: Mapping[str, Resources]) -> Gate:

@@ -11,10 +11,11 @@ from holdfast.core.model.lifecycle import PENDING
 from holdfast.core.model.placement import SchedulingRequest
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.region.commands import NAMED_MAX
-from holdfast.core.region.kinds import kinds_in
+from holdfast.core.region.kinds import block_kinds
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask, Kind
 
+_PENDING = PENDING.value
 #: A request: its assignment and its template.
 RequestKey = tuple[Revision, str]
 #: What requests are equal by: urgency, tenant, kind, who pays, priority class.
@@ -55,7 +56,7 @@ class Entry:
         """It is this now: as many may be others."""
         self.request, self.waiting = request, None
         if self.proposed:
-            waits = union(ordinals for _, ordinals in self._pending(state))
+            waits = union([ordinals for _, ordinals in self._pending(state)])
             self._under_way = {*each(shared(masks(self.proposed), waits))}
 
     def give_back(self, ordinals: Iterable[int]) -> None:
@@ -101,14 +102,18 @@ class Entry:
         if assignment.exclusive:
             rights = blocks_of(assignment.ordinals)
             waits = [(account, shared(ordinals, rights)) for account, ordinals in waits]
-        self.charged = {*each(union(ordinals for account, ordinals in waits if account))}
-        return union(ordinals for _, ordinals in waits)
+        self.charged = {*each(union([ordinals for account, ordinals in waits if account]))}
+        return union([ordinals for _, ordinals in waits])
 
     def _pending(self, state: RegionState) -> list[tuple[str, Blocks]]:
-        """Its ordinals that wait, by who pays for them already."""
+        """Its ordinals that wait, block by block, by who pays for them already."""
         uid, template = self.key
-        kinds = kinds_in(state, uid).items()
-        return [(kind[3], ordinals) for kind, ordinals in kinds if kind[:2] == (PENDING.value, template)]
+        return [
+            (account, {block: bits})
+            for block, row in block_kinds(state, uid)
+            for (phase, made_of, _, account), bits in row
+            if phase == _PENDING and made_of == template
+        ]
 
     @property
     def age(self) -> tuple[Instant, RequestKey]:

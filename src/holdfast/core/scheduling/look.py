@@ -76,6 +76,8 @@ class Look:
         self._flight = flight
         self._state, self._now, self._age_ms = sight.state, sight.now, sight.age_ms
         self._overrides = in_force(sight.state, sight.now)
+        #: By tenant: which policy is valid for it.
+        self._valid: dict[str, Revision] = {}
         self.policy: SchedulerPolicy = BUILT_IN_POLICY
         self.rules: Rulebook | None = None
         self.draft = Drafting(sight.state, sight.now, table, flight)
@@ -110,8 +112,9 @@ class Look:
 
     def _is_of_this(self, group: Group) -> bool:
         """Whether its slots may be in the same proposal; as long as that is empty, anybody's may."""
-        policy = self._state.policies.get(valid_policy(self._state, group.tenant)) or BUILT_IN_POLICY
-        waits = any(_waits(one, group.ask) for one in self._plugins.binds)
+        policy = self._state.policies.get(self._policy_of(group.tenant)) or BUILT_IN_POLICY
+        binds = self._plugins.binds
+        waits = any(_waits(one, group.ask) for one in binds) if binds else False
         if not self.draft.groups:
             if self.rules is None or policy.revision != self.policy.revision:
                 self.policy, self.rules = policy, rulebook(self._plugins, policy.document)
@@ -137,14 +140,23 @@ class Look:
 
     def _unknown(self, group: Group) -> Misfit | None:
         """What all of the group is to be placed by, and is not here."""
-        valid = valid_policy(self._state, group.tenant)
+        valid = self._policy_of(group.tenant)
         if valid != self.policy.revision:
             return Misfit(Code.POLICY, f"policy revision {valid} is valid, and not known here")
         if group.priority_class not in self._state.classes:
             return Misfit(Code.NOT_FOUND, f"priority class {group.priority_class} is not known here")
         return None if group.accounts else Misfit(Code.OVER_GRANT, "there is no account that pays for it")
 
+    def _policy_of(self, tenant: str) -> Revision:
+        """Asked for each group, of which a tenant has many."""
+        valid = self._valid.get(tenant)
+        if valid is None:
+            valid = self._valid[tenant] = valid_policy(self._state, tenant)
+        return valid
+
     def _is_stale(self, group: Group) -> bool:
+        if not self._age_ms:
+            return False
         most = dict(self.policy.document.freshness)
         limit = most.get(group.priority_class, most.get("", 0))
         return bool(limit) and self._age_ms > limit
@@ -181,7 +193,7 @@ class Look:
         seed = seed_of(group.oldest()[1], self._table.revision)
         choice = self._choose(group, len(slots), seed) if slots else NOTHING_CHOSEN
         before = len(self.draft.groups)
-        placed = self.draft.add(group, slots, choice.rows) if choice.rows else 0
+        placed = self.draft.add(group, slots, choice.rows, pay.each) if choice.rows else 0
         if not placed:
             self._rest(group, entries, choice, seed, len(slots) > 0, pay if pay.most < kept.most else kept)
             return False

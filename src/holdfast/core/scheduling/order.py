@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.placement import Sums, Use
-from holdfast.core.model.resources import NOTHING, Resources, add, amount_of, names_in
+from holdfast.core.model.resources import NOTHING, Resources, add, amount_of
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region.assigned import is_late
 from holdfast.core.region.state import RegionState
@@ -39,10 +39,12 @@ def turns_at(known: Assignment, now: Instant) -> Instant | None:
 
 def share(sums: Sums, used: Resources) -> int:
     """The dominant share that so much is of the region."""
-    most = 0
-    for name in names_in(used):
-        has = amount_of(sums.capacity, name)
-        most = max(most, amount_of(used, name) * WHOLE // has if has else 0)
+    has, most = sums.capacity, 0
+    plain = (used.cpu, has.cpu), (used.memory, has.memory), (used.disk, has.disk), (used.gpu, has.gpu)
+    extended = [(amount, amount_of(has, name)) for name, amount in used.extended] if used.extended else ()
+    for amount, all_ in (*plain, *extended):
+        if all_ and amount * WHOLE // all_ > most:
+            most = amount * WHOLE // all_
     return most
 
 

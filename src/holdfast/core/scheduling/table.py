@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.model.placement import EMPTY_ROOM, Room
-from holdfast.core.model.resources import Resources
+from holdfast.core.model.resources import Resources, amount_of
 from holdfast.core.model.shapes import Revision
 from holdfast.core.model.topology import Node, usable
 from holdfast.core.region.fence import overrun_most
@@ -41,6 +41,16 @@ PLAIN = ("cpu", "memory", "disk", "gpu")
 LATEST = 128
 #: How many parts of a capacity are told apart, as a power of two: by it what is used is scaled without a division.
 SCALE_BITS = 20
+
+
+class Given(NamedTuple):
+    """What so many slots took of a row together, and whose they are."""
+
+    row: int
+    amounts: Resources
+    slots: int
+    firm: bool
+    tenant: str
 
 
 class NodeTable:
@@ -261,7 +271,7 @@ class NodeTable:
     # What is proposed and not answered
 
     def take(self, rows: Numbers, counts: Numbers, need: Resources, *, firm: bool, tenant: str = "") -> None:
-        """Count slots as proposed on these rows, each named once; with negative counts: as answered."""
+        """Count slots as proposed on these rows, each named once."""
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
             self._note_mine(row, count, tenant)
         for name, amount in self.amounts(need):
@@ -278,18 +288,38 @@ class NodeTable:
                 least[number, rows] = np.minimum(least[number, rows], free[number, rows])
         self._stirred[rows] = True
 
-    def take_one(self, row: int, count: int, need: Resources, *, firm: bool, tenant: str = "") -> None:
-        """The same on one row: as numbers they are many times quicker counted than as arrays of one."""
-        self._note_mine(row, count, tenant)
+    def take_one(self, row: int, need: Resources, *, firm: bool, tenant: str = "") -> None:
+        """The same of one slot: as numbers they are many times quicker counted than as arrays of one."""
+        self._note_mine(row, 1, tenant)
         for name, amount in self.amounts(need):
             number = self.resources.get(name)
             if number is None:
                 continue
-            at, total = (number, row), count * amount
-            _take_one(self._mine_any, self.free_any, self._least_any, at, total)
+            at = number, row
+            _take_one(self._mine_any, self.free_any, self._least_any, at, amount)
             if firm:
-                _take_one(self._mine_firm, self.free_firm, self._least_firm, at, total)
+                _take_one(self._mine_firm, self.free_firm, self._least_firm, at, amount)
         self._stirred[row] = True
+
+    def give(self, given: list[Given]) -> None:
+        """Count slots as proposed no more, rows being named as often as it takes."""
+        for one in given:
+            self._note_mine(one.row, -one.slots, one.tenant)
+        if not given:
+            return
+        rows = np.array([one.row for one in given], np.int64)
+        firm: Truths = np.array([one.firm for one in given], np.bool_)
+        plain = [(one.cpu, one.memory, one.disk, one.gpu) for one in [each.amounts for each in given]]
+        totals = np.array(plain, np.int64).T
+        for name, number in self.resources.items():
+            extended = [amount_of(one.amounts, name) for one in given] if number >= len(PLAIN) else ()
+            total: Numbers = np.array(extended, np.int64) if extended else totals[number]
+            if total.any():
+                np.subtract.at(self._mine_any[number], rows, total)
+                np.add.at(self.free_any[number], rows, total)
+                np.subtract.at(self._mine_firm[number], rows, total * firm)
+                np.add.at(self.free_firm[number], rows, total * firm)
+        self._stirred[rows] = True
 
     def _note_mine(self, row: int, count: int, tenant: str) -> None:
         uid, mine = int(self.uids[row]), self._mine
