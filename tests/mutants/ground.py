@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import NamedTuple
@@ -33,15 +34,21 @@ from tests.mutants.mutation import SWITCH, switched
 MEMORY_BYTES = 6 << 30
 #: A test may take that many times as long as without a mutant, and the order's patience more: then that is noticed.
 SLOWER = 20
+#: And all tests together that many times as long, and four times the patience more.
+SLOWER_IN_ALL = 4
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What to try: mutants as module and number, in a checkout; `on` is the one that is on from the start."""
+    """What to try: mutants as module and number, in a checkout; `on` is the one that is on from the start.
+
+    With `most_seconds` a mutant is tried with the quickest tests that together take no longer than that without it.
+    """
 
     checkout: str
     tests: tuple[str, ...]
     mutants: tuple[tuple[str, int], ...]
     patience_seconds: float = 20
+    most_seconds: float | None = None
     on: int | None = None
 
 
@@ -125,12 +132,20 @@ class Plugin:
             began = time.monotonic()
             items = [item for item in session.items if at in came[item.nodeid].by]
             items.sort(key=lambda item: (came[item.nodeid].seconds, item.nodeid))
+            items = items[: self._many(items, came)]
             found = bool(items) and self._is_found(session, at, items, came)
             if not found and at in on_loading:
                 found = self._is_found_apart(at)
             tests = -1 if at in on_loading else len(items)
             self._tell({"at": at, "is_found": found, "tests": tests, "seconds": time.monotonic() - began})
         return True
+
+    def _many(self, items: list[pytest.Item], came: dict[str, Came]) -> int:
+        """How many of them, from the first on, take no longer than one mutant may be tried for."""
+        if self._order.most_seconds is None:
+            return len(items)
+        until = accumulate(came[item.nodeid].seconds for item in items)
+        return sum(seconds <= self._order.most_seconds for seconds in until)
 
     def _tell(self, line: dict[str, object]) -> None:
         os.write(self._out, (json.dumps(line) + "\n").encode())
@@ -168,8 +183,9 @@ class Plugin:
         ran = self._ran(session, at, items, came)
         if ran is None:
             return False
-        if ran and self._ran(session, None, items[:ran], came) is not None:
-            raise RuntimeError(f"{items[ran - 1].nodeid} fails without any mutant, after others than it is used to")
+        again = items[:ran] if ran else items
+        if self._ran(session, None, again, came) is not None:
+            raise RuntimeError(f"{again[-1].nodeid} fails without any mutant, after others than it is used to")
         return True
 
     def _ran(
@@ -191,7 +207,7 @@ class Plugin:
                 os._exit(0)
         os.close(writer)
         try:
-            limit = 2 * patience + SLOWER * sum(came[item.nodeid].seconds for item in items)
+            limit = 4 * patience + SLOWER_IN_ALL * sum(came[item.nodeid].seconds for item in items)
             if not select.select([reader], [], [], limit)[0]:
                 os.killpg(pid, signal.SIGKILL)
                 return 0  # it never ends: that is noticed
