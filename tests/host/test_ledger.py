@@ -10,9 +10,11 @@ import pytest
 from holdfast.core.ledger.answers import Repeated
 from holdfast.core.ledger.draft import Draft, Landed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.host.errors import NotLeading
+from holdfast.host.errors import NotLeading, NotReached, Stopped
 from holdfast.host.group_commit import JUDGE_MS
 from holdfast.host.ledger import Role
+from holdfast.host.changes import EVERYTHING
+from tests.support.faulty import FaultyStore
 from tests.support.host import Keeping, MemoryStore, World, batches_in, in_world, keys_in, until
 
 
@@ -141,22 +143,92 @@ def test_a_leader_that_the_log_does_not_name_any_more_is_unknown() -> None:
     in_world(story)
 
 
+@pytest.mark.parametrize(("takes_ms", "at_once"), [(JUDGE_MS // 2, 3), (JUDGE_MS // 5, 5)])
 def test_a_batch_is_closed_when_judging_has_taken_long_enough_however_many_wait(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, takes_ms: int, at_once: int
 ) -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
         boot, consider, spent = server.clock.boot, Draft.consider, [0]
 
         def slow(draft: Draft[Any], envelope: Envelope[Any], at: int) -> Any:
-            spent[0] += JUDGE_MS // 2
+            spent[0] += takes_ms
             return consider(draft, envelope, at)
 
         monkeypatch.setattr(Draft, "consider", slow)
         monkeypatch.setattr(server.clock, "boot", lambda: boot() + spent[0])
         before = server.state.facts.seq
-        answers = await asyncio.gather(*(server.override(f"{number}") for number in range(12)))
+        answers = await asyncio.gather(*(server.override(f"{number}") for number in range(15)))
         assert all(isinstance(answer, Landed) for answer in answers)
-        assert server.state.facts.seq == before + 4
+        assert server.state.facts.seq == before + 15 // at_once
+
+    in_world(story)
+
+
+def test_what_fits_into_a_batch_is_in_one_and_its_append_is_timed() -> None:
+    async def story(world: World) -> None:
+        store = FaultyStore(MemoryStore())
+        server = await world.server(store).start().leads()
+        store.append_ms = 300
+        before = server.state.facts.seq
+        await asyncio.gather(*(server.override(f"{number}", evidence=b"e" * 2_000) for number in range(100)))
+        assert server.state.facts.seq == before + 1
+        assert len((await batches_in(store.inner))[-1].records) == 100
+        assert server.ledger.meters.timings["commit_ms", ()].longest == 300
+
+    in_world(story)
+
+
+def test_a_server_has_begun_when_it_is_what_was_asked_for_to_a_log_that_there_is() -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        guest = world.server(store, "guest", start=None).start()
+        follows, leads = (asyncio.create_task(guest.ledger.begun(role)) for role in (Role.FOLLOWING, Role.LEADING))
+        await guest.clock.sleep(60_000)
+        assert guest.ledger.role is Role.FOLLOWING
+        assert (await store.head()).seq == 0, "it may not start one"
+        assert not follows.done()
+        first = await world.server(store).start().leads()
+        await guest.clock.sleep(5_000)
+        assert not leads.done(), "there is a log, and another leads it"
+        await first.stop()
+        await guest.leads()
+        await asyncio.sleep(0)
+        assert leads.done()
+
+    in_world(story)
+
+
+def test_whoever_watches_from_a_place_that_this_server_has_not_reached_waits_for_it() -> None:
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        leader = await world.server(store).start().leads()
+        way = FaultyStore(store)
+        follower = world.server(way, "s2").start()
+        await until(lambda: follower.state.facts.seq == 1, follower.clock)
+        way.refuse("read")
+        await leader.override("a")
+        token = (await leader.ledger.read()).token
+        with pytest.raises(NotReached, match="is at 1"):
+            await follower.ledger.watch(EVERYTHING, token, timeout_ms=300)
+        way.refuse()
+        watching = await follower.ledger.watch(EVERYTHING, token)
+        assert follower.state.facts.seq == token.seq
+        assert follower.ledger.meters.gauged("follower_behind") == 0
+        watching.close()
+
+    in_world(story)
+
+
+def test_a_leader_that_is_stopped_twice_says_why_it_was_stopped_first() -> None:
+    async def story(world: World) -> None:
+        server = await world.server(MemoryStore()).start().leads()
+        leader = server.ledger.leader
+        assert leader is not None
+        for why in ("the first reason", "the second"):
+            leader.stop(Stopped(why))
+        failure = await server.failure()
+        assert isinstance(failure, Stopped)
+        assert str(failure) == "the first reason"
 
     in_world(story)

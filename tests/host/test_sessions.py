@@ -108,3 +108,11 @@ def test_whoever_was_judged_in_the_last_period_is_counted_with_those_who_are_due
     watch.look_until(after + PATIENCE - 1)
     watch.now = after + PATIENCE
     assert watch.look() == ([] if is_mass else watch.uids[2:4])
+
+
+def test_how_long_a_session_was_not_heard_is_told_of_those_that_are_watched() -> None:
+    watch = Watch()
+    watch.now = 700
+    watch.sessions.heard(watch.uids[1])
+    watch.now = 1_000
+    assert [watch.sessions.quiet_ms(uid) for uid in (*watch.uids[:2], 999)] == [1_000, 300, None]

@@ -115,7 +115,7 @@ class GroupCommit(Generic[S]):
             except Exception as error:
                 self._judge_apart(decided.taken, error)
             else:
-                self._suspects = max(0, self._suspects - len(decided.taken))
+                self._suspects -= len(decided.taken)
                 return decided
 
     def _judge(self, decided: Decided[S], most: int) -> None:

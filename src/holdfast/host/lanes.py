@@ -145,16 +145,16 @@ def turn(lanes: Lanes, size_bytes: int) -> Generator[Waiting | None, int, None]:
         try:
             while queue and most > 0 and left > 0:
                 took = yield lanes.pop(queue)
-                cost = took if took > COST_LEAST else COST_LEAST
+                cost = max(took, COST_LEAST)
                 most -= cost
                 left -= cost
         finally:
-            owed[lane] = -most if most < 0 else 0
+            owed[lane] = max(-most, 0)
     for lane in SHARES:
         queue = lanes.queue(lane)
         while queue and left > 0:
             took = yield lanes.pop(queue)
-            left -= took if took > COST_LEAST else COST_LEAST
+            left -= max(took, COST_LEAST)
     yield None
     yield None
 

@@ -135,10 +135,7 @@ class Leader(Generic[S]):
         term, stalled = self.term, False
         while True:
             settings = term.durable.state.facts.settings
-            slept_at = term.clock.boot()
             await term.clock.sleep(settings.proof_interval)
-            if (term.clock.boot() - slept_at - settings.proof_interval) * 4 > settings.session_lease:
-                term.sessions.restart("paused")
             if (term.proof.age() or 0) >= settings.proof_interval:
                 await self.prove()
             age = term.proof.age() or 0

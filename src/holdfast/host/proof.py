@@ -31,8 +31,8 @@ class Proof:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._began: int | None = None
-        self._first: int | None = None
+        #: When the first proof began, and when the latest.
+        self._span: tuple[int, int] | None = None
         #: How many questions were put, and the newest that was answered.
         self.questions = self._answered = 0
         self._waiting: list[asyncio.Future[None]] = []
@@ -44,26 +44,27 @@ class Proof:
 
     def proven(self, began: int, question: int) -> None:
         """The store confirmed the term in answer to this question, which was put at `began`."""
-        self._began = began if self._began is None else max(self._began, began)
+        first, latest = self._span or (began, began)
+        self._span = (first, max(latest, began))
         self._answered = max(self._answered, question)
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             if not one.done():
                 one.set_result(None)
-        self._first = began if self._first is None else self._first
 
     def age(self) -> int | None:
         """Milliseconds since the last proof began; None before the first."""
-        return None if self._began is None else self._clock.boot() - self._began
+        return None if self._span is None else self._clock.boot() - self._span[1]
 
     def span(self) -> int:
         """How long this term has proven itself: from its first proof to its last."""
-        return 0 if self._began is None or self._first is None else self._began - self._first
+        first, latest = self._span or (0, 0)
+        return latest - first
 
     def is_young(self, settings: Settings) -> bool:
         """Whether answers may be given: the last proof is at most half a lease old."""
-        began = self._began
-        return began is not None and (self._clock.boot() - began) * 2 <= settings.session_lease
+        age = self.age()
+        return age is not None and age * 2 <= settings.session_lease
 
     def worth(self, settings: Settings) -> int:
         """How long a renewal given now holds."""

@@ -14,15 +14,17 @@ import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.house import SessionEnded
+from holdfast.core.ledger.overrides import EndOverride
 from holdfast.core.model.settings import DEFAULTS, drifted
 from holdfast.host.errors import NotLeading, NotProven, ReadOnly, Unavailable
 from holdfast.host.ledger import Role
-from holdfast.host.proof import Renewal
+from holdfast.host.proof import Proof, Renewal
 from holdfast.host.reads import Level
 from holdfast.host.sessions import MARGIN_MS
 from holdfast.host.store import Store
 from tests.support.faulty import FaultyStore, Rival
 from tests.support.host import MemoryStore, Server, World, batches_in, in_world, until
+from tests.support.region import ROOT
 
 LEASE = DEFAULTS.session_lease
 PROOF = DEFAULTS.proof_interval
@@ -385,5 +387,45 @@ def test_a_leader_that_was_deposed_without_noticing_finds_out_by_its_next_proof(
         await until(lambda: server.ledger.leader is None, server.clock, 2 * PROOF + 20)
         with pytest.raises(NotLeading):
             server.ledger.renew(AGENT, session)
+
+    in_world(story)
+
+
+class At:
+    """An even clock that shows what it is told."""
+
+    now = 0
+
+    def boot(self) -> int:
+        return self.now
+
+
+@pytest.mark.parametrize(("age", "is_young"), [(LEASE // 2, True), (LEASE // 2 + 1, False)])
+def test_a_proof_is_young_for_half_a_lease_to_the_millisecond(age: int, is_young: bool) -> None:
+    clock = At()
+    proof = Proof(clock)  # type: ignore[arg-type]
+    assert not proof.is_young(DEFAULTS), "nothing was proven yet"
+    proof.proven(100, proof.begin())
+    clock.now = 100 + age
+    assert proof.is_young(DEFAULTS) is is_young
+    assert (proof.age(), proof.worth(DEFAULTS)) == (age, LEASE - age)
+
+
+def test_a_term_has_proven_itself_from_its_first_proof_to_its_latest_in_whatever_order_they_come() -> None:
+    proof = Proof(At())  # type: ignore[arg-type]
+    assert proof.span() == 0
+    for began, span in ((1_000, 0), (1_700, 700), (1_400, 700), (2_000, 1_000)):
+        proof.proven(began, proof.begin())
+        assert proof.span() == span
+
+
+def test_a_refusal_that_cannot_be_proven_within_half_a_lease_is_no_answer() -> None:
+    async def story(world: World) -> None:
+        server, store = await a_leader(world)
+        store.hang()
+        asked_at = server.clock.boot()
+        with pytest.raises(NotProven):
+            await server.send(ROOT, EndOverride(999, "there is none"), key="a")
+        assert server.clock.boot() - asked_at == LEASE // 2
 
     in_world(story)

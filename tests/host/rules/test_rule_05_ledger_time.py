@@ -14,7 +14,7 @@ import pytest
 from holdfast.core.model.settings import DEFAULTS, drifted
 from holdfast.host.errors import Unavailable
 from holdfast.host.ledger import Role
-from holdfast.host.ledger_time import SLEW_PER_MILLION, LedgerTime
+from holdfast.host.ledger_time import SLEW_PER_MILLION, STEP_MS, LedgerTime
 from holdfast.host.sessions import MARGIN_MS
 from holdfast.host.store import Head, Outcome
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
@@ -310,3 +310,21 @@ def test_a_heartbeat_that_is_ready_in_the_turn_of_the_judgement_is_read_first() 
         assert session in server.state.sessions
 
     in_world(story)
+
+
+@pytest.mark.parametrize(("by", "steps"), [(STEP_MS, 0), (STEP_MS + 1, 1), (-STEP_MS, 0), (-STEP_MS - 1, 1)])
+def test_a_wall_clock_that_moved_by_more_than_a_minute_was_set_and_each_time_is_counted(by: int, steps: int) -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        clock = VirtualClock(loop)
+        time = LedgerTime(clock, clock.wall())
+        for times in (1, 2):
+            await clock.sleep(1_000)
+            clock.wrong_by += by
+            time.now()
+            assert time.steps == times * steps
+        time.now()
+        assert time.steps == 2 * steps
+
+    run_virtual(story())

@@ -473,3 +473,56 @@ def test_a_draft_that_is_dropped_leaves_no_trace() -> None:
         assert [one.reason for one in server.state.overrides.values()] == ["b"]
 
     in_world(story)
+
+
+def test_more_than_is_kept_for_a_lane_may_wait_in_it_while_nobody_else_needs_the_room() -> None:
+    async def story() -> None:
+        lanes = Lanes()
+        for _ in range(5):
+            lanes.add(waiting(Lane.PROPOSALS, size_bytes=MIB))
+        assert lanes.size_bytes() == 5 * MIB > RESERVED_BYTES
+
+    run_virtual(story())
+
+
+def test_of_two_lanes_with_more_than_their_own_the_less_important_makes_room() -> None:
+    async def story() -> None:
+        lanes = Lanes(most=5 * RESERVED)
+        last = waiting(Lane.PROPOSALS)
+        for one in [waiting(Lane.REPORTS) for _ in range(RESERVED)]:
+            lanes.add(one)
+        for lane in (Lane.OPERATORS, Lane.PROPOSALS):
+            for _ in range(2 * RESERVED - (lane is Lane.PROPOSALS)):
+                lanes.add(waiting(lane))
+        lanes.add(last)
+        lanes.add(waiting(Lane.REPORTS))
+        assert (lanes.depth(Lane.OPERATORS), lanes.depth(Lane.PROPOSALS)) == (2 * RESERVED, 2 * RESERVED - 1)
+        with pytest.raises(Overloaded):
+            await last.answer
+
+    run_virtual(story())
+
+
+@pytest.mark.parametrize(
+    ("most_bytes", "first", "second", "fits"),
+    [
+        (4 * MIB, 3 * MIB, MIB, True),  # all that may wait, to the byte
+        (4 * MIB, 3 * MIB, MIB + 1, False),
+        (MIB, MIB, RESERVED_BYTES - MIB, True),  # all that is kept for the lane, to the byte
+        (MIB, MIB, RESERVED_BYTES - MIB + 1, False),
+    ],
+)
+def test_a_lane_takes_what_may_wait_or_what_is_kept_for_it_to_the_byte(
+    most_bytes: int, first: int, second: int, fits: bool
+) -> None:
+    async def story() -> None:
+        lanes = Lanes(most_bytes=most_bytes)
+        lanes.add(waiting(Lane.OPERATORS, size_bytes=first))
+        try:
+            lanes.add(waiting(Lane.OPERATORS, size_bytes=second))
+        except Overloaded:
+            assert not fits
+        else:
+            assert fits
+
+    run_virtual(story())

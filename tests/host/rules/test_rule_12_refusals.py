@@ -272,3 +272,15 @@ def test_what_was_first_sent_before_the_window_is_never_executed() -> None:
         assert len(await batches_in(server.ledger.store)) == 1
 
     in_world(story)
+
+
+def test_a_command_in_a_session_that_there_is_not_is_refused_and_takes_nobody_s_number() -> None:
+    async def story(world: World) -> None:
+        scene = await a_scene(world)
+        refused = await scene.send(scene.envelope(1, session=scene.session + 1_000))
+        assert isinstance(refused, Refused)
+        assert refused.code is Code.NO_SESSION
+        await scene.cordon(False, "uncordon")
+        assert isinstance(await scene.send(scene.envelope(1)), Landed)
+
+    in_world(story)
