@@ -10,10 +10,10 @@ import pytest
 from holdfast.core.ledger.answers import Repeated
 from holdfast.core.ledger.draft import Draft, Landed
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.host.changes import EVERYTHING
 from holdfast.host.errors import NotLeading, NotReached, Stopped
 from holdfast.host.group_commit import JUDGE_MS
 from holdfast.host.ledger import Role
-from holdfast.host.changes import EVERYTHING
 from tests.support.faulty import FaultyStore
 from tests.support.host import Keeping, MemoryStore, World, batches_in, in_world, keys_in, until
 

@@ -17,9 +17,7 @@ SCENARIOS = {name: one for name, one in all_in(Path(__file__).parents[2] / "scen
 
 
 @pytest.mark.parametrize(("scenario", "seed"), [(one, seed) for seed, one in enumerate(SCENARIOS.values(), 1)])
-def test_what_is_promised_holds_in_this_world(
-    scenario: Scenario, seed: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_promised_holds_in_this_world(scenario: Scenario, seed: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, logger="holdfast")
     report = run(scenario, seed)
     assert report.verdicts == Verdicts("held", "held"), (report.findings, report.unsettled, report.lacking)

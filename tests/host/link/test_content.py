@@ -220,3 +220,22 @@ def test_what_lies_before_the_cursor_is_not_gathered() -> None:
     first = len(bench.log)
     placed = [bench.put(a_principal(f"person/{name}")) for name in "abc"]
     assert gathered_since(bench, first, after=placed[1]).first(100).names == principals("c")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_gone"),
+    [
+        (("region", "eu"), False),  # a region that is gone hears nothing of itself
+        (("principal", ROOT), False),  # the operator that the log began with is its own ledger's
+        (("principal", "person/nobody"), True),
+        (("token", ROOT), True),
+        (("template", template_digest(a_template())), False),
+        (("template", "unknown"), True),
+    ],
+)
+def test_what_is_not_shipped_is_gone_only_if_it_is_no_more(name: Name, is_gone: bool) -> None:
+    state = a_full_platform().state
+    state.regions.drop("eu")
+    puts, gone = changed(state, "eu", [name])
+    assert puts == ()
+    assert gone == ((c.Gone(*name),) if is_gone else ())

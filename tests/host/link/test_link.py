@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.house import Configure, EndSession, OpenSession
-from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import seq_of
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import Action
@@ -75,6 +75,23 @@ def test_a_token_revoked_at_the_platform_is_revoked_in_the_region() -> None:
         await platform.put(replace(token, spec=replace(token.spec, revoked=True)))
         await world.same(platform, region, 100)
         assert region.state.tokens["t1"].spec.revoked
+
+    linked(story)
+
+
+def test_what_came_and_what_went_is_counted() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        meters, ends = region.ledger.meters, world.clock.wall() + 3_600_000
+        counted = []
+        uid = await platform.accept("person/root", OpenOverride(Action.PAUSE_AUTOSCALER, "eu", "", "a", ends))
+        for _ in range(2):
+            before = meters.counted("link_objects")
+            await world.same(platform, region)
+            counted.append(meters.counted("link_objects") - before)
+            if uid in platform.state.overrides:
+                await platform.accept("person/root", EndOverride(uid, "it is over"))
+        assert counted == [1, 1]
 
     linked(story)
 

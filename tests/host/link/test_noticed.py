@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.core.region.keys import GRANT, WORKLOAD
+from holdfast.core.model.resources import NOTHING
+from holdfast.core.region import commands as c
+from holdfast.core.region.keys import ASSIGNMENT, GRANT, NODE, WORKLOAD
 from holdfast.core.region.state import RegionState
 from holdfast.host.link.noticed import CALM_MS, HEARD_MS, SUMMARY, Noticed
 from tests.support.region import RegionBench
@@ -59,3 +61,34 @@ def test_what_was_noticed_before_or_waits_for_a_time_is_not_caught_by_a_resync_t
     for kind, key in ((WORKLOAD, 1), (GRANT, "quota/acme"), SUMMARY):
         noticed.looked_at(kind, key, 0, is_news=True)
     assert noticed.take_caught(HEARD_MS) == 0
+
+
+def test_what_is_to_be_looked_at_again_is_when_its_time_has_come_to_the_millisecond() -> None:
+    noticed = Noticed()
+    noticed.look_again(3, at=5_000)
+    noticed.wake(4_999)
+    assert not noticed
+    noticed.wake(5_000)
+    assert noticed.take(10) == [(3, 5_000)]
+    assert noticed.rested_at() is None
+
+
+def test_an_assignment_that_changed_is_a_workload_to_look_at_while_it_is_there() -> None:
+    bench, noticed = RegionBench(), Noticed()
+    work = bench.a_workload(count=1)
+    noticed.hear(bench.state, ((ASSIGNMENT, work.uid + 1), (NODE, work.uid)), 70)
+    assert not noticed
+    noticed.hear(bench.state, ((ASSIGNMENT, work.uid),), 80)
+    assert noticed.take(10) == [(work.workload, 80)]
+
+
+def test_an_account_above_its_target_or_noticed_before_is_not_caught_by_a_resync_and_any_other_is() -> None:
+    bench = RegionBench()
+    for number, account in enumerate(("quota/acme", "quota/other", "quota/third")):
+        bench.ship(c.GrantShipped(account, number + 1, NOTHING, 10**14))
+    noticed = Noticed()
+    noticed.hear(bench.state, ((GRANT, "quota/acme"),), 0)
+    noticed.resync(bench.state, ("quota/other",))
+    for account, _ in bench.state.allowances.items():
+        noticed.looked_at(GRANT, account, 0, is_news=True)
+    assert noticed.take_caught(HEARD_MS) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.core.ledger.codec import encode
 from holdfast.core.region import commands as c
 from holdfast.core.region.shipping import name_of
 from holdfast.host.link import content
@@ -50,3 +51,16 @@ def test_parts_have_so_many_objects_and_bytes_and_the_last_one_says_so() -> None
     assert [(part.part, part.last) for part in parts] == [(0, False), (1, False), (2, False), (3, True)]
     assert [put for part in parts for put in part.puts] == [*puts, large]
     assert list(in_parts(WHOLE, [], 3, 200)) == [WHOLE]
+
+
+def test_a_list_that_is_soon_looked_through_stops_for_nobody() -> None:
+    state = a_full_platform().state
+    assert None not in list(everything(state, "eu"))
+
+
+@pytest.mark.parametrize(("short_by", "parts"), [(0, [2]), (1, [1, 1])])
+def test_a_part_may_be_full_to_the_byte(short_by: int, parts: list[int]) -> None:
+    puts = [c.PoolShipped(f"pool-{number}", number) for number in range(2)]
+    size_bytes = sum(len(encode(put)) for put in puts) - short_by
+    cut = [part for part in in_parts(WHOLE, puts, 9, size_bytes) if part is not None]
+    assert [len(part.puts) for part in cut] == parts

@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession
-from holdfast.core.ledger.revision import INDEX_MAX, parse, revision, seq_of, show
+from holdfast.core.ledger.revision import DIGITS_MAX, INDEX_MAX, parse, revision, seq_of, show
 from holdfast.core.model.tenancy import Right
 from holdfast.core.platform import commands as p
 from holdfast.core.region.shipping import name_of
@@ -21,7 +21,7 @@ from holdfast.host.acting import OwnToken, sign
 from holdfast.host.errors import StoreWentBackwards, Unavailable
 from holdfast.host.ledger import Role
 from holdfast.host.link import shipping
-from holdfast.host.link.evidence import Place, proven
+from holdfast.host.link.evidence import PROOF_MAX, Place, proven
 from holdfast.host.link.shipping import serve_shipments
 from holdfast.host.link.wire import SHIPMENTS, Beat, Known, Message, Shipment, read_message
 from holdfast.host.subscription import Window
@@ -96,6 +96,8 @@ def head(platform: PlatformServer) -> int:
         ({"session": "seven"}, 400, "malformed"),
         ({"cursor": "41"}, 400, "malformed"),
         ({"term": "first"}, 400, "malformed"),
+        ({"term": "9" * DIGITS_MAX}, 400, "malformed"),
+        ({"term": "9" * (DIGITS_MAX - 1), "session": "1.0"}, 409, "no-session"),
     ],
 )
 def test_a_stream_is_refused_with_a_code(query: Query, status: int, code: str) -> None:
@@ -454,5 +456,26 @@ def test_a_stream_that_nobody_reads_any_more_leaves_no_subscription() -> None:
         await messages.aclose()
         meters = platform.ledger.meters
         assert (meters.gauged("shipping_streams"), meters.gauged("watch_subscribers")) == (0, 0)
+
+    linked(story)
+
+
+@pytest.mark.parametrize(
+    ("term", "length", "is_proof"),
+    [
+        (1, PROOF_MAX, True),
+        (1, PROOF_MAX + 1, False),
+        (10 ** (DIGITS_MAX - 1) - 1, PROOF_MAX, True),
+        (10 ** (DIGITS_MAX - 1), PROOF_MAX, False),
+    ],
+)
+def test_a_proof_is_read_up_to_its_greatest_length_and_number(term: int, length: int, is_proof: bool) -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        await platform.announced()
+        proof = platform.evidence.sign(platform.state, place := Place("log-platform", term, revision(3)))
+        assert len(proof) < PROOF_MAX
+        found = proven(platform.state, "log-platform", f"{proof} ".ljust(length, "x"))
+        assert found == (place if is_proof else None)
 
     linked(story)

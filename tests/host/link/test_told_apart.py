@@ -11,20 +11,24 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.model.allotment import Share
 from holdfast.core.model.placement import PendingReason
+from holdfast.core.model.settings import times_of
 from holdfast.core.model.summary import Counted, Seen
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
 from holdfast.host.link import facts, stopping
 from holdfast.host.link.facts import OFFERS, Sighting, Word
-from holdfast.host.link.link import Link
+from holdfast.host.link.link import REFUSED_MS, Link
 from holdfast.host.link.reporting import RESYNC_MS
 from holdfast.host.link.saying import Saying
 from holdfast.host.link.shipping import STEP_OBJECTS, _Stream
+from holdfast.host.voice import SessionOver
 from holdfast.host.wire import Answered, Said
 from tests.support.acting import acting
 from tests.support.link import LinkWorld, linked
-from tests.support.region import SCHEDULER, RegionBench, an_assignment
+from tests.support.region import REPLICA, SCHEDULER, RegionBench, a_template, an_assignment
 
 
 class Quiet:
@@ -221,3 +225,131 @@ def test_streams_that_are_open_are_counted() -> None:
         found._count_streams(by)
         counted.append(gauges["shipping_streams"])
     assert counted == [1, 2, 1]
+
+
+def test_an_account_is_above_its_target_only_while_more_is_charged_than_that() -> None:
+    bench = RegionBench()
+    assert not facts.is_above_target(bench.state, "quota/acme"), "there is no such account"
+    bench.a_grant()
+    assert not facts.is_above_target(bench.state, "quota/acme")
+
+
+def waiting_in_two_requests(bench: RegionBench) -> tuple[int, int]:
+    """An assignment of two templates that both wait for room, each for a reason of its own; and when both are late."""
+    bench.a_scheduler()
+    bench.a_grant()
+    first, second = a_template(cpu=1_000), a_template(cpu=2_000)
+    work = an_assignment(template=first, count=2)
+    shares = (Share(template_digest(first), 2), Share(template_digest(second), 3))
+    bench.ship(*(c.TemplateShipped(template_digest(one), one) for one in (first, second)))
+    bench.ship(c.AssignmentShipped(replace(work, shares=shares)))
+    ordinal = 0
+    for number, share in enumerate(shares):
+        bench.accept(REPLICA, c.OpenSlots(work.uid, share.template, tuple(range(ordinal, ordinal + share.count))))
+        ordinal += share.count
+        reason = PendingReason("capacity", share.count, f"reason {number}")
+        bench.accept(SCHEDULER, c.ReportPending(work.uid, share.template, bench.state.facts.seq << 20, (reason,)))
+        bench.at += 1_000
+    return work.uid, bench.at + bench.state.facts.settings.overflow_after
+
+
+def test_what_is_offered_back_is_told_with_the_reason_that_has_been_there_longest() -> None:
+    bench = RegionBench()
+    uid, now = waiting_in_two_requests(bench)
+    word = facts.offered_back(bench.state, uid, now, {})
+    assert word is not None
+    assert word.command == p.OfferBack(uid, 5, "capacity reason 0")
+
+
+@pytest.mark.parametrize("name", ["offer", OFFERS])
+def test_an_offer_is_made_again_from_the_time_on_that_was_told(name: Any) -> None:
+    bench = RegionBench()
+    uid, now = waiting_in_two_requests(bench)
+    key = ("offer", uid) if name == "offer" else name
+    assert facts.offered_back(bench.state, uid, now, {key: now + 1}) is None
+    assert facts.offered_back(bench.state, uid, now, {key: now}) is not None
+
+
+def test_identities_that_were_given_back_for_one_list_are_told_with_those_that_follow_for_it_alone() -> None:
+    bench = RegionBench()
+    work = an_assignment(exclusive=True, shares=(), returning=((0, 5),))
+    bench.ship(c.AssignmentShipped(work))
+    bench.state.assignments.put(work.uid, replace(work, revision=200))
+    for revision, told in ((200, (200, ((0, 5),))), (100, (200, ((0, 5),)))):
+        [word] = facts.released(bench.state, work.workload, {("rights", work.uid): (revision, ((0, 2),))})
+        assert word.told == ((("rights", work.uid), told),)
+        assert isinstance(word.command, p.ReleaseRights)
+        assert word.command.ordinals == (((2, 5),) if revision == 200 else ((0, 5),))
+
+
+def test_a_little_that_was_told_is_forgotten_in_one_go() -> None:
+    told: dict[Any, Any] = {("offer", 7): 1, ("seen", 8): None, OFFERS: 3}
+    assert list(facts.forgetting(RegionBench().state, told)) == []
+    assert told == {OFFERS: 3}
+
+
+# Joining, and staying
+
+
+def a_link(slept: list[int]) -> Any:
+    """A link on a server that leads, whose clock writes down how long it was asked to sleep."""
+    link: Any = Link.__new__(Link)
+
+    async def sleep(ms: int) -> None:
+        slept.append(ms)
+
+    async def leads(*_: Any) -> None: ...
+
+    link._clock, link._must_lead = SimpleNamespace(sleep=sleep), leads
+    link._ledger, link._journal = SimpleNamespace(meters=Quiet()), Quiet()
+    link._outlook, link._own = SimpleNamespace(trouble=""), []
+    return link
+
+
+@pytest.mark.parametrize(
+    ("answers", "waits"),
+    [
+        ([Answered(Said.LANDED)], 0),
+        ([Answered(Said.REFUSED, Code.ALREADY)], 0),  # an earlier try has landed after all
+        ([Answered(Said.REFUSED, Code.NOT_FOUND), Answered(Said.LANDED)], 1),
+    ],
+)
+def test_a_region_has_joined_when_that_landed_or_was_done_already(answers: list[Answered], waits: int) -> None:
+    slept: list[int] = []
+    left = iter(answers)
+
+    async def opened() -> Answered:
+        return Answered(Said.LANDED)
+
+    async def join(*_: Any) -> Answered:
+        return next(left)
+
+    speaker = SimpleNamespace(open=opened, join=join, session=7 << 20, server="p1")
+    durable = SimpleNamespace(state=RegionBench().state)
+    leader = SimpleNamespace(term=SimpleNamespace(durable=durable, now=lambda: 100))
+    asyncio.run(a_link(slept)._join(leader, speaker))
+    assert slept == [REFUSED_MS] * waits
+    assert next(left, None) is None
+
+
+def test_heartbeats_that_nobody_hears_are_repeated_ever_more_slowly_until_one_is() -> None:
+    paused: list[int] = []
+    settings = RegionBench().state.facts.settings
+    heard = iter([None, None, None, SimpleNamespace(worth_ms=4_000), None, SessionOver("in a test")])
+
+    async def renew() -> Any:
+        answer = next(heard)
+        if isinstance(answer, SessionOver):
+            raise answer
+        return answer
+
+    async def pause(attempt: int) -> None:
+        paused.append(attempt)
+
+    speaker = SimpleNamespace(renew=renew, pause=pause, offset=SimpleNamespace(most=0), times=times_of(settings))
+    state = SimpleNamespace(facts=SimpleNamespace(settings=settings))
+    leader = SimpleNamespace(term=SimpleNamespace(durable=SimpleNamespace(state=state)))
+    slept: list[int] = []
+    with pytest.raises(SessionOver):
+        asyncio.run(a_link(slept)._keep_alive(leader, speaker))
+    assert (paused, slept) == ([1, 2, 3, 1], [1_000])
