@@ -188,14 +188,32 @@ def test_a_crash_loop_is_told_a_few_times_and_then_twice_a_minute() -> None:
     linked(story)
 
 
-def test_that_a_replica_is_not_ready_for_long_is_told_though_nothing_happens_in_the_region() -> None:
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The workloads that are looked at from here on."""
+    found: list[int] = []
+    counting = reporting.counting
+
+    def counted(state: Any, workload: int, at: int) -> Any:
+        found.append(workload)
+        return counting(state, workload, at)
+
+    monkeypatch.setattr(reporting, "counting", counted)
+    return found
+
+
+def test_that_a_replica_is_not_ready_for_long_is_told_though_nothing_happens_in_the_region(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def story(world: LinkWorld) -> None:
         act, web = await placed(world)
         await act.says(web, 0, Phase.STARTING, "started")
         await act.says(web, 0, Phase.RUNNING, "running", "GET /health: connection refused")
         seq = act.region.state.facts.seq
-        await world.clock.sleep(SLOW_MS - 500)
+        await world.clock.sleep(500)
+        looks = looked(monkeypatch)
+        await world.clock.sleep(SLOW_MS - 1_000)
         assert failing(act, web) == ()
+        assert looks == [], "until it is due nothing is looked at"
         told = (Failing("probe-not-passed", 1, "n1", "GET /health: connection refused"),)
         await act.soon(lambda: failing(act, web) == told, 1_000)
         assert act.region.state.facts.seq == seq

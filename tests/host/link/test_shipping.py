@@ -8,12 +8,14 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 import pytest
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import OpenSession
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.revision import DIGITS_MAX, INDEX_MAX, parse, revision, seq_of, show
+from holdfast.core.model.control import Action
 from holdfast.core.model.tenancy import Right
 from holdfast.core.platform import commands as p
 from holdfast.core.region.shipping import name_of
@@ -397,6 +399,40 @@ def test_a_step_that_would_be_too_large_for_a_record_is_cut_by_its_bytes(monkeyp
         assert [key for message in found for _, key in objects(message)] == names
         assert max(len(objects(message)) for message in found) == 2
         assert [message.whole for message in found] == [False, False, True]
+
+    linked(story)
+
+
+@pytest.mark.parametrize(("short_by", "counts"), [(0, [2]), (1, [1, 1])])
+def test_a_step_may_be_as_large_as_a_record_takes_to_the_byte(
+    short_by: int, counts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        session, cursor = await joined(platform), head(platform)
+        for name in ("person/a", "person/b"):
+            await platform.put(a_principal(name))
+        [whole] = await first_of(stream(platform, session, cursor), 1)
+        assert isinstance(whole, Shipment)
+        monkeypatch.setattr(shipping, "STEP_BYTES", len(encode(replace(whole.ship, proof=""))) - short_by)
+        before = platform.ledger.meters.counted("shipping_objects")
+        found = await first_of(stream(platform, session, cursor), len(counts))
+        assert [len(objects(message)) for message in found] == counts
+        assert platform.ledger.meters.counted("shipping_objects") - before == 2
+
+    linked(story)
+
+
+def test_what_is_gone_is_an_object_that_was_shipped_too() -> None:
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform()
+        session, ends = await joined(platform), platform.clock.wall() + 3_600_000
+        uid = await platform.accept("person/root", OpenOverride(Action.PAUSE_AUTOSCALER, "eu", "", "a", ends))
+        cursor, before = head(platform), platform.ledger.meters.counted("shipping_objects")
+        await platform.accept("person/root", EndOverride(uid, "it is over"))
+        [found] = await first_of(stream(platform, session, cursor), 1)
+        assert objects(found) == [("override", str(uid))]
+        assert platform.ledger.meters.counted("shipping_objects") - before == 1
 
     linked(story)
 

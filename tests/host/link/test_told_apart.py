@@ -12,10 +12,12 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import Share
 from holdfast.core.model.placement import PendingReason
+from holdfast.core.model.resources import NOTHING
 from holdfast.core.model.settings import times_of
-from holdfast.core.model.summary import Counted, Seen
+from holdfast.core.model.summary import Counted, Seen, Summary
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
 from holdfast.host.link import facts, stopping
@@ -23,7 +25,8 @@ from holdfast.host.link.facts import OFFERS, Sighting, Word
 from holdfast.host.link.link import REFUSED_MS, Link
 from holdfast.host.link.reporting import RESYNC_MS
 from holdfast.host.link.saying import Saying
-from holdfast.host.link.shipping import STEP_OBJECTS, _Stream
+from holdfast.host.link.shipping import MARK_BATCHES, STEP_OBJECTS, _Stream
+from holdfast.host.meters import Meters
 from holdfast.host.voice import SessionOver
 from holdfast.host.wire import Answered, Said
 from tests.support.acting import acting
@@ -61,6 +64,29 @@ def test_whoever_stands_down_pauses_after_a_failure_and_not_after_a_part_that_wa
     leader: Any = SimpleNamespace(term=term)
     asyncio.run(stopping.stand_down(leader, "retired", Quiet()))  # type: ignore[arg-type]
     assert done == ["sent", "paused", "sent", "sent", "sent", "paused", "sent"]
+
+
+def test_whoever_stands_down_counts_the_assignments_that_were_really_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Refused(Code.ALREADY, "", {})
+    answers, meters, left = iter([refused, None, refused, "landed", "landed"]), Meters(), [1, 2]
+
+    async def submit(_leader: Any, command: Any, _journal: Any) -> Any:
+        answer = next(answers)
+        if answer == "landed":
+            left.remove(command.assignment)
+        return answer
+
+    async def sleep(_ms: int) -> None: ...
+
+    monkeypatch.setattr(stopping, "_submit", submit)
+    monkeypatch.setattr(stopping, "is_over", lambda *_: True)
+    assignments = SimpleNamespace(is_empty=lambda: not left, values=lambda: [SimpleNamespace(uid=uid) for uid in left])
+    durable = SimpleNamespace(state=SimpleNamespace(assignments=assignments))
+    leader: Any = SimpleNamespace(
+        term=SimpleNamespace(clock=SimpleNamespace(sleep=sleep), meters=meters, durable=durable)
+    )
+    asyncio.run(stopping.stand_down(leader, "retired", Quiet()))  # type: ignore[arg-type]
+    assert meters.counted("link_forgotten") == 2
 
 
 # Trouble
@@ -132,6 +158,25 @@ def test_an_offer_that_came_too_early_is_made_again_when_it_may_be_for_all_that_
     assert told == {first: later, second: later, OFFERS: later}
 
 
+def test_an_offer_that_is_refused_for_good_keeps_no_other_offer_waiting() -> None:
+    told: dict[Any, Any] = {}
+    word = Word(p.OfferBack(7, 2), ((("offer", 1), 300),))
+    assert asyncio.run(saying(Answered(Said.REFUSED, Code.NOT_FOUND), []).say([word], told))
+    early: dict[Any, Any] = {}
+    acknowledged = Word(p.AcknowledgeGrant("quota/acme", 1, NOTHING), ((("grant", "quota/acme"), 1),))
+    assert asyncio.run(saying(Answered(Said.REFUSED, Code.TOO_EARLY), []).say([acknowledged], early))
+    assert (told, early) == ({("offer", 1): 300}, {("grant", "quota/acme"): 1})
+
+
+def test_what_has_landed_is_counted_and_a_summary_only_where_there_is_one() -> None:
+    found, meters = saying(Answered(Said.LANDED), []), Meters()
+    found._meters = meters
+    seen = (Seen(1, 1, ()), Seen(2, 1, ()))
+    words = [Word(p.Report("eu", 1, seen)), Word(p.Report("eu", 1, seen[:1], Summary()))]
+    assert asyncio.run(found.say(words, {}))
+    assert [meters.counted(f"link_{name}") for name in ("reports", "reported", "summaries")] == [2, 3, 1]
+
+
 # Looking at everything
 
 
@@ -174,6 +219,25 @@ def test_before_all_is_heard_only_what_is_more_than_one_step_is_sent(
     assert found._steps(SimpleNamespace(seq=0), has_heard_all=has_heard_all) == ["step"] * steps
 
 
+@pytest.mark.parametrize(
+    ("cursor", "behind", "has_heard_all", "is_marked"),
+    [
+        (7, MARK_BATCHES, True, True),
+        (7, MARK_BATCHES - 1, True, False),
+        (MARK_BATCHES, 1, True, False),
+        (7, MARK_BATCHES, False, False),
+    ],
+)
+def test_the_cursor_of_a_region_that_nothing_was_for_is_moved_on_after_so_many_batches(
+    cursor: int, behind: int, has_heard_all: bool, is_marked: bool
+) -> None:
+    found: Any = _Stream.__new__(_Stream)
+    found._gathered, found._cursor, found._shipment = [], revision(cursor), lambda ship: ship
+    head: Any = SimpleNamespace(log_id="log", term=1, seq=cursor + behind)
+    steps = found._steps(head, has_heard_all=has_heard_all)
+    assert [ship.to for ship in steps] == ([revision(cursor + behind, INDEX_MAX)] if is_marked else [])
+
+
 # What is news
 
 
@@ -206,12 +270,12 @@ def test_identities_are_given_back_once_for_each_list_that_asks_for_them() -> No
     work = an_assignment(exclusive=True, shares=(), returning=((0, 3),))
     bench.ship(c.AssignmentShipped(work))
     told: dict[Any, Any] = {}
-    for revision, is_news in ((200, True), (200, False), (300, True)):
-        bench.state.assignments.put(work.uid, replace(work, revision=revision))
+    for asked, is_news in ((200, True), (200, False), (300, True)):
+        bench.state.assignments.put(work.uid, replace(work, revision=asked))
         words = list(facts.released(bench.state, work.workload, told))
         told.update(pair for word in words for pair in word.told)
         given = [word.command for word in words if isinstance(word.command, p.ReleaseRights)]
-        assert given == ([p.ReleaseRights(work.workload, ((0, 3),), revision)] if is_news else [])
+        assert given == ([p.ReleaseRights(work.workload, ((0, 3),), asked)] if is_news else [])
     assert told["rights", work.uid] == (300, ((0, 3),))
 
 
@@ -275,11 +339,11 @@ def test_identities_that_were_given_back_for_one_list_are_told_with_those_that_f
     work = an_assignment(exclusive=True, shares=(), returning=((0, 5),))
     bench.ship(c.AssignmentShipped(work))
     bench.state.assignments.put(work.uid, replace(work, revision=200))
-    for revision, told in ((200, (200, ((0, 5),))), (100, (200, ((0, 5),)))):
-        [word] = facts.released(bench.state, work.workload, {("rights", work.uid): (revision, ((0, 2),))})
+    for asked, told in ((200, (200, ((0, 5),))), (100, (200, ((0, 5),)))):
+        [word] = facts.released(bench.state, work.workload, {("rights", work.uid): (asked, ((0, 2),))})
         assert word.told == ((("rights", work.uid), told),)
         assert isinstance(word.command, p.ReleaseRights)
-        assert word.command.ordinals == (((2, 5),) if revision == 200 else ((0, 5),))
+        assert word.command.ordinals == (((2, 5),) if asked == 200 else ((0, 5),))
 
 
 def test_a_little_that_was_told_is_forgotten_in_one_go() -> None:

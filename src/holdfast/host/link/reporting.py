@@ -83,9 +83,8 @@ class Reporting:
         self._crowded: dict[Revision, None] = {}
         self._pieces: Pieces = {}
         #: By the even clock: when to look, to summarise, and to look at everything again; when it was acknowledged.
-        self._look_at = self._summary_at = 0
+        self._look_at = self._summary_at = self._acknowledged_at = 0
         self._resync_at = self._clock.boot() + RESYNC_MS
-        self._acknowledged_at = self._clock.boot() - ACKNOWLEDGE_IDLE_MS
         #: Since when a step is not acknowledged; None: there is none.
         self._stepped_at: int | None = None
         told.of.pop(facts.PLACE, None)
