@@ -18,9 +18,10 @@ from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.resources import NOTHING
 from holdfast.core.model.settings import times_of
 from holdfast.core.model.summary import Counted, Seen, Summary
+from holdfast.core.model.topology import RegionHealth
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
-from holdfast.host.link import facts, stopping
+from holdfast.host.link import asking, facts, stopping
 from holdfast.host.link.facts import OFFERS, Sighting, Word
 from holdfast.host.link.link import REFUSED_MS, Link
 from holdfast.host.link.reporting import RESYNC_MS
@@ -417,3 +418,14 @@ def test_heartbeats_that_nobody_hears_are_repeated_ever_more_slowly_until_one_is
     with pytest.raises(SessionOver):
         asyncio.run(a_link(slept)._keep_alive(leader, speaker))
     assert (paused, slept) == ([1, 2, 3, 1], [1_000])
+
+
+@pytest.mark.parametrize(("heard_at", "is_refused"), [(49, True), (50, True), (51, False)])
+def test_a_region_that_was_lost_has_to_join_once_more_unless_it_was_heard_after_that(
+    heard_at: int, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "proven", lambda _: None)
+    status = SimpleNamespace(health=RegionHealth.LOST, heard_at=heard_at, since=50, session=7)
+    state = SimpleNamespace(regions={"eu": SimpleNamespace(status=status)}, sessions={7: None})
+    ledger: Any = SimpleNamespace(durable=SimpleNamespace(state=state))
+    assert (asking.refuse(ledger, "eu", 7) is not None) is is_refused

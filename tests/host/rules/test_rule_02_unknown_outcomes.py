@@ -102,7 +102,7 @@ def test_giving_up_means_stepping_down_and_the_outcome_is_called_unknown() -> No
         await server.clock.sleep(100)
         second = ask(server, "b", server.clock.wall())
         began = server.clock.boot()
-        with pytest.raises(OutcomeUnknown, match="retry with the same key"):
+        with pytest.raises(OutcomeUnknown, match="told to refuse append; retry with the same key"):
             await waiting
         assert server.clock.boot() - began <= LEASE
         with pytest.raises(NotLeading):
@@ -121,7 +121,7 @@ def test_a_retry_with_the_same_key_to_the_next_leader_is_executed_once(landed: b
         second = world.server(store.inner, "s2").start()
         sent = first.clock.wall()
         store.append_hangs(lands=landed)
-        with pytest.raises(OutcomeUnknown):
+        with pytest.raises(OutcomeUnknown, match=f"has not answered for {LEASE} ms"):
             await ask(first, "a", sent)
         await second.leads()
         answer = await ask(second, "a", sent)
