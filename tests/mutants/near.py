@@ -66,7 +66,7 @@ PARTS = {
     ),
     "agent plan": Part(
         (f"{SRC}/core/agent/*.py",),
-        ("tests/core/agent",),
+        ("tests/core/agent", f"{RULES}/test_rule_15_successors.py", f"{RULES}/test_rule_23_machines.py"),
         ("tests/agent/test_lives.py", "tests/agent/test_rule_24_times.py", WORLDS),
     ),
     "leader": Part(

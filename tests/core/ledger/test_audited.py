@@ -5,12 +5,25 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger.audited import ACCEPTED, Entry, entries_in
+from holdfast.core.ledger.audited import ACCEPTED, Entry, entries_in, tenant_of
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.house import OpenSession
+from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.model.control import Action
 from holdfast.core.model.evidence import Decision
+from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import PLATFORM
-from tests.support.platform import ROOT, PlatformBench, a_tenant, a_world
+from tests.support.platform import (
+    ROOT,
+    PlatformBench,
+    a_principal,
+    a_quota,
+    a_region,
+    a_tenant,
+    a_token,
+    a_workload,
+    a_world,
+)
 
 
 def last(bench: PlatformBench) -> list[Entry]:
@@ -40,3 +53,32 @@ def test_what_is_no_audit_event_says_nothing_of_what_was_done(payload: bytes) ->
     (entry,) = last(bench)
     assert replace(entry, raw=payload).done() is None
     assert replace(entry, outcome="no-right").done() is None
+
+
+@pytest.mark.parametrize(
+    ("command", "tenant"),
+    [
+        (p.Put(a_tenant("acme")), "acme"),
+        (p.Put(a_quota("acme")), "acme"),
+        (p.Put(a_region("eu")), ""),
+        (p.Put(a_principal("tenant/acme", tenant="other")), "acme"),
+        (p.Put(a_principal("person/ops", tenant="other")), "other"),
+        (p.Put(a_principal("person/ops")), ""),
+        (p.Put(a_token("t1", "tenant/acme")), "acme"),
+        (p.Put(a_token("t1", "person/ops")), ""),
+        (p.PutWorkload(a_workload("web", "acme")), "acme"),
+        (OpenOverride(Action.PAUSE_SCHEDULING, "eu", "acme", "why", 1), "acme"),
+        (OpenOverride(Action.EMERGENCY_QUOTA, "eu", "", "why", 1, (("tenant", "acme"),)), "acme"),
+        (OpenOverride(Action.AVOID_ZONE, "eu", "a", "why", 1), ""),
+        (p.Delete("Tenant", "acme"), "acme"),
+        (p.Delete("Quota", "acme"), "acme"),
+        (p.Delete("Principal", "tenant/acme"), "acme"),
+        (p.Delete("Principal", "person/ops"), ""),
+        (p.Delete("Region", "eu"), ""),
+        (p.DeleteWorkload("acme", "web"), "acme"),
+        (p.ActivatePolicy(1, "eu", "acme"), "acme"),
+        (p.RetireRegion("eu", "why"), ""),
+    ],
+)
+def test_a_command_is_about_the_tenant_that_it_names_in_whatever_way(command: object, tenant: str) -> None:
+    assert tenant_of(command) == tenant
