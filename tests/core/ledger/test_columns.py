@@ -119,3 +119,9 @@ def test_rows_of_a_newer_version_are_refused() -> None:
 def test_columns_that_contradict_one_another_are_not_read(columns: tuple[Any, ...]) -> None:
     with pytest.raises(Misread):
         read(Pages(int, str), encode((0, 3, *columns)))
+
+
+@pytest.mark.parametrize(("key", "rows", "columns"), [(int, {1: "a"}, 2), (tuple[int, int], {(1, 2): "a"}, 3)])
+def test_each_part_of_a_key_is_a_column_of_its_own(key: Any, rows: dict[Any, Any], columns: int) -> None:
+    _shard, count, *written = msgspec.msgpack.decode(Pages(key, str).write(0, sorted(rows), rows))
+    assert (count, len(written)) == (1, columns)

@@ -205,6 +205,19 @@ def test_a_log_begins_at_the_level_of_the_server_that_starts_it() -> None:
     assert [event.level for event in first.read(raw, b"", digest).records[0].events] == [1]
 
 
+def test_a_record_is_written_as_the_level_of_its_log_has_it() -> None:
+    for level in (1, 2):
+        bench = a_story(RegionBench(level=level))
+        differ, previous = 0, b""
+        for raw, digest in bench.log:
+            records = bench.book.batches.read(raw, previous, digest).records
+            previous = digest
+            for record in records:
+                differ += encode(form(record, level)) != encode(record)
+                assert encode(form(record, level)) in raw
+        assert (differ > 0) is (level == 1)
+
+
 def test_a_level_is_raised_in_a_log_and_both_sides_of_it_are_replayed_and_restored() -> None:
     bench = a_story(RegionBench(level=1))
     before = state_digest(bench.state)

@@ -139,7 +139,7 @@ def remember(state: LedgerState, record: Record[Any], revision: Revision) -> Non
             return
         sequence = record.sequence
         state.answered.put((session.uid, sequence % WINDOW), Remembered(sequence, revision, record.answer))
-        if sequence > session.high:
+        if session.high < sequence:
             state.sessions.put(
                 session.uid, Session(session.uid, session.principal, session.opened, sequence, session.fence)
             )

@@ -30,29 +30,33 @@ def bind(state: RegionState, command: Bind, case: Case) -> Accepted | Refused:
     bound: dict[SlotKey, Standing] = {}
     lost: list[Unmet] = []
     for index, key in enumerate(command.slots):
-        slot = state.slots.get(key)
-        misfit = _refuse_reserved(slot, key in bound) or _refuse_binding(state, overrides, slot, tenants, case)
-        if misfit is not None or slot is None:
-            code, detail = misfit or (Code.NOT_FOUND, "no such slot")
-            lost.append(Unmet(0, index, code, f"slot {key}: {detail}"))
+        found = _reserved(state, key, key in bound)
+        if isinstance(found, Slot):
+            found = _refuse_binding(state, overrides, found, tenants, case) or found
+        if isinstance(found, Slot):
+            bound[key] = Standing(key, found.node)
         else:
-            bound[key] = Standing(key, slot.node)
+            lost.append(_lost(index, key, found))
     return answer((SlotsBound(tuple(bound.values())),) if bound else (), lost, case.envelope.view)
 
 
-def _refuse_reserved(slot: Slot | None, repeated: bool) -> Misfit | None:
+def _reserved(state: RegionState, key: SlotKey, repeated: bool) -> Slot | Misfit:
+    slot = state.slots.get(key)
     if slot is None:
         return Misfit(Code.NOT_FOUND, "no such slot")
     if slot.phase is not Phase.RESERVED or repeated:
         return Misfit(Code.WRONG_PHASE, f"is {slot.phase}, not reserved")
-    return None
+    return slot
+
+
+def _lost(index: int, key: SlotKey, misfit: Misfit) -> Unmet:
+    return Unmet(0, index, misfit.code, f"slot {key}: {misfit.detail}")
 
 
 def _refuse_binding(
-    state: RegionState, overrides: InForce, slot: Slot | None, tenants: dict[Revision, tuple[str, ...]], case: Case
+    state: RegionState, overrides: InForce, slot: Slot, tenants: dict[Revision, tuple[str, ...]], case: Case
 ) -> Misfit | None:
     """`tenants` is whose work is on each node that was asked about: binding changes nothing of it."""
-    assert slot is not None
     if slot.ends <= case.at:
         return Misfit(Code.EXPIRED, f"its reservation ended at {slot.ends}")
     node, assignment = state.nodes[slot.node], state.assignments[slot.assignment]
@@ -77,14 +81,12 @@ def unreserve(state: RegionState, command: Unreserve, case: Case) -> Accepted | 
     lost: list[Unmet] = []
     seen: set[SlotKey] = set()
     for index, key in enumerate(command.slots):
-        slot = state.slots.get(key)
-        misfit = _refuse_reserved(slot, key in seen)
-        if misfit is not None or slot is None:
-            code, detail = misfit or (Code.NOT_FOUND, "no such slot")
-            lost.append(Unmet(0, index, code, f"slot {key}: {detail}"))
-            continue
-        seen.add(key)
-        releases.append(released(state, slot, "refused"))
+        found = _reserved(state, key, key in seen)
+        if isinstance(found, Slot):
+            seen.add(key)
+            releases.append(released(state, found, "refused"))
+        else:
+            lost.append(_lost(index, key, found))
     return answer((SlotsReleased(tuple(releases)),) if releases else (), lost, case.envelope.view)
 
 
@@ -96,13 +98,13 @@ def expire(state: RegionState, command: Expire, case: Case) -> Accepted | Refuse
     releases: dict[SlotKey, Released] = {}
     lost: list[Unmet] = []
     for index, key in enumerate(command.slots):
-        slot = state.slots.get(key)
-        misfit = _refuse_reserved(slot, key in releases) or _refuse_early(slot.ends if slot else 0, case.at)
-        if misfit is not None or slot is None:
-            code, detail = misfit or (Code.NOT_FOUND, "no such slot")
-            lost.append(Unmet(0, index, code, f"slot {key}: {detail}"))
+        found = _reserved(state, key, key in releases)
+        if isinstance(found, Slot):
+            found = _refuse_early(found.ends, case.at) or found
+        if isinstance(found, Slot):
+            releases[key] = released(state, found, "expired")
         else:
-            releases[key] = released(state, slot, "expired")
+            lost.append(_lost(index, key, found))
     holds: dict[int, HoldEnded] = {}
     for index, uid in enumerate(command.holds):
         hold = state.holds.get(uid)
