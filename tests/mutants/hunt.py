@@ -69,7 +69,7 @@ def drawn(part: str, count: int, seed: int) -> list[Mutant]:
 def known() -> set[str]:
     """Mutants that do what the original does, by module and changed line of text; the file gives each its reason."""
     lines = EQUIVALENT.read_text(encoding="utf-8").splitlines() if EQUIVALENT.exists() else []
-    return {line.partition(" # ")[0].strip() for line in lines if line.strip() and not line.startswith("#")}
+    return {line.rpartition(" # ")[0].strip() for line in lines if line.strip() and not line.startswith("#")}
 
 
 def named(mutant: Mutant) -> str:

@@ -196,3 +196,18 @@ def test_repair_gives_back_nothing_that_may_stay() -> None:
     region = Held()
     uid = region.hold(region.dated())
     assert region.bench.refuse("controller/repair", c.DropHold(uid)).code is Code.NOT_OWNER
+
+
+def test_a_device_that_is_held_is_nobody_elses_until_the_hold_ends() -> None:
+    region = Held(gpus=("h100", "h100"))
+    bench, template = region.bench, a_template(gpus=1)
+    work = bench.a_workload(template, 2, uid=200, workload=2)
+    uid = region.hold(region.dated(devices=(1,), need=Resources(0, 0, 0, 1000)))
+    assert [room.held for room in bench.state.rooms[region.node].devices] == [0, 1000]
+    assert bench.refuse_place(work, c.Placement(0, region.node, devices=(1,))).code is Code.DEVICE
+    plain = region.hold(region.dated())
+    assert [room.held for room in bench.state.rooms[region.node].devices] == [0, 1000], "this one holds none"
+    for one in (plain, uid):
+        bench.accept(SCHEDULER, c.DropHold(one))
+    assert bench.state.rooms[region.node].devices == ()
+    bench.place(work, c.Placement(0, region.node, devices=(1,)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.house import EndSession
 from holdfast.core.model.allotment import Stage
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import Breach
 from holdfast.core.model.repair import Repair
 from holdfast.core.region import commands as c
 from holdfast.core.region.repairs import repairs
@@ -79,3 +81,23 @@ def test_a_node_that_shrinks_breaks_a_promise_that_is_told_by_its_name() -> None
     (one,) = found(bench, "breach")
     assert (one.key, one.tenant) == ("region.capacity/node/n0/cpu", "")
     assert one.todo.endswith(" --region eu`")
+
+
+@pytest.mark.parametrize(
+    ("key", "told", "tenant"),
+    [
+        ("assignment/100", "assignment/acme/w1", "acme"),
+        ("assignment/100/x", "assignment/acme/w1/x", "acme"),
+        ("assignment/999", "assignment/999", ""),
+        ("assignment/abc", "assignment/abc", ""),
+        ("node/999", "node/999", ""),
+        ("quota/100", "quota/100", ""),
+    ],
+)
+def test_a_broken_promise_about_an_assignment_is_told_by_its_workload_to_its_tenant(
+    key: str, told: str, tenant: str
+) -> None:
+    bench = running(1)
+    bench.state.breaches.put("x", Breach("region.policy", key, 1, "controller/repair", bench.at, bench.at + 1))
+    (one,) = found(bench, "breach")
+    assert (one.key, one.tenant) == (f"region.policy/{told}", tenant)
