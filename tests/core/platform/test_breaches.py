@@ -1,10 +1,14 @@
 """Promises of the second kind: broken by right, owed with a deadline, never worse (RULES 18)."""
 
+import pytest
+
 from holdfast.core.ledger.answers import Code
+from holdfast.core.model.allotment import Purpose, Stage
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.resources import Resources
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, GRANT
+from holdfast.core.platform.breaches import disruption_shared
 from tests.support.platform import (
     ACME,
     HOUR,
@@ -16,6 +20,7 @@ from tests.support.platform import (
     a_world,
     cpu,
 )
+from tests.support.region import an_assignment
 
 
 def breaches(bench: PlatformBench) -> list[tuple[str, str, int]]:
@@ -141,3 +146,21 @@ def test_only_quotas_are_ever_owed() -> None:
     bench.retire("eu")
     assert breaches(bench) == []
     bench.accept(ROOT, c.Delete("Quota", "acme"))
+
+
+@pytest.mark.parametrize(
+    ("purpose", "stage", "shared"),
+    [
+        (Purpose.SERVING, Stage.ACTIVE, 5),
+        (Purpose.SERVING, Stage.STANDBY, 5),
+        (Purpose.SERVING, Stage.ENDED, 3),
+        (Purpose.RECOVERY, Stage.ACTIVE, 3),
+        (Purpose.RECOVERY, Stage.ENDED, 3),
+    ],
+)
+def test_a_disruption_budget_is_shared_by_what_serves_and_has_not_ended(
+    purpose: Purpose, stage: Stage, shared: int
+) -> None:
+    other = an_assignment(disruption=3)
+    one = an_assignment(disruption=2, purpose=purpose, stage=stage)
+    assert disruption_shared([one, other]) == shared

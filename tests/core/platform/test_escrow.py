@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.allotment import Offer
 from holdfast.core.model.control import Action
@@ -13,6 +14,7 @@ from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import GRANT, PLATFORM
 from holdfast.core.platform.escrow import OFFERS_MAX, effective
 from holdfast.core.platform.events import GrantStored
+from holdfast.core.platform.state import grant_key
 from tests.support.platform import HOUR, ROOT, PlatformBench, a_quota, a_world, cpu
 
 END = 60_000
@@ -351,3 +353,19 @@ def test_retiring_the_region_ends_what_it_claimed() -> None:
     claim(bench, 3, cpu(11_000), "recovery/reserve")
     bench.retire("eu")
     assert not bench.state.breaches.items()
+
+
+@pytest.mark.parametrize(
+    ("milli", "later_by", "is_taken"),
+    [(50, 0, True), (50, -1, True), (50, 1, False), (150, 0, False), (0, 1, True)],
+)
+def test_what_was_lent_from_an_account_that_is_gone_is_called_back_and_not_lent_for_longer(
+    milli: int, later_by: int, is_taken: bool
+) -> None:
+    bench = a_world()
+    bench.accept("region/eu", c.AcknowledgeGrant("quota/nobody", 4, cpu(100), 7))
+    key = grant_key("eu", "quota/nobody")
+    lent = replace(bench.grant("eu", "quota/nobody"), target=cpu(100), ends=bench.at + 1_000)
+    bench.state.grants.put(key, lent)
+    answer = bench.send(GRANT, c.OfferGrant("quota/nobody", "eu", cpu(milli), lent.ends + later_by))
+    assert isinstance(answer, Landed if is_taken else Refused), answer

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.model.allotment import Share
 from holdfast.core.model.limits import TEMPLATES_MAX
 from holdfast.core.model.tenancy import Right
 from holdfast.core.model.workload import Template
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import PLATFORM
+from holdfast.core.platform.events import TemplatesDropped
+from holdfast.core.platform.evolve import templates_dropped
+from holdfast.core.platform.state import PlatformState, count_use
 from holdfast.host.link.content import changed, everything, touched_by
 from tests.support.platform import (
     ACME,
@@ -117,3 +122,20 @@ def test_a_log_of_level_1_keeps_every_template_as_it_did() -> None:
         bench.put(thing)
     digests = [restart(bench, at) for at in range(30)]
     assert named(bench) == sorted(digests)
+
+
+@pytest.mark.parametrize(
+    ("dropped", "left"), [(("b",), (("a", 2),)), (("a", "b"), None), (("c",), (("a", 2), ("b", 3)))]
+)
+def test_what_was_done_of_a_template_goes_with_it_and_of_others_it_stays(
+    dropped: tuple[str, ...], left: tuple[tuple[str, int], ...] | None
+) -> None:
+    state = PlatformState()
+    state.templates_of.put(7, ("a", "b", "c"))
+    state.done_before.put(7, (("a", 2), ("b", 3)))
+    for digest in "abc":
+        count_use(state, "acme", digest, 1)
+    templates_dropped(state, TemplatesDropped(7, "acme", dropped), Stamp(0, 0, ""))
+    assert state.done_before.get(7) == left
+    assert state.templates_of[7] == tuple(one for one in "abc" if one not in dropped)
+    assert [digest for digest in "abc" if digest in state.template_uses] == list(state.templates_of[7])

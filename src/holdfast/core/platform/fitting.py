@@ -59,7 +59,7 @@ def room_for(summary: Summary, template: Template, tenant: str, most: int) -> in
     for nodes in told:
         fits_a_piece = any(not lacking(template.need, NOTHING, piece) for piece in nodes.largest_free)
         if fits_a_piece and _shut(nodes, template, tenant) is None:
-            room += _times(nodes.free, template.need, most - room)
+            room += _times(nodes.free, template.need, most)
     return min(room, most)
 
 
