@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.allotment import RightHeld, Share
 from holdfast.core.model.control import Action, Override, PolicyStage, Validity
 from holdfast.core.model.meta import Finalizer
@@ -246,3 +247,168 @@ def test_every_invariant_is_shown_to_find_something() -> None:
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
     assert check(a_full_platform().state, PLATFORM.invariants) == []
     assert check(PlatformState(), PLATFORM.invariants) == []
+
+
+# Each part of a promise, by itself
+
+
+def spoilt(table: str, /, **fields: Any) -> Wrong:
+    """The first row of a table with other fields."""
+    return lambda state: change(state, table, **fields)
+
+
+def spoilt_meta(table: str, /, **fields: Any) -> Wrong:
+    return lambda state: change_meta(state, table, **fields)
+
+
+def known_as(table: str, key: Any) -> Wrong:
+    """The first row of a table under another key."""
+
+    def wrong(state: PlatformState) -> None:
+        state.table(table).put(key, row(state, table)[1])
+
+    return wrong
+
+
+def without(table: str, key: Any) -> Wrong:
+    return lambda state: state.table(table).drop(key)
+
+
+def with_share(count: int, template: str = "") -> Wrong:
+    def wrong(state: PlatformState) -> None:
+        _, one = row(state, "assignments")
+        change(state, "assignments", shares=(Share(template or one.shares[0].template, count),))
+
+    return wrong
+
+
+def override_of(**fields: Any) -> Wrong:
+    good = Override(7, Action.PAUSE_REPAIR, "eu", "", "why", "person/root", 10, 20)
+
+    def wrong(state: PlatformState) -> None:
+        state.overrides.put(7, replace(good, **fields))
+
+    return wrong
+
+
+def validity_of(**fields: Any) -> Wrong:
+    def wrong(state: PlatformState) -> None:
+        change(state, "validities", **fields)
+
+    return wrong
+
+
+def spoilt_where(table: str, flag: str, value: Any) -> Wrong:
+    """The first row of a table that has the flag, without it."""
+
+    def wrong(state: PlatformState) -> None:
+        key, one = next((key, one) for key, one in state.table(table).items() if getattr(one, flag))
+        state.table(table).put(key, replace(one, **{flag: value}))
+
+    return wrong
+
+
+def status_of(region: str, **fields: Any) -> Wrong:
+    def wrong(state: PlatformState) -> None:
+        one = state.regions[region]
+        state.regions.put(region, replace(one, status=replace(one.status, **fields)))
+
+    return wrong
+
+
+def put_first(table: str, made: Callable[[Any], Any]) -> Wrong:
+    """The first row of a table, made anew from what it was."""
+
+    def wrong(state: PlatformState) -> None:
+        key, one = row(state, table)
+        state.table(table).put(key, made(one))
+
+    return wrong
+
+
+FUTURE = 1 << 60
+PARTS: dict[str, tuple[str, Wrong]] = {
+    "a validity under another key": ("platform.policy", known_as("validities", "eu|nobody")),
+    "a validity of no region": ("platform.policy", validity_of(region="nowhere")),
+    "a policy of no number": ("platform.policy", known_as("policies", 0)),
+    "a policy under another number": ("platform.policy", known_as("policies", 77)),
+    "an override under another uid": ("platform.override", override_of(uid=8)),
+    "an override for a blank": ("platform.override", override_of(reason=" ")),
+    "an override of nobody": ("platform.override", override_of(owner="")),
+    "an override that ends as it begins": ("platform.override", override_of(ends=10)),
+    "an assignment in no region": ("platform.references", lambda state: change(state, "assignments", region="nowhere")),
+    "an assignment of none": ("platform.references", with_share(0)),
+    "an assignment of an unknown template": ("platform.references", with_share(1, "unknown")),
+    "templates of a workload that is gone": (
+        "platform.references", lambda state: state.templates_of.put(FUTURE, row(state, "templates_of")[1]),
+    ),
+    "a template that is not there": (
+        "platform.references", lambda state: state.templates_of.put(
+            row(state, "templates_of")[0], (*row(state, "templates_of")[1], "unknown")
+        ),
+    ),
+    "a workload of no tenant": ("platform.references", spoilt_meta("workloads", tenant="nobody")),
+    "a template under another digest": ("platform.references", known_as("templates", "other")),
+    "a grant under another key": ("platform.references", known_as("grants", "eu|quota/other")),
+    "a uid of nothing": ("platform.revisions", spoilt_meta("workloads", uid=0)),
+    "a uid after its revision": ("platform.revisions", spoilt_meta("workloads", revision=0)),
+    "a generation before the first": ("platform.revisions", spoilt_meta("tenants", generation=0)),
+    "a revision of the future": ("platform.revisions", spoilt_meta("quotas", revision=FUTURE)),
+    "an assignment of no uid": ("platform.revisions", spoilt("assignments", uid=0)),
+    "an assignment of the future": ("platform.revisions", spoilt("assignments", revision=FUTURE)),
+    "a grant before it began": ("platform.revisions", spoilt("grants", revision=0)),
+    "a grant of the future": ("platform.revisions", spoilt("grants", revision=FUTURE)),
+    "an assignment under another uid": ("platform.revisions", known_as("assignments", 3)),
+    "a breach of nobody": ("platform.breaches", spoilt("breaches", owner="")),
+    "a breach of nothing": ("platform.breaches", spoilt("breaches", overshoot=0)),
+    "a breach that is due as it opens": ("platform.breaches", spoilt("breaches", opened=5, deadline=5)),
+    "a breach under another key": ("platform.breaches", known_as("breaches", ("platform.escrow", "x"))),
+    "a right under another key": ("platform.identity", known_as("rights", (1, 1))),
+    "a right to what is gone": ("platform.identity", spoilt("rights", workload=FUTURE)),
+    "a right in no region": ("platform.identity", spoilt("rights", region="nowhere")),
+    "identities of what is not exclusive": ("platform.identity", spoilt_where("assignments", "exclusive", False)),
+    "less than nothing to be released": ("platform.retired", status_of("eu", unreleased=-1)),
+    "something to be released of what lives": ("platform.retired", status_of("eu", unreleased=1)),
+    "no word of anybody": ("platform.observed", put_first("observed", lambda _: ())),
+    "two words of one region": ("platform.observed", put_first("observed", lambda words: (*words, *words))),
+    "what is offered back of nothing": ("platform.observed", known_as("overflows", FUTURE)),
+    "what is offered back of another": (
+        "platform.observed", put_first("overflows", lambda all_: tuple(replace(one, workload=9) for one in all_)),
+    ),
+    "what is offered back twice": ("platform.observed", put_first("overflows", lambda all_: (*all_, *all_))),
+    "what was done of nothing": ("platform.observed", known_as("done_before", FUTURE)),
+    "nothing that was done": ("platform.observed", put_first("done_before", lambda _: (("a", 0),))),
+    "what was done in no order": ("platform.observed", put_first("done_before", lambda _: (("b", 1), ("a", 1)))),
+    "a share of another region": ("platform.observed", known_as("rebalances", "nowhere")),
+    "a share of nothing": ("platform.observed", spoilt("rebalances", moved=0)),
+    "a summary of another region": ("platform.observed", spoilt("summaries", region="nowhere")),
+    "a summary of no region": (
+        "platform.observed",
+        lambda state: state.summaries.put("nowhere", replace(state.summaries["eu"], region="nowhere")),
+    ),
+    "a finalizer twice": (
+        "platform.finalizers",
+        lambda state: change_deleting(state, tuple(Finalizer(name, "region/eu", 2) for name in "ab")),
+    ),
+}  # fmt: skip
+
+
+def change_deleting(state: PlatformState, finalizers: tuple[Finalizer, ...]) -> None:
+    """Other finalizers on the workload that is being deleted."""
+    uid, one = next((uid, one) for uid, one in state.workloads.items() if one.meta.deletion is not None)
+    state.workloads.put(uid, replace(one, meta=replace(one.meta, finalizers=finalizers)))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_of_a_promise_is_looked_at_by_itself(part: str) -> None:
+    invariant, wrong = PARTS[part]
+    state = a_full_platform().state
+    wrong(state)
+    assert invariant in {violation.invariant for violation in check(state, PLATFORM.invariants)}
+
+
+def test_the_last_revision_that_there_is_and_an_override_that_ends_later_are_as_promised() -> None:
+    state = a_full_platform().state
+    change_meta(state, "quotas", revision=revision(state.facts.seq, INDEX_MAX))
+    override_of()(state)
+    assert check(state, PLATFORM.invariants) == []
