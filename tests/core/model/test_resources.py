@@ -93,6 +93,7 @@ def test_above_zero_is_what_one_has_more(a: Resources, b: Resources) -> None:
         Resources(extended=(("a", 1), ("a", 1))),
         Resources(extended=(("", 1),)),
         Resources(extended=(("a", -1),)),
+        *(Resources(extended=((name, 1),)) for name in ("cpu", "memory", "disk", "gpu", "device/0")),
     ],
 )
 def test_ill_formed_amounts_are_told(bad: Resources) -> None:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import Effect, Taint
 from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY
-from holdfast.core.region.commands import AdministerNode, AssignmentShipped, CloseBreach, Placement, RegionShipped, Stop
+from holdfast.core.region.commands import (
+    AdministerNode,
+    AssignmentShipped,
+    CloseBreach,
+    Placement,
+    RegionShipped,
+    RegisterNode,
+    Stop,
+)
 from tests.support.region import REPLICA, ROOT, RegionBench
 
 REPAIR = "controller/repair"
@@ -92,3 +102,14 @@ def test_what_breaks_again_after_its_cure_has_a_deadline_of_its_own() -> None:
     bench.a_node(cpu=3000)
     broken = bench.state.breaches[CAPACITY, f"node/{node}/cpu"]
     assert (broken.overshoot, broken.opened) == (1000, bench.at)
+
+
+@pytest.mark.parametrize("name", ["cpu", "memory", "disk", "gpu", "device/0"])
+def test_no_extended_resource_is_called_like_something_else(name: str) -> None:
+    """Of `cpu` more would be placed than there is, and nobody would ever stop what is too much of `device/0`."""
+    bench = RegionBench()
+    bench.open_session("agent/n1")
+    capacity = Resources(1000, 1000, extended=((name, 10),))
+    refused = bench.refuse("agent/n1", RegisterNode("n1", "general", "a", capacity))
+    assert refused.code is Code.MALFORMED
+    assert name in refused.message

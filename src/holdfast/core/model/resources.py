@@ -14,6 +14,9 @@ Extended = tuple[tuple[str, int], ...]
 
 #: No single amount may pass this: sums of millions of them still fit into 63 bits.
 AMOUNT_MAX = 2**40
+#: What an extended resource is not called: a built-in one, or what a breach calls one device of a node.
+BUILT_IN = ("cpu", "memory", "disk", "gpu")
+DEVICE = "device/"
 
 
 class Resources(Row, frozen=True):
@@ -139,20 +142,20 @@ def lacking(need: Resources, use: Resources, limit: Resources) -> str:
 def names_in(*amounts: Resources) -> list[str]:
     """Every resource that could be told apart in these: the four that there always are, then the extended ones."""
     extended = {name for amount in amounts for name, _ in amount.extended}
-    return ["cpu", "memory", "disk", "gpu", *sorted(extended)]
+    return [*BUILT_IN, *sorted(extended)]
 
 
 def of_amounts(amounts: Mapping[str, int]) -> Resources:
     """Amounts by name as a vector; of what there is nothing, nothing is said."""
-    cpu, memory, disk, gpu = (amounts.get(name, 0) for name in ("cpu", "memory", "disk", "gpu"))
+    cpu, memory, disk, gpu = (amounts.get(name, 0) for name in BUILT_IN)
     rest = sorted((name, amount) for name, amount in amounts.items() if amount)
-    extended = tuple(pair for pair in rest if pair[0] not in ("cpu", "memory", "disk", "gpu"))
+    extended = tuple(pair for pair in rest if pair[0] not in BUILT_IN)
     return Resources(cpu, memory, disk, gpu, extended)
 
 
 def amount_of(amounts: Resources, name: str) -> int:
     """How much of the named resource there is."""
-    if name in ("cpu", "memory", "disk", "gpu"):
+    if name in BUILT_IN:
         return int(getattr(amounts, name))
     return dict(amounts.extended).get(name, 0)
 
@@ -169,4 +172,5 @@ def ill_formed(amounts: Resources) -> str:
     names = [name for name, _ in amounts.extended]
     if names != sorted(set(names)) or not all(names) or not all(amount for _, amount in amounts.extended):
         return "extended resources must be named once each, in order, with more than none of each"
-    return ""
+    taken = next((name for name in names if name in BUILT_IN or name.startswith(DEVICE)), "")
+    return f"no extended resource is called {taken}: that is something else" if taken else ""

@@ -15,7 +15,7 @@ from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.isolation import not_enforced, takes_one_tenant
 from holdfast.core.model.lifecycle import ON_NODE, PHASES
 from holdfast.core.model.placement import EMPTY_ROOM, Breach, Room, Slot, standing
-from holdfast.core.model.resources import amount_of
+from holdfast.core.model.resources import DEVICE, amount_of
 from holdfast.core.model.runs import numbers, without
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import Effect, Node
@@ -48,7 +48,7 @@ def capacity_overshoots(node: Node, room: Room) -> Overshoots:
         milli = node.devices[index].milli if index < len(node.devices) else 0
         over = max(taken.all, taken.firm + taken.held) - milli
         if over > 0:
-            found[CAPACITY, f"node/{node.uid}/device/{index}"] = over
+            found[CAPACITY, f"node/{node.uid}/{DEVICE}{index}"] = over
     return found
 
 
