@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -9,7 +11,7 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import Effect, Taint
-from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY
+from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY, allowed_overshoots
 from holdfast.core.region.commands import (
     AdministerNode,
     AssignmentShipped,
@@ -113,3 +115,24 @@ def test_no_extended_resource_is_called_like_something_else(name: str) -> None:
     refused = bench.refuse("agent/n1", RegisterNode("n1", "general", "a", capacity))
     assert refused.code is Code.MALFORMED
     assert name in refused.message
+
+
+# At the limit
+
+
+def test_a_node_of_which_much_is_broken_is_looked_at_once_when_more_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each resource and device may be too small for what stands there, and ten thousand slots do."""
+    looks: list[int] = []
+
+    def counted(state: Any, node: Any) -> Any:
+        looks.append(node.uid)
+        return allowed_overshoots(state, node)
+
+    bench, node = a_region()
+    bench.a_node(cpu=3000, memory=1024)
+    assert len(bench.state.breaches) == 2
+    monkeypatch.setattr("holdfast.core.region.breaches.allowed_overshoots", counted)
+    bench.checked = False
+    bench.a_node(cpu=2000, memory=512)
+    assert looks == [node, node], "as it will be, and as it is"
+    assert {breach.overshoot for _, breach in bench.state.breaches.items()} == {2000, 3584}

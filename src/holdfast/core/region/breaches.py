@@ -125,9 +125,12 @@ def opened(state: RegionState, found: Overshoots, at: Instant) -> list[BreachOpe
     """A breach for each overshoot that is new or larger than the one that is open. What grows keeps its deadline; what
     was cured, and is not closed yet, is broken anew."""
     events = []
+    now: dict[str, Overshoots] = {}  # each object is looked at once, however much of it is broken
     for (invariant, key), overshoot in sorted(found.items()):
         known = state.breaches.get((invariant, key))
-        if known is None or not overshoot_now(state, invariant, key):
+        if known is not None and _object_of(key) not in now:
+            now[_object_of(key)] = _overshoots_of(state, key)
+        if known is None or not now[_object_of(key)].get((invariant, key)):
             deadline = at + state.facts.settings.breach_deadline
             events.append(BreachOpened(Breach(invariant, key, overshoot, "controller/repair", at, deadline)))
         elif known.overshoot < overshoot:
@@ -147,12 +150,20 @@ def close_breach(state: RegionState, command: CloseBreach, case: Case) -> Accept
 
 def overshoot_now(state: RegionState, invariant: str, key: str) -> int:
     """By how much the invariant is broken there now."""
-    kind, _, rest = key.partition("/")
-    uid = int(rest.partition("/")[0])
+    return _overshoots_of(state, key).get((invariant, key), 0)
+
+
+def _object_of(key: str) -> str:
+    """What a breach is about: `node/UID` or `assignment/UID`, of whatever part of it."""
+    kind, uid, *_ = key.split("/", 2)
+    return f"{kind}/{uid}"
+
+
+def _overshoots_of(state: RegionState, key: str) -> Overshoots:
+    """Everything that is broken now of what a breach is about; of what is gone, nothing."""
+    kind, _, uid = _object_of(key).partition("/")
     if kind == "node":
-        node = state.nodes.get(uid)
-        return 0 if node is None else node_overshoots(state, node).get((invariant, key), 0)
-    assignment = state.assignments.get(uid)
-    if assignment is None:
-        return 0
-    return assignment_overshoots(state, assignment, state.place.jurisdiction).get((invariant, key), 0)
+        node = state.nodes.get(int(uid))
+        return {} if node is None else node_overshoots(state, node)
+    assignment = state.assignments.get(int(uid))
+    return {} if assignment is None else assignment_overshoots(state, assignment, state.place.jurisdiction)
