@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.ledger.overrides import EndOverride, OpenOverride, in_force
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import Action, Override, Validity
-from holdfast.core.region.commands import OverrideShipped, Placement, ValidityShipped
+from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import Slot
+from holdfast.core.region.commands import Move, MoveSlot, OverrideShipped, Placement, ValidityShipped
+from tests.support.noded import Noded
 from tests.support.region import ROOT, SCHEDULER, RegionBench
 
 
@@ -76,3 +83,28 @@ def test_an_override_has_a_reason_and_an_end_and_only_people_end_it_early() -> N
     assert bench.refuse("controller/override", EndOverride(uid, "over")).code is Code.TOO_EARLY
     bench.at += 1000
     bench.accept("controller/override", EndOverride(uid, "over"))
+
+
+def moved(slots: list[Slot], target: Phase, cause: str) -> tuple[MoveSlot, ...]:
+    return tuple(MoveSlot((slot.workload, slot.ordinal), slot.epoch, target, cause) for slot in slots)
+
+
+def test_repair_asks_once_what_overrides_say_however_much_it_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command moves a thousand slots, and four hundred overrides may be open."""
+    asked: list[int] = []
+
+    def counted(state: Any, at: int) -> Any:
+        asked.append(at)
+        return in_force(state, at)
+
+    nodes = Noded(3)
+    bench = nodes.bench
+    nodes.silence(0, 1, 2)
+    slots = [slot for _, slot in bench.state.slots.items()]
+    bench.accept("controller/node-health", Move(moved(slots, Phase.UNKNOWN, "session-ended")))
+    bench.at += 60_000
+    bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "z", "smoke", bench.at + 60_000))
+    monkeypatch.setattr("holdfast.core.region.moving.in_force", counted)
+    bench.accept("controller/repair", Move(moved(slots, Phase.FAILED, "fenced")))
+    assert asked == [bench.at]
+    assert {slot.phase for _, slot in bench.state.slots.items()} == {Phase.FAILED}

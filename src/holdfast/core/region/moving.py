@@ -39,9 +39,10 @@ def move(state: RegionState, command: Move, case: Case) -> Accepted | Refused:
     ended: list[tuple[Slot, str]] = []
     lost: list[Unmet] = []
     seen: set[SlotKey] = set()
+    pause = refuse_repair(in_force(state, case.at)) if case.actor == REPAIR else None
     for index, one in enumerate(command.moves):
         slot = state.slots.get(one.slot)
-        misfit = _refuse(state, case, one, slot, repeated=one.slot in seen)
+        misfit = _refuse(state, case, one, slot, pause, repeated=one.slot in seen)
         if misfit is not None or slot is None:
             code, detail = misfit or (Code.NOT_FOUND, "no such slot")
             lost.append(Unmet(0, index, code, f"slot {one.slot}: {detail}"))
@@ -60,7 +61,9 @@ def move(state: RegionState, command: Move, case: Case) -> Accepted | Refused:
     return answer(tuple(events), lost, case.envelope.view)
 
 
-def _refuse(state: RegionState, case: Case, one: MoveSlot, slot: Slot | None, *, repeated: bool) -> Misfit | None:
+def _refuse(
+    state: RegionState, case: Case, one: MoveSlot, slot: Slot | None, pause: Misfit | None, *, repeated: bool
+) -> Misfit | None:
     if slot is None:
         return Misfit(Code.NOT_FOUND, "no such slot")
     edge = EDGE_BY_KEY.get((slot.phase, one.target, one.cause))
@@ -72,11 +75,9 @@ def _refuse(state: RegionState, case: Case, one: MoveSlot, slot: Slot | None, *,
         return Misfit(Code.STALE, f"has binding epoch {slot.epoch}, not {one.epoch}")
     if edge.owner not in (case.actor, case.kind):
         return Misfit(Code.NOT_OWNER, f"{edge.owner} owns {edge.source} -> {edge.target} by {edge.cause}")
+    if pause is not None:
+        return pause
     node = state.nodes[slot.node]
-    if edge.owner == REPAIR:
-        misfit = refuse_repair(in_force(state, case.at))
-        if misfit is not None:
-            return misfit
     if edge.owner == "agent":
         return _refuse_agent(state, case, edge, slot, node)
     if edge.cause == "fenced":
