@@ -243,7 +243,7 @@ def fence_of(model: Model, node: Node) -> int:
 
 
 def configure(model: Model, command: Configure, sender: Sender) -> Code | None:
-    if unsafe(command.settings) or outlives_fence(model, command.settings):
+    if unsafe(command.settings) or outlives_fence(model, command.settings) or outlasts_leases(model, command.settings):
         return Code.CONTRADICTORY
     if command.settings == model.settings:
         return Code.ALREADY
@@ -251,6 +251,14 @@ def configure(model: Model, command: Configure, sender: Sender) -> Code | None:
         life.fence = max(life.fence, command.settings.fence_time)
     model.settings = command.settings
     return None
+
+
+def outlasts_leases(model: Model, s: Settings) -> bool:
+    """Whether what runs by a lease could outlast it by longer than the platform was told."""
+    then, before = (2 * t.session_lease + t.fence_time for t in (s, model.settings))
+    leased = [uid for uid, one in model.assignments.items() if one.right_until]
+    wanted = any(model.assignments[uid].ordinals or model.assignments[uid].returning for uid in leased)
+    return then > before and (wanted or any(slot.assignment in leased for slot in model.slots.values()))
 
 
 def outlives_fence(model: Model, s: Settings) -> bool:

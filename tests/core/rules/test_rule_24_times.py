@@ -13,18 +13,19 @@ from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.house import Configure, EndSession, RaiseLevel
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Reason, Truth
-from holdfast.core.model.settings import DEFAULTS, unsafe
+from holdfast.core.model.settings import DEFAULTS, Settings, outlasting, unsafe
 from holdfast.core.model.topology import Machine
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.book import FAILOVER
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.fence import falls_at, longest
+from holdfast.core.region.listing import ending
 from holdfast.core.region.node_conditions import node_conditions
 from tests.support.noded import REPAIR, Noded
 from tests.support.platform import ROOT as OPERATOR
 from tests.support.platform import PlatformBench, a_world, an_exclusive
-from tests.support.region import REPLICA, ROOT, RegionBench, a_template, an_assignment
+from tests.support.region import REPLICA, ROOT, T0, RegionBench, a_template, an_assignment
 
 #: Safe in themselves, and too short for an agent on the defaults of before.
 SHORT = replace(DEFAULTS, session_lease=3_000, grace=2_000, kill_margin=1_000, fence_time=6_100)
@@ -275,3 +276,43 @@ def test_a_leased_right_is_waited_for_by_the_fence_of_its_region() -> None:
     assert right_lapses_after(DEFAULTS.fence_time + 65_000, DEFAULTS.session_lease) >= usual + 65_000
     assert right_lapses_after(DEFAULTS.fence_time, DEFAULTS.session_lease + 5_000) >= usual + 2 * 5_000
     assert right_lapses_after(6_100, 3_000) == usual, "shorter ones than the platform's do not count"
+
+
+# What a region has not told yet
+
+RAISED = (
+    replace(DEFAULTS, session_lease=300_000, fence_time=320_000),
+    replace(DEFAULTS, grace=600_000, fence_time=620_000),
+    replace(DEFAULTS, session_lease=10_001),
+    replace(DEFAULTS, fence_time=25_001),
+)
+
+
+@pytest.mark.parametrize("raised", RAISED)
+def test_a_region_does_not_raise_its_times_while_something_there_runs_by_a_lease(raised: Settings) -> None:
+    """Its agents go by them at once. Is it cut off before it has told them, the right is given away while one runs."""
+    assert unsafe(raised) == []
+    nodes = Noded(1, Phase.RUNNING, exclusive=True, right_until=T0 + 60_000)
+    bench = nodes.bench
+    refused = bench.refuse(ROOT, Configure(raised))
+    assert refused.code is Code.CONTRADICTORY
+    assert refused.facts == {"assignments": 1, "outlasting": outlasting(raised), "most": outlasting(DEFAULTS)}
+    assert "acme/w1" in refused.message
+    bench.ship(c.AssignmentShipped(ending(bench.state.assignments[nodes.assignment.uid])))
+    bench.refuse(ROOT, Configure(raised))
+    bench.accept(REPLICA, c.Stop(((1, 0),), "deleted"))
+    bench.move("agent/n0", Phase.RELEASED, "stopped")
+    bench.ship(c.AssignmentShipped(replace(bench.state.assignments[nodes.assignment.uid], ordinals=())))
+    bench.accept(ROOT, Configure(raised))
+
+
+def test_a_region_raises_its_times_beside_identities_that_are_not_leased_and_lowers_them_at_any_time() -> None:
+    Noded(1, Phase.RUNNING, exclusive=True).bench.accept(ROOT, Configure(RAISED[0]))
+    leased = Noded(1, Phase.RUNNING, exclusive=True, right_until=T0 + 60_000).bench
+    leased.accept(ROOT, Configure(replace(DEFAULTS, fence_time=24_999)))
+    leased.accept(ROOT, Configure(replace(DEFAULTS, fence_time=24_999, lost_after=21_000)))
+
+
+def test_what_runs_by_a_lease_when_a_region_is_cut_off_is_over_when_its_right_is_given_away() -> None:
+    usual = right_lapses_after(DEFAULTS.fence_time, DEFAULTS.session_lease)
+    assert usual >= DEFAULTS.right_lease + outlasting(DEFAULTS)

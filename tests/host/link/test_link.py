@@ -569,6 +569,25 @@ def test_a_platform_waits_for_the_longest_fence_that_still_runs_in_a_region_whos
     linked(story)
 
 
+def test_a_region_whose_times_were_raised_takes_nothing_before_it_has_told_them() -> None:
+    """A lease could be among it, for which the platform waits by the times that it was told."""
+
+    async def story(world: LinkWorld) -> None:
+        platform, region = await world.both()
+        await world.same(platform, region)
+        long = replace(DEFAULTS, session_lease=300_000, fence_time=320_000)
+        told: list[int] = []
+        await region.accept(ROOT, Configure(long))
+        await platform.put(a_principal("person/new"))
+        while "person/new" not in region.state.principals:
+            told.append(platform.state.regions["eu"].status.session_lease)
+            await world.clock.sleep(10)
+        assert platform.state.regions["eu"].status.session_lease == long.session_lease
+        assert told[0] == DEFAULTS.session_lease
+
+    linked(story)
+
+
 def test_a_region_is_told_the_platforms_grace_when_it_joins_and_when_that_changes() -> None:
     """It may not lower its own below that: work was admitted with it."""
 

@@ -63,6 +63,12 @@ def drifted(duration: int, settings: Settings) -> int:
     return duration + -(-duration * settings.drift_per_million // 1_000_000)
 
 
+def outlasting(settings: Settings) -> Duration:
+    """For how long at most what runs in a region by a leased right outlasts it there: a leader comes just before its
+    end and another one after that, each within a session lease, and what is not heard of then is fenced."""
+    return 2 * settings.session_lease + settings.fence_time
+
+
 def unsafe(settings: Settings) -> list[str]:
     """Why this set would break a promise; empty when it is safe."""
     s = settings

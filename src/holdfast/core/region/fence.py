@@ -16,10 +16,11 @@ from holdfast.core.ledger import house
 from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.registry import Case
 from holdfast.core.model.placement import EMPTY_ROOM, Slot, standing
-from holdfast.core.model.settings import Settings, drifted
+from holdfast.core.model.settings import Settings, drifted, outlasting
 from holdfast.core.model.shapes import Duration, Instant
 from holdfast.core.model.topology import Node
 from holdfast.core.region.feasible import Misfit
+from holdfast.core.region.kinds import has_slots
 from holdfast.core.region.state import RegionState
 
 
@@ -43,7 +44,8 @@ def longest(state: RegionState, at: Instant) -> Duration:
 
 def configure(state: RegionState, command: house.Configure, case: Case) -> Accepted | Refused:
     """Beside what is unsafe in itself: a grace below the platform's, with which exclusive work is admitted; a lower
-    fence time while one runs of which it is not kept how long it is; a lease with which an agent could not keep it."""
+    fence time while one runs of which it is not kept how long it is; longer times than the platform waits for where it
+    may have to; a lease with which an agent could not keep it."""
     grace, least = command.settings.grace, state.place.grace
     if grace < least:
         message = f"a grace of {grace} ms is below the platform's, by which work is admitted here: lower that first"
@@ -52,7 +54,30 @@ def configure(state: RegionState, command: house.Configure, case: Case) -> Accep
         refused = _refuse_shorter(state, case)
         if refused is not None:
             return refused
-    return _refuse_overrun(state, command.settings) or house.configure(state, command, case)
+    return (
+        _refuse_untold(state, command.settings)
+        or _refuse_overrun(state, command.settings)
+        or house.configure(state, command, case)
+    )
+
+
+def _refuse_untold(state: RegionState, settings: Settings) -> Refused | None:
+    """The platform gives a leased right away by the times with which this region has joined. Agents go by longer ones
+    at once, and a region that is cut off then cannot tell it: it raises them while nothing here runs by a lease."""
+    now, then = outlasting(state.facts.settings), outlasting(settings)
+    if then <= now:
+        return None
+    rows = (row for _, row in state.assignments.unordered() if row.right_until)
+    leased = [row.uid for row in rows if row.ordinals or row.returning or has_slots(state, row.uid)]
+    if not leased:
+        return None
+    first = state.assignments[min(leased)]
+    message = (
+        f"identities of {first.tenant}/{first.workload_name} are leased to this region, and the platform waits for "
+        f"{now} ms after their end; two session leases and the fence time would be {then} ms: move them elsewhere first"
+    )
+    facts = {"assignments": len(leased), "outlasting": then, "most": now}
+    return Refused(Code.CONTRADICTORY, message, facts)
 
 
 def _refuse_overrun(state: RegionState, settings: Settings) -> Refused | None:

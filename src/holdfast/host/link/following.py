@@ -19,6 +19,7 @@ from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import Token, seq_of, show
+from holdfast.core.model.settings import times_of
 from holdfast.core.model.shapes import Instant
 from holdfast.core.region.assigned import is_told_before
 from holdfast.core.region.commands import Ship
@@ -39,6 +40,8 @@ from holdfast.host.wire import LEADER, read_problem
 ACTOR = "controller/link"
 #: A stream without a beat for so long is broken.
 IDLE_MS = 3_500
+#: Why a region that was configured joins anew.
+OTHER_TIMES = "this region has other times than it has joined with"
 
 
 class Heard(Struct, frozen=True):
@@ -187,7 +190,11 @@ class Following:
         self._is_known = True
 
     async def _apply(self, server: str, shipment: Shipment) -> None:
-        """Make a step part of the region's log, with its cursor; or break, and begin again where that is."""
+        """Make a step part of the region's log, with its cursor; or break, and begin again where that is.
+
+        A lease that comes with it is waited for by the times that this region has joined with (RULES 24)."""
+        if times_of(self._leader.term.durable.state.facts.settings) != self._speaker.times:
+            raise SessionOver(OTHER_TIMES)
         ship, offset = shipment.ship, self._speaker.offset
         step = replace(ship, puts=tuple([offset.in_our_time(put) for put in ship.puts]))
         answer = await self._submit(step)

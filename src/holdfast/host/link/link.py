@@ -23,7 +23,7 @@ from holdfast.host.journal import Journal
 from holdfast.host.leader import Leader
 from holdfast.host.ledger import Ledger
 from holdfast.host.link.facts import Told
-from holdfast.host.link.following import Following, Heard, Outlook
+from holdfast.host.link.following import OTHER_TIMES, Following, Heard, Outlook
 from holdfast.host.link.reporting import Reporting
 from holdfast.host.link.saying import Saying
 from holdfast.host.link.speaker import Platform, SessionOver, Speaker, ToldToStop, WentBack
@@ -163,5 +163,5 @@ class Link:
             self._ledger.meters.gauge("link_offset_ms", speaker.offset.most)
             settings = leader.term.durable.state.facts.settings
             if times_of(settings) != speaker.times:
-                raise SessionOver("this region has other times than it has joined with")
+                raise SessionOver(OTHER_TIMES)
             await self._clock.sleep(min(settings.session_lease, renewed.worth_ms) // 4)
