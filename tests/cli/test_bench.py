@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.bench import core, report, store
+from holdfast.bench import core, ledger, limits, report, sim, store
 from holdfast.bench.limits_table import TABLE
 from holdfast.bench.report import Report, Sheet, at_least, at_most, must, p99
 from holdfast.cli.main import app
@@ -149,6 +152,40 @@ def test_a_benchmark_of_which_nothing_can_be_measured_says_so_without_a_tracebac
     assert "Traceback" not in done.output
 
 
+@pytest.mark.parametrize("name", [name for name in FIGURES if name not in ("core", "sim")])
+def test_a_benchmark_that_has_no_folder_to_measure_in_says_so_without_a_traceback(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    done = RUN.invoke(app, ["bench", name, "--small", "--json"])
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit)
+    found = msgspec.json.decode(done.stdout, type=Report)
+    said = {*(one.name for one in found.failures), *(one.name for one in found.results)}
+    assert said == FIGURES[name].keys()
+    assert {one.why.partition(" (")[0] for one in found.failures} == {"OSError: [Errno 28] No space left on device"}
+    assert all(one.name.startswith("schedule.growth") for one in found.results), "which writes nothing"
+
+
+def test_a_benchmark_whose_baseline_cannot_be_measured_says_so_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken() -> float:
+        raise MemoryError("no more")
+
+    for one in (sim, limits):
+        monkeypatch.setattr(one, "stores_per_second", broken)
+    for name in ("sim", "limits"):
+        done = RUN.invoke(app, ["bench", name, "--small", "--json"])
+        assert done.exit_code == 1
+        assert isinstance(done.exception, SystemExit)
+        found = msgspec.json.decode(done.stdout, type=Report)
+        assert {one.name for one in found.failures} == FIGURES[name].keys()
+
+
 def test_a_missed_target_is_a_figure_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     sheet = Sheet()
     sheet.add(at_least("core.single", 1, "placements/s", 1, 40_000))
@@ -185,6 +222,44 @@ def test_the_reason_of_an_inner_part_is_the_one_that_counts() -> None:
 
 
 # What a value is
+
+#: What a figure is of those that it stands for, by the end of its name; of all others it is the median.
+OTHER_THAN_MEDIAN = {"p99": "p99", "max": "max", "watch1000": "p99", "neighbour_p99_ms": "p99", "growth_score": "min",
+                     "p99.during_snapshot": "p99", "max.during_snapshot": "max", "snapshot.p99": "p99",
+                     "sim.run_s": "mean"}  # fmt: skip
+#: What each name is given by who calls it.
+NAMED = {("latency.py", "name"): "latency_p99"}
+
+
+def figures() -> Iterator[tuple[str, str, str, str]]:
+    """Of every figure with a best and a worst: its file, its name, how it is made of what, and what stands beside."""
+    for path in sorted(Path(report.__file__).parent.glob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in ("at_least", "at_most") and len(call.args) > 5:
+                name = ast.unparse(call.args[0]).strip("'")
+                yield (
+                    path.name,
+                    NAMED.get((path.name, name), name),
+                    ast.unparse(call.args[1]),
+                    ast.unparse(call.args[5]),
+                )
+
+
+def test_every_figure_is_the_median_of_what_stands_beside_it_or_what_its_name_says() -> None:
+    found = list(figures())
+    assert len(found) >= 20
+    for file, name, value, among in found:
+        how = next((how for end, how in OTHER_THAN_MEDIAN.items() if name.endswith(end)), "median")
+        made = f"{how}({among})"
+        ratio = "median(stored) / median(plain)" if name == "store.sqlite.group100" else made
+        assert value in (made, f"statistics.{made}", ratio), f"{file}: {name} is {value}, and beside it is {among}"
+
+
+def test_of_the_core_and_the_ledger_the_later_half_of_the_tenths_counts() -> None:
+    for module in (core, ledger):
+        tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+        halves = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and ast.unparse(one.func) == "later_half"]
+        assert halves, f"{module.__name__} measures its warm-up"
 
 
 def test_the_best_of_a_rate_is_its_highest_and_of_a_cost_its_lowest() -> None:

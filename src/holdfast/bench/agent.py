@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from pathlib import Path
 
 from holdfast.bench import serving, sessions
-from holdfast.bench.report import Report, Sheet
+from holdfast.bench.report import Report, Sheet, scratch
 
 
 def run(*, small: bool = False) -> Report:
     """All figures of agents."""
     sheet = Sheet()
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as name:
+    with sheet.part(*serving.ROWS, *sessions.ROWS), scratch() as folder:
         with sheet.part(*serving.ROWS):
-            sheet.add(*asyncio.run(serving.measure_serving(Path(name) / "serving", small=small)))
+            sheet.add(*asyncio.run(serving.measure_serving(folder / "serving", small=small)))
         with sheet.part(*sessions.ROWS):
-            sheet.add(*asyncio.run(sessions.measure_sessions(Path(name) / "sessions", small=small)))
+            sheet.add(*asyncio.run(sessions.measure_sessions(folder / "sessions", small=small)))
     return sheet.report()

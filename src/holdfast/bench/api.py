@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 from statistics import median
@@ -24,7 +23,7 @@ from holdfast.bench.ledger import Load, leading
 from holdfast.bench.other import Other
 from holdfast.bench.raw import RawLoop
 from holdfast.bench.region import SCHEDULER
-from holdfast.bench.report import Report, Result, Sheet, at_least, at_most, must, p99
+from holdfast.bench.report import Report, Result, Sheet, at_least, at_most, must, p99, scratch
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.meta import Meta
@@ -59,8 +58,8 @@ WHOLE, SMALL = Size(1_000, 5, 20, 2, 1_000, 10_000, 20, 15), Size(50, 1, 2, 1, 5
 def run(*, small: bool = False) -> Report:
     """All figures of a server's API."""
     sheet = Sheet()
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder, sheet.part(*ROWS):
-        asyncio.run(_measure(sheet, Path(folder), SMALL if small else WHOLE))
+    with sheet.part(*ROWS), scratch() as folder:
+        asyncio.run(_measure(sheet, folder, SMALL if small else WHOLE))
     return sheet.report()
 
 

@@ -7,7 +7,6 @@ eight, until the slots stand; a snapshot while commits go on; a tail of 10,000 b
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 
 from holdfast.bench.raw import RawLoop
 from holdfast.bench.region import MACHINE, SETTINGS, SLOTS_EACH, BenchRegion, Machine
-from holdfast.bench.report import Report, Result, Sheet, Unmeasured, at_least, at_most, later_half, must, p99
+from holdfast.bench.report import Report, Result, Sheet, Unmeasured, at_least, at_most, later_half, must, p99, scratch
 from holdfast.bench.restart import measure_restart
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
@@ -61,11 +60,11 @@ WHOLE, SMALL = Size(5_000, 1_000_000, 10_000), Size(1_000, 12_000, 100)
 def run(*, small: bool = False) -> Report:
     """All figures of a ledger on SQLite."""
     sheet, size = Sheet(), SMALL if small else WHOLE
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder:
+    with sheet.part(*ROWS, *AGAIN), scratch() as folder:
         with sheet.part(*ROWS):
-            asyncio.run(_measure(sheet, Path(folder), size))
+            asyncio.run(_measure(sheet, folder, size))
         with sheet.part(*AGAIN):
-            sheet.add(*measure_restart(Path(folder) / "ledger", size.slots))
+            sheet.add(*measure_restart(folder / "ledger", size.slots))
     return sheet.report()
 
 

@@ -6,19 +6,18 @@ Each part is a module of its own; the stalls of a loop are measured by `stalls`.
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from pathlib import Path
 
 from holdfast.bench import limits_exclusive, limits_silence
 from holdfast.bench.limits_table import TABLE, lessened, measure_case, rows
-from holdfast.bench.report import Report, Sheet, stores_per_second
+from holdfast.bench.report import Report, Sheet, scratch, stores_per_second
 
 
 def run(*, small: bool = False) -> Report:
     """All figures of limits. In the small form what takes long is not taken to its limit."""
     sheet = Sheet()
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as name:
-        silence, table, exclusive = (Path(name) / part for part in ("silence", "table", "exclusive"))
+    everything = (*limits_silence.ROWS, *(row for case in TABLE for row in rows(case)), *limits_exclusive.ROWS)
+    with sheet.part(*everything), scratch() as name:
+        silence, table, exclusive = (name / part for part in ("silence", "table", "exclusive"))
         for folder in (silence, table, exclusive):
             folder.mkdir()
         rows_ms = 10_000_000 / stores_per_second()

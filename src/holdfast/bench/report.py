@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -114,6 +115,14 @@ class Sheet:
     def report(self) -> Report:
         """All of it, in the order in which it came."""
         return Report(machine(), tuple(self._results.values()), tuple(self._failures.values()))
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder on the disk that is measured, which is the current one; it is gone afterwards. To be made within the
+    part of all that needs it: where there can be none, that is why these are missing."""
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as name:
+        yield Path(name)
 
 
 def told(error: Exception) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +19,7 @@ from msgspec import Struct
 from holdfast.api.client.aio import Holdfast
 from holdfast.bench.asking import Clients, Document, asking, telling, workload
 from holdfast.bench.processes import LOOK_SECONDS
-from holdfast.bench.report import Report, Result, Sheet, at_most, bounded, must, p99
+from holdfast.bench.report import Report, Result, Sheet, at_most, bounded, must, p99, scratch
 from holdfast.bench.standing import ROWS, measure_standing
 from holdfast.core.ledger.revision import parse
 from holdfast.stores.sqlite import SqliteStore
@@ -49,11 +48,11 @@ WHOLE, SMALL = Size(20, 200, 1_000, 5), Size(1, 2, 3, 1)
 def run(*, small: bool = False) -> Report:
     """All figures of the road."""
     sheet, size = Sheet(), SMALL if small else WHOLE
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder, sheet.part(*ROWS):
+    with sheet.part(*APPLIED, *ROWS), scratch() as folder:
         with sheet.part(*APPLIED):
-            rounds = [asyncio.run(_round(sheet, Path(folder) / str(turn), size, turn)) for turn in range(size.rounds)]
+            rounds = [asyncio.run(_round(sheet, folder / str(turn), size, turn)) for turn in range(size.rounds)]
             sheet.add(*_of(rounds))
-        sheet.add(*asyncio.run(measure_standing(Path(folder) / "standing", small=small)))
+        sheet.add(*asyncio.run(measure_standing(folder / "standing", small=small)))
     return sheet.report()
 
 

@@ -8,7 +8,6 @@ workload takes from its write at the platform is measured between processes.
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -18,7 +17,7 @@ from holdfast.bench import growth, latency, million
 from holdfast.bench.openb import machines, shapes
 from holdfast.bench.raw import RawLoop
 from holdfast.bench.region import Machine
-from holdfast.bench.report import Report, Result, Sheet, at_least
+from holdfast.bench.report import Report, Result, Sheet, at_least, scratch
 from holdfast.bench.yard import Yard, running
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import Device, Toleration
@@ -32,6 +31,8 @@ SPREAD = Template(
 )
 
 Wanted = list[tuple[Template, int]]
+
+RATES = ("schedule.group10k", "schedule.spread", "schedule.unlike")
 
 
 class Size(NamedTuple):
@@ -50,9 +51,8 @@ WHOLE, SMALL = Size(5_000, 10_000, 5, 2), Size(60, 200, 1, 1)
 def run(traces: Path, *, small: bool = False) -> Report:
     """All figures of the scheduler."""
     sheet, size = Sheet(), SMALL if small else WHOLE
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as name:
-        folder = Path(name)
-        with sheet.part("schedule.group10k", "schedule.spread", "schedule.unlike"):
+    with sheet.part(*RATES, "schedule.single10k", *million.ROWS, *latency.ROWS), scratch() as folder:
+        with sheet.part(*RATES):
             asyncio.run(_rates(sheet, folder, size))
         with sheet.part("schedule.single10k"):
             sheet.add(asyncio.run(_singles(folder, size, *_trace(traces, small=small))))

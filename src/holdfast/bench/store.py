@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import time
 from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
 from holdfast.bench.region import BenchRegion
-from holdfast.bench.report import Report, Result, Sheet, Unmeasured, at_most, must, p99
+from holdfast.bench.report import Report, Result, Sheet, Unmeasured, at_most, must, p99, scratch
 from holdfast.core.ledger.codec import chain
 from holdfast.core.ledger.draft import Draft, Landed
 from holdfast.core.region.book import REGION
@@ -45,8 +44,8 @@ WHOLE, SMALL = Size(40, 1_000, 200), Size(3, 100, 3)
 def run(*, small: bool = False) -> Report:
     """All figures of the store, on the file system of the current folder."""
     sheet = Sheet()
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder, sheet.part(*ROWS):
-        asyncio.run(_measure(sheet, Path(folder), a_hundred_placements(), SMALL if small else WHOLE))
+    with sheet.part(*ROWS), scratch() as folder:
+        asyncio.run(_measure(sheet, folder, a_hundred_placements(), SMALL if small else WHOLE))
     return sheet.report()
 
 
