@@ -6,8 +6,14 @@ import pytest
 
 from holdfast.sim.plan import Act, Fault, Plan
 from holdfast.sim.run import Run, played
-from holdfast.sim.scenario import parse
-from tests.sim.test_planted_judges import FULL, ROOMY, SECOND, published_unasked
+from holdfast.sim.scenario import BadScenario, parse
+from tests.sim.test_planted_judges import (
+    FULL,
+    ROOMY,
+    SECOND,
+    nothing_placed_for_want_of_capacity,
+    published_unasked,
+)
 
 CRASH = Fault(14 * SECOND, "crash", "eu-n1", 6 * SECOND)
 AGAIN = Fault(15 * SECOND, "crash", "eu-n1", 2 * SECOND)
@@ -65,6 +71,16 @@ def test_invariants_are_told_by_how_often_they_were_checked_since_and_which_did_
     assert struck is not None
     assert f"{head - struck.heads['eu']} × eu" in answers["invariant"]
     assert "did not hold" not in answers["invariant"]
+    with pytest.MonkeyPatch.context() as patch:
+        nothing_placed_for_want_of_capacity(patch)
+        waiting, _ = a_run(ROOMY, CRASH)
+    assert waiting["invariant"].endswith("did not hold: placed"), "though all that broke is that nothing was done"
     published_unasked(monkeypatch)
     broken, _ = a_run(FULL, POWER, seconds=60)
     assert broken["invariant"].endswith("did not hold: answered")
+
+
+def test_a_scenario_cannot_ask_for_an_invariant_that_there_is_not() -> None:
+    """It would be told as one that held, for nothing can break it."""
+    with pytest.raises(BadScenario, match=r"region\.unique-bindings"):
+        parse(f"{FULL}answers: {{invariants: [region.unique-bindings]}}\n", "in a test")

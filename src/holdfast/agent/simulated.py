@@ -126,6 +126,12 @@ class SimulatedMachine:
         """A process begins; it runs once it has started."""
         self.processes[work.slot, work.epoch] = Played(work, habit, self.clock.boot() + habit.start_ms, self.overrun)
 
+    def ask_to_end(self, process: Played, grace_ms: int) -> None:
+        """A process is asked to end; after its grace it is killed."""
+        now = self.clock.boot()
+        process.asked = min(process.asked, now)
+        process.killed = min(process.killed, now + grace_ms)
+
     def lose_power(self) -> None:
         """Everything that ran is gone, at once."""
         now = self.clock.boot()
@@ -186,9 +192,7 @@ class SimulatedDriver:
         """Begin to end it."""
         process = self._machine.processes.get((slot, epoch))
         if process is not None:
-            now = self._clock.boot()
-            process.asked = min(process.asked, now)
-            process.killed = min(process.killed, now + grace_ms)
+            self._machine.ask_to_end(process, grace_ms)
             self._changed.set()
 
     async def exec(self, work: Work, command: tuple[str, ...], limit_ms: int) -> int:

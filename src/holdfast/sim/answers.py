@@ -17,7 +17,6 @@ from holdfast.core.ledger.revision import revision, show
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region.book import REGION
 from holdfast.core.region.events import SlotsMoved, SlotsReleased, SlotsStopping
-from holdfast.sim.audit import Finding
 from holdfast.sim.chronicle import Entry
 from holdfast.sim.scene import PLATFORM_NAME, Scene
 
@@ -70,10 +69,9 @@ def strike(scene: Scene, when: int, what: str, counts: dict[str, int]) -> Struck
     return Struck(when, what, len(scene.chronicle.entries), heads, dict(sorted(phases.items())), counts)
 
 
-def answers(
-    scene: Scene, struck: Struck | None, counts: dict[str, int], findings: Sequence[Finding]
-) -> dict[str, Answer]:
-    """All six. Of a run in which nothing struck there is nothing to be said but what was asked for, and what held."""
+def answers(scene: Scene, struck: Struck | None, counts: dict[str, int], broken: Sequence[str]) -> dict[str, Answer]:
+    """All six; `broken` are promises that were not kept, of safety and of liveness. Of a run in which nothing struck
+    there is nothing to be said but what was asked for, and what held."""
     looks, entries = scene.scenario.answers, scene.chronicle.entries
     before, after = (entries[: struck.entries], entries[struck.entries :]) if struck is not None else (entries, [])
     desired = _of(entries, looks.desired)
@@ -83,7 +81,7 @@ def answers(
         "desired": _answer("desired", desired, _counted(desired)),
         "first": _answer("first", after[:1], _first(after[:1], struck)),
         "progress": _recorded(progress, struck),
-        "invariant": _invariants(scene, struck, counts, findings),
+        "invariant": _invariants(scene, struck, counts, broken),
         "telemetry": _telemetry(scene, struck, counts, after),
         "repair": _answer("repair", repair, _repaired(repair, struck)) if repair else _unrepaired(scene, struck),
     }
@@ -133,16 +131,15 @@ def _recorded(progress: list[Entry], struck: Struck | None) -> Answer:
     return Answer(QUESTIONS["progress"], f"durable when {struck.what} struck: {said}", places)
 
 
-def _invariants(scene: Scene, struck: Struck | None, counts: dict[str, int], findings: Sequence[Finding]) -> Answer:
+def _invariants(scene: Scene, struck: Struck | None, counts: dict[str, int], broken: Sequence[str]) -> Answer:
     """Every invariant of both ledgers is checked near each batch: so many were, and these promises were not kept."""
     since = struck.heads if struck is not None else {}
     checked = {name: audit.state.facts.seq - since.get(name, 0) for name, audit in scene.audits.items()}
-    broken = list(dict.fromkeys(one.promise for one in findings))
     kept = [name for name in scene.scenario.answers.invariants if name not in broken]
     refused = _changed(struck, counts, "refused.")
     said = f"{', '.join(kept) or 'none of those asked about'}, checked after each of {_listed(checked)} batches since"
     said += f"; kept by refusals: {_listed(refused)}" if refused else ""
-    said += f"; did not hold: {', '.join(broken)}" if broken else ""
+    said += f"; did not hold: {', '.join(dict.fromkeys(broken))}" if broken else ""
     places = [f"{name} {show(revision(audit.state.facts.seq))}" for name, audit in scene.audits.items()]
     return Answer(QUESTIONS["invariant"], said, tuple(places))
 

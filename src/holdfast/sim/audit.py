@@ -5,11 +5,12 @@
 - a machine acts in a session of its own that is open at that place of the log: once its end is logged it is dead
 - every invariant holds: near what each batch has written, and in full now and then, after every fault, and at the end
 - a linear read is as new as everything that was acknowledged before it was asked for, and as any read before it
+- what is listed of the newest state is what is in it
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -29,6 +30,9 @@ S = TypeVar("S", bound=LedgerState)
 
 #: How many batches are folded before every invariant is checked in full.
 FULL_EVERY = 200
+
+#: What is listed whole, by kind: the table that it is in.
+LISTED = {"Workload": "workloads", "Node": "nodes"}
 
 #: Whom a command is told apart by: its session and number, or its actor's key.
 Name = tuple[int, int]
@@ -55,7 +59,7 @@ class Audit(Generic[S]):
         self.state = book.empty()
         self.findings: list[Finding] = []
         #: How many batches, commands, acknowledgements and linear reads were judged.
-        self.counts = {"batches": 0, "commands": 0, "acknowledged": 0, "linear": 0, "at-least": 0}
+        self.counts = {"batches": 0, "commands": 0, "acknowledged": 0, "linear": 0, "at-least": 0, "listed": 0}
         #: Told of each batch after it was judged.
         self.listeners: list[Callable[[Batch[Any]], None]] = []
         #: The bytes of the batch that was judged last.
@@ -98,13 +102,27 @@ class Audit(Generic[S]):
         """Somebody asks for a linear read now."""
         return Asked(self._newest_told)
 
-    def reads(self, asked: Asked, seq: int) -> None:
-        """The read was answered from the state after batch `seq`."""
+    def reads(self, asked: Asked, seq: int, items: Sequence[Mapping[str, Any]] = ()) -> None:
+        """The read was answered from the state after batch `seq`, with these objects, if these are all of a kind."""
         self.counts[asked.level] += 1
+        if seq == self.state.facts.seq:
+            self._judge_items(items)
         if seq < asked.at_least:
             self._find(asked.level, f"a read saw batch {seq}, and {asked.at_least} was known before it was asked for")
         if asked.level == "linear":
             self._newest_told = max(self._newest_told, seq)
+
+    def _judge_items(self, items: Sequence[Mapping[str, Any]]) -> None:
+        """What was listed of a state is what there is in it: the same objects, as new as they are."""
+        kinds = {one["kind"] for one in items}
+        for kind in kinds & LISTED.keys():
+            self.counts["listed"] += 1
+            rows = dict(self.state.table(LISTED[kind]).items())
+            there = {show(uid): show(_revision(row)) for uid, row in rows.items()}
+            told = {one["metadata"]["uid"]: one["metadata"]["revision"] for one in items}
+            if told != there:
+                wrong = sorted(set(told.items()) ^ set(there.items()))
+                self._find("listed", f"a list of {kind} after batch {self.state.facts.seq} differs by {wrong[:3]}")
 
     # What the log says
 
@@ -205,6 +223,11 @@ class Audit(Generic[S]):
 
     def _find(self, promise: str, detail: str) -> None:
         self.findings.append(Finding(promise, detail))
+
+
+def _revision(row: Any) -> Revision:
+    found: Revision = row.meta.revision if hasattr(row, "meta") else row.revision
+    return found
 
 
 def _name(envelope: Envelope[Any]) -> Name | None:

@@ -47,6 +47,7 @@ EVERYWHERE = {
     "meter.proofs_failed": "leaders that could not show that they lead",
     "meter.reconcile_caught": "keys that only a resync found",
     "audit.linear": "linear reads that were judged",
+    "audit.listed": "lists of which every object was judged",
     "refused.stale": "proposals from a view that was too old",
     "refused.no-session": "commands of machines whose session had ended",
     "refused.policy": "proposals under a policy that is not active",

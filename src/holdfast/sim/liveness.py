@@ -22,6 +22,8 @@ from holdfast.host.ledger import Role
 from holdfast.sim.judges.counted import is_open
 from holdfast.sim.judges.patience import PROMPT_MS, Left
 from holdfast.sim.judges.placement import Oracle
+from holdfast.sim.judges.reported import ENDING_MS, misreported, unmended
+from holdfast.sim.judges.unwell import other_processes, unnoticed
 from holdfast.sim.scene import PLATFORM_NAME, Scene, old_server
 
 #: A node that is gone is given up within this, whatever its region doubts first: a lease, a second one if many are
@@ -29,8 +31,6 @@ from holdfast.sim.scene import PLATFORM_NAME, Scene, old_server
 SILENCE_MS = 60_000
 #: A step of a rollout: a replica starts, is asked until it is ready, and an old one ends; or it is given up.
 STEP_MS = 60_000
-#: Whatever is to end has ended within this: its grace, the margin after it, and a fence where nobody answers.
-ENDING_MS = 45_000
 _ALIVE = (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING)
 
 
@@ -43,6 +43,7 @@ def unsettled(scene: Scene) -> Iterator[Left]:
         if old.role is not Role.STOPPED:
             yield Left("leads", old_server(name), f"cannot read the log and is {old.role}: it should have stopped")
     yield from _platform(scene, platform)
+    yield from misreported(platform, {name: scene.audits[name].state for name in scene.cast.nodes})
     for name in scene.cast.nodes:
         region: RegionState = scene.audits[name].state
         yield from _region(scene, name, region, platform)
@@ -145,7 +146,9 @@ def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState
     speaking = {f"agent/{node}" for node in scene.cast.nodes[name]}
     speaking |= {f"scheduler/{scheduler}" for scheduler in scene.cast.schedulers[name]}
     yield from _sessions(name, state, speaking)
-    yield from _processes(scene, name, state)
+    metals = [metal for metal in scene.metals.values() if metal.region == name]
+    yield from (*other_processes(state, metals), *unnoticed(name, state, metals))
+    yield from unmended(name, state)
 
 
 def _is_spent(scene: Scene, workload: Workload) -> bool:
@@ -236,15 +239,3 @@ def _told(state: RegionState, slot: Slot) -> str:
 
 def _answers(scene: Scene, state: RegionState, slot: Slot) -> bool:
     return scene.metals[state.nodes[slot.node].name].answers((slot.workload, slot.ordinal), slot.epoch)
-
-
-def _processes(scene: Scene, name: str, state: RegionState) -> Iterator[Left]:
-    """What the nodes really run is what the ledger says."""
-    for metal in scene.metals.values():
-        if metal.region != name:
-            continue
-        uid = state.node_names.get(metal.name) or 0
-        bound = {(k, s.epoch) for k, s in state.slots.items() if s.node == uid and s.phase is Phase.SERVING}
-        runs = {(live.slot, live.epoch) for live in metal.running()}
-        if bound != runs:
-            yield Left("processes", metal.name, f"runs {sorted(runs)}, and {sorted(bound)} serve there")

@@ -52,4 +52,4 @@ class Recovery:
             return []
         missed = [name for name in self._struck if name not in self.took and (self._looked or 0) >= self._limit]
         slow = [name for name, took in self.took.items() if took > self._limit]
-        return [f"{name} did not recover within {self._limit} ms of the loss" for name in (*missed, *slow)]
+        return [f"recovers: {name} did not recover within {self._limit} ms of the loss" for name in (*missed, *slow)]

@@ -22,6 +22,7 @@ from holdfast.sim.answers import Answer, Struck, answers, strike, unanswered
 from holdfast.sim.audit import Finding
 from holdfast.sim.counts import counted
 from holdfast.sim.explained import unexplained
+from holdfast.sim.judges.budgets import Budgets
 from holdfast.sim.judges.churn import Churn
 from holdfast.sim.judges.placed import Placements
 from holdfast.sim.judges.same_state import same_states
@@ -132,7 +133,7 @@ class Run:
         )
         self.scene.on_said[name] = placements.queue.excused.said
         self.scene.servers.on_refused[name] = placements.queue.excused.refused
-        others = Churn(name, self.findings.append), Steps(name, self.findings.append)
+        others = [judge(name, self.findings.append) for judge in (Budgets, Churn, Steps)]
 
         def take(batch: Batch[Any]) -> None:
             placements.take(batch, lambda: REGION.batches.evidence(audit.newest))
@@ -174,7 +175,8 @@ class Run:
     def _report(self, left: list[str]) -> Report:
         counts = counted(self.scene, self.troubles.happened)
         findings = tuple(self._found())
-        found = answers(self.scene, self.struck, counts, findings)
+        broken = [*(one.promise for one in findings), *(one.partition(":")[0] for one in left)]
+        found = answers(self.scene, self.struck, counts, broken)
         nameless = unanswered(found) if self.struck is not None else []
         lacking = (*self._lacking(counts), *(f"the answer {name!r} names no revision" for name in nameless))
         said = "inconclusive" if lacking else "held"

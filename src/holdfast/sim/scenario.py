@@ -17,6 +17,8 @@ from msgspec.structs import replace
 
 from holdfast.core.model.quantity import BadQuantity, parse_duration
 from holdfast.core.model.settings import DEFAULTS, Settings, unsafe
+from holdfast.core.platform.book import PLATFORM
+from holdfast.core.region.book import REGION
 
 #: Where scenarios are, from the folder that the command is run in.
 FOLDER = Path("scenarios")
@@ -36,6 +38,8 @@ RULES = (
     "strict", "batch", "budget", "ports",
 )  # fmt: skip
 TENANTS_ODD = ("quota", "protected", "reclaimable")
+#: What a run can be asked to have held.
+INVARIANTS = (*(one.id for one in PLATFORM.invariants), *(one.id for one in REGION.invariants))
 NETWORKS = ("calm", "rough", "stormy")
 STORES = ("calm", "foul", "treacherous")
 
@@ -244,6 +248,7 @@ def _check_names(scenario: Scenario) -> None:
         ("oddity of nodes", scenario.variety.nodes, NODES_ODD),
         ("rule of workloads", scenario.variety.rules, RULES),
         ("oddity of tenants", scenario.variety.tenants, TENANTS_ODD),
+        ("invariant", scenario.answers.invariants, INVARIANTS),
         ("network", [scenario.network], NETWORKS),
         ("stores", [scenario.stores], STORES),
     ):

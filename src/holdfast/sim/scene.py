@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.agent.driver import Work
 from holdfast.agent.simulated import EVERYTHING, OF_ONE_USER
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.draft import Book, Landed
+from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import show
 from holdfast.core.model.lifecycle import Phase
@@ -23,6 +23,7 @@ from holdfast.core.platform.state import PlatformState
 from holdfast.core.region.book import REGION
 from holdfast.core.region.endpoints import Question
 from holdfast.core.region.events import SlotsMoved
+from holdfast.core.region.state import RegionState
 from holdfast.host.meters import Meters
 from holdfast.host.mirror.mirror import Mirror
 from holdfast.host.scheduling_apart import SchedulerApart
@@ -40,6 +41,8 @@ from holdfast.sim.actors.wishes import Wishes, amounts
 from holdfast.sim.actors.witness import Heard, Saying
 from holdfast.sim.audit import Audit, Finding
 from holdfast.sim.chronicle import Chronicle
+from holdfast.sim.judges.even_time import EvenTime
+from holdfast.sim.judges.leases import Hearing, Leases
 from holdfast.sim.machine import Machine
 from holdfast.sim.plan import Cast, Plan, drawn
 from holdfast.sim.scenario import Regional, Scenario, settings_of
@@ -60,6 +63,8 @@ STORES = {
     "treacherous": service.Weather(latency_ms=(1, 20), lose_answer=0.05, land_late=0.04),
 }
 PLATFORM_NAME = "platform"
+#: Phases in which the ledger knows of a process, and whoever ends it gives it its time.
+UNDER_CARE = (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING, Phase.TERMINATING)
 #: How often somebody looks whether the operator's token is there.
 PROOF_MS = 100
 
@@ -73,7 +78,7 @@ class Scene:
         self.world = World(seed, network=NETWORKS[scenario.network], stores=self.store_weather)
         self.cast = cast_of(scenario)
         self.plan = plan or drawn(scenario, self.cast, seed)
-        self.truth = Truth(self._is_exclusive)
+        self.truth = Truth(self._is_exclusive, self._grace_of)
         self.servers = Servers(manner or Manner(), self._lives)
         #: Which replicas were asked and have answered, by region, and under which epoch.
         self._answered: set[tuple[str, SlotKey, Revision]] = set()
@@ -84,6 +89,7 @@ class Scene:
         self.acted: Counter[str] = Counter()
         self.people: People | None = None
         self.audits: dict[str, Audit[Any]] = {}
+        self.leases: dict[str, Leases] = {}
         self.chronicle = Chronicle()
         #: What schedulers apart see, by machine.
         self.mirrors: dict[str, Mirror] = {}
@@ -97,12 +103,7 @@ class Scene:
 
     def heard(self, ledger: str) -> Heard:
         """Who notes what somebody was told to have landed in a ledger."""
-        audit = self.audits[ledger]
-
-        def note(envelope: Envelope[Any], revision: Revision) -> None:
-            audit.acknowledged(envelope, Landed(revision, b""))
-
-        return note
+        return Hearing(self.audits[ledger], self.leases[ledger], self.world.now)
 
     def _said(self, region: str) -> Saying:
         def say(envelope: Envelope[Any], *, answered: bool) -> None:
@@ -117,6 +118,8 @@ class Scene:
         disk.listeners.append(audit.landed)
         audit.listeners.append(lambda batch: self.chronicle.note(self.world.now(), name, batch))
         audit.listeners.append(lambda batch: self._judge_serving(name, batch))
+        leases = self.leases[name] = Leases(name, audit.state, self.truth.findings.append, self.world.now)
+        audit.listeners += leases.take, EvenTime(name, self.truth.findings.append, self.world.now).take
 
     def _lives(self, question: Question) -> bool:
         """Whether a process lives at an address, by what the node really runs; then it has answered."""
@@ -131,6 +134,16 @@ class Scene:
         platform: PlatformState = self.audits[PLATFORM_NAME].state
         workload = platform.workloads.get(work.slot[0])
         return work.leased if workload is None else workload.spec.exclusive
+
+    def _grace_of(self, region: str, work: Work) -> int:
+        """How long a process has to end when it is asked to: as its template says, or the region. What the ledger has
+        given up, or may have, can be ended at once."""
+        state: RegionState = self.audits[region].state
+        slot = state.slots.get(work.slot)
+        if slot is None or slot.epoch != work.epoch or slot.phase not in UNDER_CARE:
+            return 0
+        grace = state.templates[slot.template].grace or state.facts.settings.grace
+        return min(grace, state.facts.settings.grace) if work.leased else grace
 
     def _judge_serving(self, ledger: str, batch: Batch[Any]) -> None:
         """What serves has answered under its binding epoch."""

@@ -17,8 +17,9 @@ from holdfast.sim.world import Process, Program
 
 STORM_ASK_MS, STORM_PATIENCE_MS, STORM_LIFE_MS = 40, 2_000, 10_000
 READ_MS = 3_000
-#: What both ledgers have.
-KIND = "Override"
+#: What is read of the platform, and of a region.
+KINDS = {"platform": "Workload"}
+OF_REGIONS = "Node"
 
 #: The ways of a machine to all ledgers, and the operator's token, once there is one.
 Lines = Callable[[Process], Mapping[str, Line]]
@@ -41,11 +42,12 @@ def reader(lines: Lines, proof: Proof, audits: Mapping[str, Audit[Any]]) -> Prog
             asked = Asked(read_token(before).seq, "at-least") if before else audit.asks()
             try:
                 read = f"at-least={before}" if before else "linear"
-                seen = (await clients[ledger].list(KIND, limit=1, read=read)).token
+                found = await clients[ledger].list(KINDS.get(ledger, OF_REGIONS), read=read)
             except HoldfastError:
-                seen = ""
-            if seen:
-                audit.reads(asked, read_token(seen).seq)
+                found = None
+            if found is not None and found.token:
+                seen = found.token
+                audit.reads(asked, read_token(seen).seq, found.items)
                 known[ledger] = max(seen, known.get(ledger, seen), key=lambda one: read_token(one).seq)
             await process.clock.sleep(chance.randrange(200, 2_000))
 

@@ -3,7 +3,8 @@
 Leased work runs under a guard, which ends it at its deadline by the node's even clock, also while the agent is gone.
 The guard is taken at its slowest: what it ends lives on for all its grace and the kill margin. `Truth` sees all
 processes of all nodes, and judges the promises that no log can: never two of one exclusive identity, and never two
-tenants at a time where all runs as one user.
+tenants at a time where all runs as one user; nothing is killed before its grace is over, and what fails is started
+again later each time.
 """
 
 from __future__ import annotations
@@ -19,14 +20,21 @@ from holdfast.core.model.topology import Machine
 from holdfast.host.clock import Clock
 from holdfast.sim.audit import Finding
 
+#: Before what failed is started again so long at least; twice as long each time, and not longer than that.
+PAUSE_MS, PAUSE_MOST_MS = 1_000, 60_000
+
 
 class Truth:
-    """All processes there are, by identity. `is_exclusive` says of which no two may live."""
+    """All processes there are, by identity. `is_exclusive` says of which no two may live, `grace_of` how long one has
+    to end where nothing says that it must end at once."""
 
-    def __init__(self, is_exclusive: Callable[[Work], bool]) -> None:
+    def __init__(self, is_exclusive: Callable[[Work], bool], grace_of: Callable[[str, Work], int]) -> None:
         self.findings: list[Finding] = []
         self.started = 0
         self._is_exclusive = is_exclusive
+        self._grace_of = grace_of
+        #: By machine and binding: its last process there, and how often it was started again.
+        self._last: dict[tuple[str, Binding], tuple[Played, int]] = {}
         self._exclusive: dict[SlotKey, list[tuple[Metal, Played]]] = {}
 
     def note_start(self, metal: Metal, process: Played) -> None:
@@ -34,6 +42,7 @@ class Truth:
         self.started += 1
         work = process.work
         self._judge_tenants(metal, work)
+        self._judge_haste(metal, process)
         if not self._is_exclusive(work):
             return
         others = [(where, one) for where, one in self._exclusive.get(work.slot, ()) if where.may_live(one)]
@@ -54,6 +63,26 @@ class Truth:
             return
         detail = f"{work.name} was started on {metal.name}, where {beside[0].work.name} may live as the same user"
         self.findings.append(Finding("one-tenant", detail))
+
+    def _judge_haste(self, metal: Metal, process: Played) -> None:
+        """What is started again on its node waits before that, twice as long each time; clocks are not that exact."""
+        work = process.work
+        binding = metal.identity.id, (work.slot, work.epoch)
+        before, times = self._last.get(binding, (None, 0))
+        if before is not None:
+            pause, least = metal.clock.boot() - before.ends_at(), min(PAUSE_MOST_MS, PAUSE_MS << min(times, 10))
+            if pause < least * 99 // 100:
+                told = f"is started again after {pause} ms, the {times + 1}. time, and {least} ms are the least"
+                self.findings.append(Finding("haste", f"{work.name} on {metal.name} {told}"))
+            times += 1
+        self._last[binding] = process, times
+
+    def note_stop(self, metal: Metal, process: Played, grace_ms: int) -> None:
+        """A process is asked to end: it has the time to do so that was promised to it."""
+        promised = self._grace_of(metal.region, process.work)
+        if grace_ms < promised:
+            told = f"is asked to end within {grace_ms} ms, and {promised} ms were promised to it"
+            self.findings.append(Finding("grace", f"{process.work.name} on {metal.name} {told}"))
 
 
 def _tenant(work: Work) -> str:
@@ -112,6 +141,20 @@ class Metal(SimulatedMachine):
         for port in work.ports:
             self._at.setdefault(port, {})[work.slot, work.epoch] = None
         self._truth.note_start(self, self.processes[work.slot, work.epoch])
+
+    def ask_to_end(self, process: Played, grace_ms: int) -> None:
+        """It is asked to end, and that is judged."""
+        super().ask_to_end(process, grace_ms)
+        self._truth.note_stop(self, process, grace_ms)
+
+    def unwell(self) -> list[Played]:
+        """What runs, was well, and does not answer now though nobody has asked it to end."""
+        now, found = self.clock.boot(), []
+        for one in self.processes.values():
+            first, last = one.habit.unwell
+            if first <= now - one.began < last and now < min(one.asked_at(), one.ends_at()):
+                found.append(one)
+        return found
 
     def may_live(self, process: Played) -> bool:
         """Whether this process is alive."""

@@ -1,4 +1,5 @@
-"""A machine's way to a ledger, with a witness: what the machine is told to have landed there is noted.
+"""A machine's way to a ledger, with a witness: what the machine is told to have landed there is noted, and which of its
+heartbeats were answered.
 
 It carries everything as it is. What was promised to a link or an agent is held against the log as what was promised to
 anybody.
@@ -6,7 +7,7 @@ anybody.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -14,13 +15,36 @@ import msgspec
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.draft import Book
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.revision import parse
 from holdfast.core.model.shapes import Revision
 from holdfast.host.transport import Reply, Request, Serving
-from holdfast.host.wire import ENVELOPES, ENVELOPES_MANY, Answered, Said, read_answered, read_answered_many
+from holdfast.host.wire import (
+    ENVELOPES,
+    ENVELOPES_MANY,
+    RENEWALS,
+    Answered,
+    Renew,
+    Renewed,
+    Said,
+    read_answered,
+    read_answered_many,
+    read_renewed,
+)
 from holdfast.wiring.ports import Carrier
 
-#: Called with every command that somebody was told has landed.
-Heard = Callable[[Envelope[Any], Revision], None]
+
+class Heard(Protocol):
+    """Who notes what machines are told by a ledger's servers."""
+
+    def landed(self, envelope: Envelope[Any], revision: Revision) -> None:
+        """A command has landed."""
+
+    def now(self) -> int:
+        """The world's time."""
+
+    def renewed(self, server: str, session: Revision, sent: int) -> None:
+        """A server has answered a heartbeat that was sent then."""
+
 
 _many = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
@@ -46,7 +70,12 @@ class Witness:
     async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         sent = self._commands(peer, request)
         self._say(peer, sent, answered=False)
+        began = self._ledgers[peer][1].now() if peer in self._ledgers else 0
         reply = await self._inner.ask(peer, request, timeout_ms)
+        if request.path == RENEWALS and peer in self._ledgers and isinstance(read_renewed(reply), Renewed):
+            session = parse(msgspec.json.decode(request.body, type=Renew).session)
+            assert session is not None, request.body
+            self._ledgers[peer][1].renewed(peer, session, began)
         self._say(peer, sent, answered=True)
         if sent:
             one = request.path == ENVELOPES
@@ -87,4 +116,4 @@ class Witness:
         _, heard = self._ledgers[peer]
         for body, answered in zip(sent, answers, strict=True):
             if answered.said is Said.LANDED:
-                heard(self._read(peer, body), answered.revision)
+                heard.landed(self._read(peer, body), answered.revision)

@@ -7,8 +7,15 @@ None of them imports a gate, a controller or a scheduler: what these have in com
 - `patience`   for how long something is not as it should be: what somebody is woken for is seen to soon
 - `followed`   what a region's log says, kept event by event
 - `placed`     every placement where it stands: spread, policies, pauses
+- `meant`      every placement against what its template asks of a node
+- `budgets`    how many of those that serve are stopped at a time
 - `queue_order`  who is passed over, and could have been placed
+- `turns`      in one proposal, who of equals comes first
 - `excused`    who may be passed over for a while, by what was said and answered
+- `reported`   what the platform says of workloads, and what is left of those that were to fail
+- `unwell`     what does not answer, and is not noticed
+- `even_time`  how fast ledger time passes
+- `leases`     sessions that are ended before their time
 - `churn`      how often controllers end a replica, against how often anybody had a reason to
 - `shipped`    the link: every step once, in its turn, and nothing missed at the cursor
 - `same_state`  servers that have read the whole log hold what it says

@@ -93,21 +93,23 @@ class Followed:
         """The domains in which there is a node that is meant for such work and large enough, full or not."""
         avoided = self.in_force(Action.AVOID_ZONE, at)
         nodes = [node for node in self.nodes.values() if is_open(node) and node.zone not in avoided]
-        return {place_of(node, key) for node in nodes if self._is_meant(node, template, tenant)}
+        return {place_of(node, key) for node in nodes if not self.why_not(node, template, tenant)}
 
-    def _is_meant(self, node: Node, template: Template, tenant: str) -> bool:
+    def why_not(self, node: Node, template: Template, tenant: str) -> str:
+        """Why a node is not for such work, however empty it is; empty: it is."""
         for taint in node.taints:
             if not any(one.key == taint.key and one.value in ("", taint.value) for one in template.tolerate):
-                return False
+                return f"it has the taint {taint.key}={taint.value}"
         if (node.tenancy and tenant not in node.tenancy) or node.tenant not in ("", tenant):
-            return False
+            return f"it is kept for {node.tenancy or node.tenant}, not for {tenant}"
         if template.isolation is Isolation.STRICT and not set(STRICT) <= set(node.capabilities):
-            return False
+            return "it does not keep tenants apart as strictly"
         there = {self.assignments[one.assignment].tenant for one in self.stands.values() if one.node == node.uid}
         if not node.shares_user and Capability.USERS not in node.capabilities and there - {tenant}:
-            return False
+            return f"it has one user, and work of {sorted(there)} is there"
         labels = {**dict(node.reported_labels), **dict(node.labels)}
-        return all(labels.get(name) == value for name, value in template.require) and not _is_small(node, template)
+        lacks = [name for name, value in template.require if labels.get(name) != value]
+        return f"it lacks the label {lacks[0]}" if lacks else "it is too small" if _is_small(node, template) else ""
 
 
 def _is_small(node: Node, template: Template) -> bool:

@@ -2,8 +2,11 @@
 
 - spread: it does not make its workload more uneven over domains than its rule allows
 - policy-valid: it was decided under the one policy that is valid here for its tenant
-- paused: nobody had paused its tenant's scheduling, and nobody avoids the zone that it went to
-- queue-order: nobody who could have been placed is passed over by somebody of lower priority (`queue_order`)
+- meant, given, apart, near: the node is one that its template takes (`meant`)
+- paused: nobody had paused its tenant's scheduling, and nobody avoids the zone that it went to; nor is anything mended
+  while repair is paused
+- queue-order: nobody who could have been placed is passed over by somebody of lower priority (`queue_order`), or in
+  one proposal by an equal who has more, or waits for less long (`turns`)
 """
 
 from __future__ import annotations
@@ -24,10 +27,15 @@ from holdfast.core.region.state import RegionState
 from holdfast.sim.audit import Finding
 from holdfast.sim.judges.counted import place_of
 from holdfast.sim.judges.followed import Followed
+from holdfast.sim.judges.meant import misplaced, not_meant
 from holdfast.sim.judges.queue_order import QueueOrder
+from holdfast.sim.judges.turns import TurnOrder
 
 PROPOSE = "propose"
 UNRESERVE = "unreserve"
+#: Who mends, and what of it people can pause: that a breach is over may be said at any time.
+REPAIR = "controller/repair"
+PAUSABLE = ("move", "stop", "drop-hold")
 
 
 class Placements:
@@ -52,6 +60,7 @@ class Placements:
         self._find = find
         self._log = Followed()
         self.queue = QueueOrder(state, self._log, clock)
+        self._turns = TurnOrder(state, self._log)
         #: How many placements were judged.
         self.judged = 0
 
@@ -64,12 +73,13 @@ class Placements:
             if self._hears():
                 self._tell("queue-order", where, told)
         for number, record in enumerate(batch.records):
+            self._judge_repair(record, position)
             for event in record.events:
                 if isinstance(event, SlotsPlaced):
                     self._judge_placed(event, record.at, position)
                 elif isinstance(event, SlotsBound):
                     for one in event.slots:
-                        self._judge_pause(one.slot, one.node, record.at, position)
+                        self._judge_bound(one.slot, one.node, record.at, position)
                 elif isinstance(event, SlotsReleased):
                     given = [one.slot for one in event.releases if record.command == UNRESERVE]
                     self.queue.excused.declined((record.actor, record.session, record.sequence), given, record.at)
@@ -78,6 +88,7 @@ class Placements:
             if record.command == PROPOSE:
                 self._judge_decided(record, _decision(said.get(number, b"")), position)
         self.queue.look(batch.records[-1].at if batch.records else 0)
+        self._turns.look()
 
     def _judge_placed(self, placed: SlotsPlaced, at: Instant, position: Revision) -> None:
         template, tenant = self._log.templates[placed.template], self._log.assignments[placed.assignment].tenant
@@ -86,6 +97,8 @@ class Placements:
             self._log.place(placed, one.ordinal, one.node)
             slot = placed.workload, one.ordinal
             self._judge_pause(slot, one.node, at, position)
+            for promise, why in misplaced(self._log, template, tenant, one):
+                self._tell(promise, position, f"slot {slot}: {why}")
             for rule in template.spread:
                 counts = self._log.spread(placed.workload, rule.key)
                 domains = self._log.domains(template, tenant, rule.key, at)
@@ -95,6 +108,14 @@ class Placements:
                     told = f"{counts} over {rule.key} {sorted(domains)}, and at most {rule.max_skew} apart are allowed"
                     self._tell("spread", position, f"slot {slot} makes it {told}")
 
+    def _judge_bound(self, slot: SlotKey, node: Revision, at: Instant, position: Revision) -> None:
+        """A slot that was reserved is bound: whatever was so then must be so still."""
+        self._judge_pause(slot, node, at, position)
+        stands = self._log.stands[slot]
+        template, tenant = self._log.templates[stands.template], self._log.assignments[stands.assignment].tenant
+        for promise, why in not_meant(self._log, template, tenant, self._log.nodes[node]):
+            self._tell(promise, position, f"slot {slot}: {why}")
+
     def _judge_pause(self, slot: SlotKey, node: Revision, at: Instant, position: Revision) -> None:
         tenant = self._log.assignments[self._log.stands[slot].assignment].tenant
         if self._log.in_force(Action.PAUSE_SCHEDULING, at) & {"", tenant}:
@@ -102,6 +123,11 @@ class Placements:
         zone = self._log.nodes[node].zone
         if zone in self._log.in_force(Action.AVOID_ZONE, at):
             self._tell("paused", position, f"slot {slot} was placed in zone {zone}, which is avoided")
+
+    def _judge_repair(self, record: Record[Any], position: Revision) -> None:
+        """While people have paused repair it gives up nothing, and stops nothing."""
+        if record.actor == REPAIR and record.command in PAUSABLE and self._log.in_force(Action.PAUSE_REPAIR, record.at):
+            self._tell("paused", position, f"repair did {record.command} while it is paused")
 
     def _judge_decided(self, record: Record[Any], decision: Decision, position: Revision) -> None:
         for code, _, count in [one for found in decision.passes for one in found.rejected]:
@@ -111,7 +137,7 @@ class Placements:
         if wrong:
             told = f"{show(self._log.valid(wrong[0]))} is valid for {wrong[0]}"
             self._tell("policy-valid", position, f"it was decided by policy {show(decision.policy)}, and {told}")
-        wrongly = self.queue.take(record, decision, position)
+        wrongly = self.queue.take(record, decision, position) or self._turns.judge(record, decision)
         if wrongly and self._hears():
             self._tell("queue-order", position, wrongly)
 

@@ -1,0 +1,64 @@
+"""Nobody's session is ended for silence whom the same leader answered less than a lease ago.
+
+A heartbeat was heard between when it was sent and when its answer came: so what was sent last and answered by whoever
+leads says how long a silence can have been. What another leader answered does not count: each listens for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.core.ledger.codec import Batch
+from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.house import SessionEnded, TermStarted
+from holdfast.core.ledger.revision import show
+from holdfast.core.ledger.state import LedgerState
+from holdfast.core.model.shapes import Revision
+from holdfast.sim.audit import Audit, Finding
+
+SILENT = "silent"
+
+
+class Leases:
+    """The judge of one ledger's sessions. `now` is the world's."""
+
+    def __init__(self, where: str, state: LedgerState, find: Callable[[Finding], None], now: Callable[[], int]) -> None:
+        self._where = where
+        self._state = state
+        self._find = find
+        self._now = now
+        self._leader = ""
+        #: By server and session: when the last heartbeat was sent that it answered.
+        self._renewed: dict[tuple[str, Revision], int] = {}
+
+    def renewed(self, server: str, session: Revision, sent: int) -> None:
+        """A server has answered a heartbeat that was sent then."""
+        self._renewed[server, session] = sent
+
+    def take(self, batch: Batch[Any]) -> None:
+        """The next batch."""
+        for event in (event for record in batch.records for event in record.events):
+            if isinstance(event, TermStarted):
+                self._leader = event.leader
+            elif isinstance(event, SessionEnded) and event.reason == SILENT:
+                sent = self._renewed.get((self._leader, event.session))
+                quiet = self._state.facts.settings.session_lease if sent is None else self._now() - sent
+                if quiet < self._state.facts.settings.session_lease:
+                    told = f"{show(event.session)} of {event.principal} is ended for silence"
+                    why = f"{self._leader} answered what it sent {quiet} ms ago"
+                    self._find(Finding("lease", f"{self._where} batch {batch.header.seq}: {told}, and {why}"))
+
+
+class Hearing:
+    """Who notes what machines are told by the servers of one ledger."""
+
+    def __init__(self, audit: Audit[Any], leases: Leases, now: Callable[[], int]) -> None:
+        self._audit = audit
+        self.now = now
+        self.renewed = leases.renewed
+
+    def landed(self, envelope: Envelope[Any], revision: Revision) -> None:
+        """Somebody was told that its command landed there."""
+        self._audit.acknowledged(envelope, Landed(revision, b""))
