@@ -51,7 +51,7 @@ def test_an_agent_that_is_killed_and_returns_in_time_finds_its_processes_again()
 
 
 def test_an_agent_that_is_killed_with_its_process_alive_is_fenced_before_another_one_starts() -> None:
-    report = planted(*(Fault(30 * SECOND, "crash", f"eu-n{number}", 60 * SECOND) for number in (2, 3, 4)))
+    report = planted(*(Fault(30 * SECOND, "crash", f"eu-n{number}", 60 * SECOND) for number in (1, 2, 3, 4)))
     assert report.counts["moved.fenced"] >= 1
     assert report.counts["moved.session-ended"] >= 1
 

@@ -233,14 +233,14 @@ def overrides_not_asked(patch: pytest.MonkeyPatch) -> None:
 
 def lowest_first(patch: pytest.MonkeyPatch) -> None:
     """RULES 15: the scheduler begins with whoever is least urgent."""
-    begin = Turns.__init__
+    begin = Turns.begin
 
-    def reversed_(self: Any, groups: Any, share: Any) -> None:
-        begin(self, groups, share)
+    def reversed_(self: Any, share: Any, groups: int) -> None:
+        begin(self, share, groups)
         self._levels.reverse()
         self._begin_level()
 
-    patch.setattr(Turns, "__init__", reversed_)
+    patch.setattr(Turns, "begin", reversed_)
 
 
 def rollout_never_begins(patch: pytest.MonkeyPatch) -> None:

@@ -214,8 +214,8 @@ def rights_never_lapse(patch: pytest.MonkeyPatch) -> None:
 
 def youngest_first(patch: pytest.MonkeyPatch) -> None:
     """Of a tenant's requests the newest is placed first."""
-    aged = Group.aged
-    patch.setattr(Group, "aged", lambda self: (-aged(self)[0], *aged(self)[1:]))
+    oldest = Group.oldest
+    patch.setattr(Group, "oldest", lambda self: (-oldest(self)[0], oldest(self)[1]))
 
 
 def shares_ignored(patch: pytest.MonkeyPatch) -> None:
