@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -89,15 +89,50 @@ def test_nothing_is_kept_of_those_who_left_however_often_they_are_told_to() -> N
     assert [places._strangers, places._of_address, places._of_caller] == [{}, {}, {}]
 
 
+def weighed(places: Connections, place: Place, coming: int, going: int = 0) -> None:
+    place.coming, place.going = coming, going
+    places.weigh(place)
+
+
+def test_who_keeps_us_waiting_for_longest_leaves_where_strangers_send_more_than_is_kept_of_them() -> None:
+    places = Connections(Most(bytes_of_strangers=100, bytes_of_caller=300))
+    mine = [taken(places, address) for address in "abcd"]
+    for (place, _), size in zip(mine, (60, 0, 30, 0), strict=True):
+        weighed(places, place, size)
+    weighed(places, mine[0][0], 65)  # who sends a little more now and then is no newcomer by that
+    weighed(places, mine[3][0], 20)
+    assert [ending.is_over for _, ending in mine] == [True, False, False, False]
+    weighed(places, mine[2][0], 0)
+    weighed(places, mine[3][0], 100)
+    assert [ending.is_over for _, ending in mine] == [True, False, False, False], "what arrived is kept no more"
+    weighed(places, mine[3][0], 101)
+    assert not mine[3][1].is_over, "nobody else could leave for it"
+
+
+def test_who_is_known_has_only_its_own_to_lose_by_what_it_sends_and_does_not_read() -> None:
+    places = Connections(Most(bytes_of_strangers=100, bytes_of_caller=300))
+    mine, others, stranger = [taken(places, "a") for _ in range(2)], taken(places, "a"), taken(places, "a")
+    weighed(places, mine[0][0], 80)
+    for place, caller in ((mine[0][0], "tenant/shop"), (mine[1][0], "tenant/shop"), (others[0], "agent/n1")):
+        places.know(place, caller)
+    weighed(places, stranger[0], 90)  # who became known counts among strangers no more
+    weighed(places, others[0], 0, 250)
+    weighed(places, mine[1][0], 100, 130)
+    assert [one.is_over for _, one in (*mine, others, stranger)] == [True, False, False, False]
+    for place, _ in (*mine, others, stranger):
+        places.leave(place)
+    assert [places._waited_for, places._bytes] == [{}, {}]
+
+
 # Over sockets.
 
 
 @asynccontextmanager
-async def serving(most: Most, tls: Tls | None = None) -> AsyncIterator[HttpTransport]:
+async def serving(most: Most, tls: Tls | None = None, answer: bytes = b"heard") -> AsyncIterator[HttpTransport]:
     """A server that knows whoever says a name."""
 
     async def serve(request: Request) -> Reply:
-        return Reply(200, body=b"heard", known=named(request.headers, "authorization"))
+        return Reply(200, body=answer, known=named(request.headers, "authorization"))
 
     limits = Limits(drain_ms=500, most=most)
     transport = HttpTransport(SystemClock(), listen="127.0.0.1:0", tls=tls, limits=limits)
@@ -119,13 +154,37 @@ class Client:
 
     async def says(self, name: str) -> bytes:
         """What is answered to whoever says this name; nothing: it was hung up on."""
+        self._writer.write(REQUEST % name.encode())
+        return await self.hears()
+
+    async def hears(self) -> bytes:
+        """What is answered; nothing: it was hung up on."""
         try:
-            self._writer.write(REQUEST % name.encode())
             head = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), 20)
             assert b"content-length: 5" in head, head
             return await self._reader.readexactly(5)
         except (ConnectionError, asyncio.IncompleteReadError):
             return b""
+
+    async def sends(self, data: bytes) -> None:
+        """Send this, as far as the server takes it."""
+        self._writer.write(data)
+        with suppress(ConnectionError):
+            await asyncio.wait_for(self._writer.drain(), 20)
+
+    async def begins(self, name: str) -> None:
+        """Say this name, and read no more than the head of what is answered."""
+        self._writer.write(REQUEST % name.encode())
+        await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), 20)
+
+    async def reads(self, size: int) -> int:
+        """How much comes of a body of this size."""
+        try:
+            return len(await asyncio.wait_for(self._reader.readexactly(size), 20))
+        except asyncio.IncompleteReadError as error:
+            return len(error.partial)
+        except ConnectionError:
+            return 0
 
     async def is_hung_up_on(self) -> None:
         """Returns when the server has ended it."""
@@ -157,6 +216,38 @@ async def test_connections_that_are_left_open_end_and_those_who_say_who_they_are
             assert await agent.says("agent/n1") == b"heard", "who is known is not touched"
             async with clients(transport, 1) as (newcomer,):
                 assert await newcomer.says("agent/n2") == b"heard", "a newcomer finds a place"
+
+
+@in_a_loop
+async def test_what_strangers_send_and_never_end_is_kept_of_a_few_of_them_alone() -> None:
+    most = Most(bytes_of_strangers=1 << 20)
+    async with serving(most) as transport, clients(transport, 12) as strangers:
+        for one in strangers:  # all but the last byte of a request of the largest size
+            await one.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n" + b"." * 999_999)
+        for one in strangers[:-1]:
+            await one.is_hung_up_on()
+        async with clients(transport, 1) as (newcomer,):
+            body = b"." * 500_000
+            head = b"POST / HTTP/1.1\r\nhost: x\r\nauthorization: agent/n1\r\ncontent-length: 500000\r\n\r\n"
+            await newcomer.sends(head + body)
+            assert await newcomer.hears() == b"heard", "who sends all of it is heard"
+
+
+@in_a_loop
+async def test_answers_that_a_caller_does_not_read_are_kept_of_a_few_of_its_connections_alone() -> None:
+    answer = b"." * (32 << 20)  # far more than a kernel keeps of a connection
+    async with (
+        serving(Most(bytes_of_caller=40 << 20), answer=answer) as transport,
+        clients(transport, 4) as mine,
+        clients(transport, 1) as (other,),
+    ):
+        await other.begins("agent/n1")
+        for one in mine:
+            await one.begins("tenant/shop")
+        for one in mine[:-1]:
+            assert await one.reads(len(answer)) < len(answer)
+        for one in (mine[-1], other):
+            assert await one.reads(len(answer)) == len(answer), "who came last is answered in full, and so are others"
 
 
 @in_a_loop

@@ -41,7 +41,7 @@ class Answering:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         connection: Connection = scope[CONNECTION]
         try:
-            found = await self._found(scope, receive, connection.proven)
+            found = await self._found(scope, receive, connection)
             if found is not None and found.known:
                 connection.know(found.known)
             if isinstance(found, Reply):
@@ -55,34 +55,39 @@ class Answering:
             self._journal.error("sending-failed", error, verb=scope["method"], path=scope["path"])
             connection.hang_up()
 
-    async def _found(self, scope: Any, receive: Any, proven: str) -> Reply | Flow | None:
+    async def _found(self, scope: Any, receive: Any, connection: Connection) -> Reply | Flow | None:
         """The answer; None when whoever asked was gone before it had asked in full."""
         message = await receive()
         body = message.get("body")
         if body is not None and message["more_body"] and len(body) <= self._body_most:
-            body = await self._rest(body, receive)
+            body = await self._rest(body, receive, connection)
         if body is None:
             return None
         if len(body) > self._body_most:
             # The connection stays: uvicorn discards the rest. To close it now could destroy the answer under way.
             return problem(413, "too-large", f"a request has a body of {self._body_most} bytes at most")
-        request = _request_of(scope, body, proven)
+        request = _request_of(scope, body, connection.proven)
         try:
             return await self.serving(request)
         except Exception as error:
             self._journal.error("serving-raised", error, verb=request.verb, path=request.path)
             return problem(500, "internal", "the server failed to answer this; its journal says why")
 
-    async def _rest(self, first: bytes, receive: Any) -> bytes | None:
-        """The whole body, or a part of it that is too large already."""
+    async def _rest(self, first: bytes, receive: Any, connection: Connection) -> bytes | None:
+        """The whole body, or a part of it that is too large already. Nobody knows yet who sends it: until it is here it
+        counts as kept for a stranger, or for whoever has asked on this connection before."""
         parts, size, more = [first], len(first), True
-        while more and size <= self._body_most:
-            message = await receive()
-            if message["type"] != "http.request":
-                return None
-            parts.append(message["body"])
-            size += len(parts[-1])
-            more = message["more_body"]
+        try:
+            while more and size <= self._body_most:
+                connection.arriving(size)
+                message = await receive()
+                if message["type"] != "http.request":
+                    return None
+                parts.append(message["body"])
+                size += len(parts[-1])
+                more = message["more_body"]
+        finally:
+            connection.arriving(0)
         return b"".join(parts)
 
     async def _stream(self, flow: Flow, connection: Connection, head_only: bool, send: Any) -> None:

@@ -1,7 +1,8 @@
 """One client's connection to a process that serves: uvicorn's parser, with bounds that uvicorn does not have.
 
 - A request has so long to arrive in full, its first byte included; a connection without one has so long to get another.
-- The head of a request has a size, beyond one read of the socket.
+- The head of a request has a size, beyond one read of the socket; and what is kept of requests that are not whole, and
+  of answers that nobody reads, is bounded for each caller, and for strangers together.
 - Who is at the other end is read from the certificate, once, when the connection is made, and counts until that ends;
   with a token it is known once a request has proven it. Until then it has a stranger's place (see `connections`).
 """
@@ -171,6 +172,21 @@ class Connection(HttpToolsProtocol):
     def proven(self) -> str:
         """The principal of its certificate; empty where there is none, or it has ended since."""
         return self._principal if self._principal and wall() < self._proof_ends else ""
+
+    def arriving(self, size: int) -> None:
+        """So much of a request is kept until the rest of it is here; 0: all of it is, or nobody waits for it."""
+        self._place.coming = size
+        self._crowd.places.weigh(self._place)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._place.going = self.transport.get_write_buffer_size()
+        self._crowd.places.weigh(self._place)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._place.going = 0
+        self._crowd.places.weigh(self._place)
 
     def know(self, caller: str) -> None:
         """This is who asks on it: it was proven."""

@@ -6,6 +6,10 @@
 Whoever opens connections and leaves them has only its own to lose: a newcomer takes the place of the oldest stranger,
 and to prove who one is takes one request. Those who are known are bounded by caller, so that one that is known cannot
 take all there is; beyond what a process bears in all, newcomers are turned away.
+
+The same goes for what is kept of requests that have not arrived in full, and of answers that nobody reads: there is so
+much of it for each caller, and for all strangers together. Where that is too little, whoever keeps us waiting for
+longest leaves.
 """
 
 from __future__ import annotations
@@ -17,11 +21,14 @@ from msgspec import Struct
 
 
 class Most(Struct, frozen=True):
-    """How many connections a process bears: in all, of one caller, and of one address before it is known who asks."""
+    """How many connections a process bears: in all, of one caller, and of one address before it is known who asks; and
+    how much it keeps of what is on its way, of one caller and of all strangers."""
 
     connections: int = 30_000
     of_caller: int = 5_000
     strangers_of_address: int = 512
+    bytes_of_caller: int = 256 << 20
+    bytes_of_strangers: int = 64 << 20
 
 
 class Ends(Protocol):
@@ -34,13 +41,15 @@ class Ends(Protocol):
 class Place:
     """One connection's place among all others."""
 
-    __slots__ = ("address", "caller", "transport")
+    __slots__ = ("address", "caller", "coming", "going", "transport")
 
     def __init__(self, address: str, transport: Ends) -> None:
         self.address = address
         self.transport = transport
         #: Who has proven itself on it; empty: a stranger.
         self.caller = ""
+        #: How much is kept of a request that has not arrived in full, and of answers that were not read.
+        self.coming = self.going = 0
 
 
 class Connections:
@@ -53,6 +62,10 @@ class Connections:
         self._of_address: dict[str, OrderedDict[Place, None]] = {}
         self._of_caller: dict[str, OrderedDict[Place, None]] = {}
         self._known = 0
+        #: Of whom something is kept that is on its way, by caller, those who have kept us waiting for longest first; and
+        #: how much that is. Strangers are one caller here.
+        self._waited_for: dict[str, OrderedDict[Place, int]] = {}
+        self._bytes: dict[str, int] = {}
         #: How many had to leave for others, and how many were turned away.
         self.ended = 0
         self.refused = 0
@@ -80,6 +93,7 @@ class Connections:
         if place.caller or place not in self._strangers:
             return
         self._forget_stranger(place)
+        self._weigh(place, 0)
         mine = self._of_caller.setdefault(caller, OrderedDict())
         if len(mine) >= self._most.of_caller:
             self._end(next(iter(mine)))
@@ -87,9 +101,34 @@ class Connections:
         place.caller = caller
         mine[place] = None
         self._known += 1
+        self.weigh(place)
+
+    def weigh(self, place: Place) -> None:
+        """What is kept of it has changed. Too much of one caller: whoever has kept us waiting for longest leaves."""
+        if place not in self._strangers and place not in self._of_caller.get(place.caller, ()):
+            return
+        self._weigh(place, place.coming + place.going)
+        most = self._most.bytes_of_caller if place.caller else self._most.bytes_of_strangers
+        while self._bytes.get(place.caller, 0) > most and len(waited_for := self._waited_for[place.caller]) > 1:
+            self._end(next(iter(waited_for)))
+
+    def _weigh(self, place: Place, size: int) -> None:
+        waited_for = self._waited_for.get(place.caller)
+        if waited_for is None:
+            if not size:
+                return
+            waited_for = self._waited_for[place.caller] = OrderedDict()
+        self._bytes[place.caller] = self._bytes.get(place.caller, 0) + size - waited_for.get(place, 0)
+        if size:
+            waited_for[place] = size  # where it was in the row
+        else:
+            waited_for.pop(place, None)
+        if not waited_for:
+            del self._waited_for[place.caller], self._bytes[place.caller]
 
     def leave(self, place: Place) -> None:
         """It is gone."""
+        self._weigh(place, 0)
         if place in self._strangers:
             self._forget_stranger(place)
             return
