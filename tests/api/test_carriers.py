@@ -14,9 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -27,6 +27,7 @@ from holdfast.api.carriers.connection import Limits
 from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.carriers.plain import PlainTransport
 from holdfast.api.carriers.tls import Tls
+from holdfast.api.carriers.wire import Arriving
 from holdfast.host.clock import SystemClock
 from holdfast.host.transport import (
     Declined,
@@ -566,6 +567,43 @@ async def test_an_answer_without_an_end_is_not_gathered(head: str) -> None:
         assert told < 50 * most
     server.close()
     await server.wait_closed()
+
+
+@pytest.mark.parametrize("media", ["application/json", "application/x-ndjson"])
+@in_a_loop
+async def test_a_peer_that_many_ask_at_a_time_cannot_fill_our_memory_with_its_answers(media: str) -> None:
+    """Each of its answers is as large as one may be, and none of them ends."""
+    each, asks = 1 << 20, 8
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+
+    async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        writer.write(head + b"%x\r\n%b\r\n" % (each, b"." * each))
+        with suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+
+    bad = await asyncio.start_server(pour, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{bad.sockets[0].getsockname()[1]}"
+    async with asking() as client, serving() as other:
+        client._client().arriving = Arriving(3 * each)
+        streams = [client.stream(address, HELLO, 60_000) for _ in range(asks)]
+        answers = (client.ask(address, HELLO, 60_000) if media.endswith("/json") else anext(one) for one in streams)
+        waiting = [asyncio.ensure_future(one) for one in answers]
+        broken: set[asyncio.Future[Any]] = set()
+        while len(broken) < asks - 3:
+            done, _ = await asyncio.wait([one for one in waiting if one not in broken], return_when="FIRST_COMPLETED")
+            broken |= done
+        for one in broken:
+            with pytest.raises(NoAnswer, match="bytes at a time"):
+                one.result()
+        assert (await client.ask(other.address, HELLO, 20_000)).status == 200, "others are heard as before"
+        for one in waiting:
+            one.cancel()
+        await asyncio.wait(waiting)
+        assert client._client().arriving._of == {}
+    bad.close()
+    await bad.wait_closed()
 
 
 @in_a_loop

@@ -29,7 +29,16 @@ from aiohttp import (
 from yarl import URL
 
 from holdfast.api.carriers.tls import why_not
-from holdfast.api.carriers.wire import EXPOSED, MESSAGE_MAX_BYTES, Unframing, carried, framing_of, received, target
+from holdfast.api.carriers.wire import (
+    EXPOSED,
+    MESSAGE_MAX_BYTES,
+    Arriving,
+    Unframing,
+    carried,
+    framing_of,
+    received,
+    target,
+)
 from holdfast.core.model.addresses import in_the_clear
 from holdfast.host.transport import Declined, NoAnswer, Reply, Request, TransportError, Unreachable
 
@@ -109,6 +118,7 @@ class Asking:
         self._context = context
         self._insecure = insecure
         self._waits: dict[Waiting, None] = {}
+        self.arriving = Arriving()
         connector = TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=KEPT_S)
         self._session = ClientSession(
             connector=connector,
@@ -124,7 +134,7 @@ class Asking:
         attempt = Attempt(peer, request)
         try:
             async with Waiting(self._waits, timeout_ms), await self._begin(peer, request, attempt) as response:
-                return await _whole(response)
+                return await _whole(response, peer, self.arriving)
         except TimeoutError:
             raise attempt.failed(f"no answer within {timeout_ms} ms") from None
         except (ClientError, OSError, ValueError) as error:
@@ -134,6 +144,7 @@ class Asking:
         """As the port says. Only waiting counts as idle: a reader may take its time."""
         attempt = Attempt(peer, request)
         response: ClientResponse | None = None
+        kept = 0
         try:
             async with Waiting(self._waits, idle_ms):
                 response = await self._begin(peer, request, attempt)
@@ -141,10 +152,13 @@ class Asking:
             framing = framing_of(headers) if response.status == 200 else None
             if framing is None:
                 async with Waiting(self._waits, idle_ms):
-                    raise Declined(Reply(response.status, headers, await _body(response)))
+                    raise Declined(Reply(response.status, headers, await _body(response, peer, self.arriving)))
             unframing = Unframing(framing)
             while data := await self._next(response, idle_ms):
-                for message in unframing.feed(data):
+                messages = unframing.feed(data)
+                self.arriving.keep(peer, unframing.kept - kept)
+                kept = unframing.kept
+                for message in messages:
                     yield message
             if not unframing.is_between:
                 raise attempt.failed("the stream ended within a message")
@@ -153,6 +167,7 @@ class Asking:
         except (ClientError, OSError, ValueError) as error:
             raise attempt.failed(error) from error
         finally:
+            self.arriving.keep(peer, -kept)
             if response is not None:
                 response.close()
 
@@ -192,23 +207,29 @@ class Asking:
         return response
 
 
-async def _whole(response: ClientResponse) -> Reply:
+async def _whole(response: ClientResponse, peer: str, arriving: Arriving) -> Reply:
     headers = received(response.raw_headers)
     if response.status == 200 and framing_of(headers) is not None and "Content-Length" not in response.headers:
         response.close()
         raise Declined(Reply(406, body=b"this is answered with a stream"))
-    return Reply(response.status, headers, await _body(response))
+    return Reply(response.status, headers, await _body(response, peer, arriving))
 
 
-async def _body(response: ClientResponse) -> bytes:
+async def _body(response: ClientResponse, peer: str, arriving: Arriving) -> bytes:
     """All of it, if it is no larger than an answer may be: whoever answers may never come to an end."""
-    parts, size = [], 0
-    while data := await response.content.readany():
-        size += len(data)
-        if size > MESSAGE_MAX_BYTES:
-            response.close()
-            raise ValueError(f"an answer of more than {MESSAGE_MAX_BYTES} bytes")
-        parts.append(data)
+    parts, size = list[bytes](), 0
+    try:
+        while data := await response.content.readany():
+            if size + len(data) > MESSAGE_MAX_BYTES:
+                raise ValueError(f"an answer of more than {MESSAGE_MAX_BYTES} bytes")
+            arriving.keep(peer, len(data))
+            size += len(data)
+            parts.append(data)
+    except ValueError:
+        response.close()
+        raise
+    finally:
+        arriving.keep(peer, -size)
     return b"".join(parts)
 
 

@@ -22,6 +22,10 @@ HOP = frozenset({
 #: The largest answer, and the largest message of a stream, that is taken for one.
 MESSAGE_MAX_BYTES = 64 << 20
 
+#: So much is kept at a time of what one peer answers, as long as it is not whole: whoever is asked by many, and is bad,
+#: could answer each of them with the largest answer there is.
+PEER_MAX_BYTES = 256 << 20
+
 _LENGTH_BYTES = 4
 
 #: Why nothing is sent over plain HTTP to another machine.
@@ -70,6 +74,25 @@ def _frame(message: bytes) -> bytes:
 FRAMED: dict[Framing, Callable[[bytes], bytes]] = {Framing.LINES: _line, Framing.FRAMES: _frame}
 
 
+class Arriving:
+    """How much is kept of answers that are on their way, by peer."""
+
+    def __init__(self, most: int = PEER_MAX_BYTES) -> None:
+        self._most = most
+        self._of: dict[str, int] = {}
+
+    def keep(self, peer: str, more: int) -> None:
+        """So much more is kept of what this peer answers, or less. Raises ValueError where that is too much: then
+        whatever has come just now is not to be kept."""
+        kept = self._of.get(peer, 0) + more
+        if more > 0 and kept > self._most:
+            raise ValueError(f"{peer} answers with more than {self._most} bytes at a time")
+        if kept:
+            self._of[peer] = kept
+        else:
+            self._of.pop(peer, None)
+
+
 class Unframing:
     """From bytes on the wire, however they were cut, back to messages. What is not whole yet is left as it came: a long
     message would else be put together anew with each of its parts."""
@@ -92,6 +115,11 @@ class Unframing:
         if self._size > MESSAGE_MAX_BYTES + _LENGTH_BYTES:
             raise ValueError(f"a message of more than {MESSAGE_MAX_BYTES} bytes")
         return messages
+
+    @property
+    def kept(self) -> int:
+        """How many bytes have come of a message that is not whole."""
+        return self._size
 
     @property
     def is_between(self) -> bool:
