@@ -297,6 +297,68 @@ def test_what_a_tenant_has_sent_itself_is_shown_as_it_was_sent() -> None:
     in_world(story)
 
 
+@pytest.mark.parametrize("token", ASKING)
+def test_nothing_is_chosen_by_a_label_that_is_not_shown(token: str) -> None:
+    """Whether something has a label that names another tenant would be told by being listed, or watched."""
+
+    async def story(world: World) -> None:
+        chosen_by_all = 0
+        for to, part in await both(world):
+            ledger = part.state.facts.ledger.partition("/")[0]
+            for kind in [kind for kind in KINDS.values() if ledger in kind.ledger]:
+                for label in ("team", "for"):
+                    path = f"/v1/{kind.plural}?selector={label}%3D"
+                    answers = [await world.ask("GET", path + word, to=to, token=token) for word in (MARK, NEVER)]
+                    told = [answer.json.get("items") for answer in answers]
+                    assert told[0] == told[1], (to, kind.plural, label, told)
+                    chosen_by_all += bool((await world.ask("GET", path + MARK, to=to)).json["items"])
+                    request = world.request("GET", f"{path}{MARK}&watch=true&initial=true", token=token)
+                    flow = await part.api.serve(request)
+                    if isinstance(flow, Flow):
+                        assert b"BOOKMARK" in await anext(flow.messages), kind.plural
+                        await flow.messages.aclose()  # type: ignore[attr-defined]
+        assert chosen_by_all >= 5, "who sees everything chooses by them"
+
+    in_world(story)
+
+
+def test_who_may_end_what_it_may_not_see_is_not_shown_it_by_that() -> None:
+    """A dry run would show all that there is, and end nothing."""
+
+    async def story(world: World) -> None:
+        (_, platform), _ = await both(world)
+        await world.principal(platform, "person/ops", Right.OPERATE, Right.READ, Right.WRITE)
+        for path in (f"quotas/{MARK}", f"workloads/{MARK}/{MARK}-api"):
+            assert (await world.ask("GET", f"/v1/{path}", token="person-ops")).status in (403, 404)
+            for way in ("?dryRun=All", ""):
+                answer = await world.ask("DELETE", f"/v1/{path}{way}", token="person-ops")
+                assert answer.status == 200, answer
+                assert set(answer.json) == {"apiVersion", "kind", "metadata"}, answer
+                assert set(answer.json["metadata"]) <= {"name", "tenant"}, answer
+
+    in_world(story)
+
+
+@pytest.mark.parametrize("token", ASKING)
+def test_what_is_degraded_is_told_without_the_names_of_others(token: str) -> None:
+    class Link:
+        def age_ms(self) -> int | None:
+            return 1_000
+
+        def trouble(self) -> str:
+            return f"this region refused what was shipped: quota/{MARK} is contradictory"
+
+    async def story(world: World) -> None:
+        _, (_, region) = await both(world)
+        region.api.desk.link = Link()
+        told = (await world.ask("GET", "/v1/status", to="r-eu", token=token)).json
+        assert "cut off from the platform" in told["degraded"]
+        assert MARK not in str(told)
+        assert MARK in str((await world.ask("GET", "/v1/status", to="r-eu")).json["degraded"])
+
+    in_world(story)
+
+
 def test_a_tenant_sees_nodes_without_what_others_have_on_them_and_not_those_kept_for_others() -> None:
     async def story(world: World) -> None:
         await both(world)

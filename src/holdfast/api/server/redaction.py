@@ -32,8 +32,9 @@ from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.allotment import RecoveryBudget
 from holdfast.core.model.control import BUILT_IN_POLICY, EVERYWHERE
+from holdfast.core.model.placement import Slot
 from holdfast.core.model.resources import NOTHING
-from holdfast.core.model.topology import Node as NodeRow
+from holdfast.core.model.workload import Workload
 from holdfast.core.region.occupancy import is_kept_from
 
 #: What people, agents and schedulers write in their own words, and names of principals.
@@ -94,7 +95,7 @@ class Redaction:
     def labels(self, row: Any) -> Mapping[str, str]:
         """The labels by which the caller may choose this object: those that it is shown."""
         found = labels_of(self._state, row)
-        if not self.tenant or not isinstance(row, NodeRow):
+        if not self.tenant or isinstance(row, Workload | Slot):  # its own, as it was sent, or what its replica is
             return found
         return {key: value for key, value in found.items() if not self._names_others(key, value)}
 

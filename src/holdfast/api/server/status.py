@@ -48,7 +48,7 @@ async def status(desk: Desk, call: Call) -> Reply:
     is_operator = sees_everything(call.caller) or call.caller.has(Right.OPERATE)
     of_nodes = await node_warnings(desk.state) if is_operator else []
     ledger, state, now = desk.ledger, desk.state, desk.now()
-    facts = state.facts
+    facts, redaction = state.facts, Redaction(call.caller, state)
     found: dict[str, Any] = {
         "server": ledger.identity.server,
         "role": ledger.role.value,
@@ -61,12 +61,12 @@ async def status(desk: Desk, call: Call) -> Reply:
         "at": show_instant(now),
         "version": holdfast.__version__,
         "conditions": [_condition(writable(ledger))],
-        "degraded": _degraded(desk),
+        "degraded": _degraded(desk, redaction),
         "lanes": _lanes(desk),
         "watches": desk.watches.taken,
     }
     if is_operator:
-        kind, redaction = KINDS["overrides"], Redaction(call.caller, state)
+        kind = KINDS["overrides"]
         every = [(key, row) for key, row in rows(kind, state) if redaction.shows(kind, key, row)]
         # How the platform is run is not a tenant's to look at.
         is_whole = not redaction.tenant
@@ -78,7 +78,7 @@ async def status(desk: Desk, call: Call) -> Reply:
     if hasattr(state, "regions"):
         found["regions"] = [_region(desk, region, now) for region in state.regions.values()]
     if desk.link is not None:
-        found["platform"] = {"heardMsAgo": desk.link.age_ms(), "trouble": desk.link.trouble()}
+        found["platform"] = {"heardMsAgo": desk.link.age_ms(), "trouble": redaction.words(desk.link.trouble())}
     return answer(found)
 
 
@@ -91,20 +91,22 @@ def _condition(condition: Condition) -> dict[str, Any]:
     }
 
 
-def _degraded(desk: Desk) -> list[str]:
-    """What does not work as it should, in words."""
+def _degraded(desk: Desk, redaction: Redaction) -> list[str]:
+    """What does not work as it should, in words; why, as far as that names nobody else."""
     found = []
     condition = writable(desk.ledger)
     if desk.ledger.leader is not None and condition.status is not Truth.TRUE:
         found.append(f"takes no writes: {condition.message}")
     if not desk.ledger.leading_server():
         found.append("nobody is known to lead")
-    if desk.link is not None and desk.link.trouble():
-        found.append(f"cut off from the platform: {desk.link.trouble()}")
-    if desk.decisions is not None and desk.decisions.trouble:
-        found.append(f"decisions are not kept: {desk.decisions.trouble}")
-    if desk.audit is not None and desk.audit.trouble:
-        found.append(f"the audit is not kept: {desk.audit.trouble}")
+    troubles = {
+        "cut off from the platform": desk.link.trouble() if desk.link is not None else "",
+        "decisions are not kept": desk.decisions.trouble if desk.decisions is not None else "",
+        "the audit is not kept": desk.audit.trouble if desk.audit is not None else "",
+    }
+    for what, why in troubles.items():
+        said = redaction.words(why)
+        found += [f"{what}: {said}" if said else what] if why else []
     regions = desk.state.regions.values() if hasattr(desk.state, "regions") else ()
     return found + [f"region {one.meta.name} is {one.status.health.value}" for one in regions if not _is_well(one)]
 

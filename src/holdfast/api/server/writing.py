@@ -15,6 +15,7 @@ from holdfast.api.documents.faults import Fault, Faulty
 from holdfast.api.documents.finding import row
 from holdfast.api.documents.kinds import API_VERSION, Kind
 from holdfast.api.documents.objects import read_object
+from holdfast.api.documents.rows import Found
 from holdfast.api.documents.scalars import KEY_PATTERN, parse_instant
 from holdfast.api.problems import Detail, Problem, of_refusal, problem
 from holdfast.api.server.call import Call, Trouble, answer
@@ -180,7 +181,7 @@ async def delete(desk: Desk, call: Call, kind: Kind) -> Reply:
     before = row(kind, desk.state, name)
     expect, conditional = expected(call, None)
     made = envelope(desk, call, deletion(kind, call.rest), key, expect)
-    tree = Redaction(call.caller, desk.state).tree(kind, *before) if before is not None else None
+    tree = _shown(Redaction(call.caller, desk.state), kind, before)
     if call.is_dry_run():
         tried = desk.ledger.try_out(made)
         found, state = tried.answers[0], tried.state
@@ -194,11 +195,16 @@ async def delete(desk: Desk, call: Call, kind: Kind) -> Reply:
         before = tree = None  # a repeat, and who has the name since then is another one
     held = state.workloads.get(before[0]) if before is not None and kind.name == "Workload" else None
     if held is not None:
-        tree = redaction.tree(kind, held.meta.uid, held)
+        tree = _shown(redaction, kind, (held.meta.uid, held))
     headers: Pairs = (("holdfast-outcome", "deleting" if held is not None else "deleted"),)
     if isinstance(found, Repeated):
         headers = (*headers, ("holdfast-repeated", "true"))
     return answer(tree or _gone(kind, name), headers)
+
+
+def _shown(redaction: Redaction, kind: Kind, found: Found | None) -> dict[str, Any] | None:
+    """The object as the caller sees it; None: there is none, or it may be ended by this caller and not be seen."""
+    return redaction.tree(kind, *found) if found is not None and redaction.shows(kind, *found) else None
 
 
 async def command(desk: Desk, call: Call) -> Reply:
