@@ -11,7 +11,7 @@ from holdfast.core.ledger.house import Configure
 from holdfast.core.model.evidence import Denial
 from holdfast.core.model.limits import DENIALS_MAX
 from holdfast.core.model.settings import DEFAULTS
-from holdfast.host.denials import CODES_MAX, KINDS_MAX, OTHERS
+from holdfast.host.denials import CODES_MAX, KINDS_MAX, NOBODY, OTHERS, STRANGERS_MAX, STRANGERS_MS, STRANGERS_RECORDS
 from holdfast.host.ledger import Role
 from holdfast.host.store import Store
 from tests.support.faulty import FaultyStore
@@ -68,6 +68,33 @@ def test_equal_denials_are_added_up_and_written_once_a_second() -> None:
         times = [at for at, _ in records]
         assert all(later - earlier >= 990 for earlier, later in pairwise(times))
         assert 3 <= len(records) <= 5
+
+    in_world(story)
+
+
+def test_what_strangers_go_on_to_be_denied_is_on_record_once_a_minute_and_hides_nobody_who_is_known() -> None:
+    seconds = 240
+
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        server = await world.server(store).start().leads()
+        for number in range(seconds):
+            for kind in range(KINDS_MAX):
+                server.ledger.denials.note(NOBODY, f"GET /v1/{kind}", "unauthenticated")
+            server.ledger.denials.note(CLERK, f"GET /v1/{number}", "no-right")
+            await server.clock.sleep(1_000)
+        await server.clock.sleep(STRANGERS_MS)
+        records = await on_record(store)
+        of_strangers = [(at, [one for one in denials if one.actor == NOBODY]) for at, denials in records]
+        written = [(at, some) for at, some in of_strangers if some]
+        assert {len(some) for _, some in written} == {STRANGERS_MAX + 1}
+        times = [at for at, _ in written]
+        assert STRANGERS_RECORDS < len(written) <= STRANGERS_RECORDS + (seconds * 1_000) // STRANGERS_MS + 2
+        later = list(pairwise(times[STRANGERS_RECORDS:]))
+        assert all(second - first >= STRANGERS_MS - 1_000 for first, second in later), later
+        assert sum(one.count for _, some in written for one in some) == seconds * KINDS_MAX
+        mine = [one for _, denials in records for one in denials if one.actor == CLERK]
+        assert sorted(one.what for one in mine) == sorted(f"GET /v1/{number}" for number in range(seconds))
 
     in_world(story)
 

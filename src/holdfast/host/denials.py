@@ -6,6 +6,10 @@ What is denied changes nothing, so it is in no batch by itself, and whoever asks
 the log by that: equal denials become one sum, and of more than `KINDS_MAX` kinds the rest is summed up by code alone,
 under `others`.
 
+What strangers are denied, who show nothing that proves who they are, is on record once a minute if it goes on for
+longer than `STRANGERS_RECORDS`, and has kinds of its own: they choose how often they ask, and must neither fill the log
+and the audit by it nor hide what people tried.
+
 What could not be written is kept and written later, rather twice than never: a record whose outcome is unknown may be
 in the log. On a follower sums wait until it leads; only reads are denied there, since commands are forwarded. What
 waits on a server that ends without having led again was counted in its metrics, and is in no log.
@@ -38,6 +42,12 @@ KINDS_MAX = 100
 CODES_MAX = 50
 OTHERS = "others"
 BETWEEN_MS = 1_000
+#: Who asks without a name; and how many kinds of what they are denied are told apart.
+NOBODY = "nobody"
+STRANGERS_MAX = 40
+#: So many records in a row tell of strangers, as after a start, when nobody is known yet; then one in so long.
+STRANGERS_RECORDS = 60
+STRANGERS_MS = 60_000
 
 #: Refusals that mean: this is not yours to ask for.
 DENIED = (Code.NO_RIGHT, Code.WRONG_SCOPE, Code.NOT_OWNER)
@@ -45,7 +55,7 @@ DENIED = (Code.NO_RIGHT, Code.WRONG_SCOPE, Code.NOT_OWNER)
 #: Actor, what, code, tenant.
 Kind = tuple[str, str, str, str]
 
-assert KINDS_MAX + CODES_MAX + 1 <= DENIALS_MAX
+assert KINDS_MAX + CODES_MAX + 1 + STRANGERS_MAX + 1 <= DENIALS_MAX
 
 
 class Denials:
@@ -57,7 +67,10 @@ class Denials:
         self._journal = journal
         #: How often, when first, and when last.
         self._sums: dict[Kind, tuple[int, Instant, Instant]] = {}
-        self._kinds = 0
+        #: How many kinds there are of people's, and of strangers'; those that are summed up by code are neither.
+        self._kinds = self._strange = 0
+        #: Up to when, one in `STRANGERS_MS`, the records would reach that have told of strangers.
+        self._strangers_to = 0
         self._some = asyncio.Event()
 
     def note(self, actor: str, what: str, code: str, tenant: str = "") -> None:
@@ -81,11 +94,11 @@ class Denials:
         """Put what was noted into the log for as long as this server leads."""
         while True:
             await self._some.wait()
-            await self._record(leader)
+            if taken := self._take():
+                await self._record(leader, taken)
             await self._clock.sleep(BETWEEN_MS)
 
-    async def _record(self, leader: Leader[S]) -> None:
-        taken = self._take()
+    async def _record(self, leader: Leader[S], taken: tuple[Denial, ...]) -> None:
         try:
             answer = await leader.submit(Envelope("ledger", RecordDenials(taken), leader.term.now()))
         except Unavailable as error:
@@ -101,10 +114,17 @@ class Denials:
             self._meters.count("denials_recorded", sum(one.count for one in taken))
 
     def _take(self) -> tuple[Denial, ...]:
-        taken = self.waiting()
-        self._sums, self._kinds = {}, 0
+        """What is to be recorded now; of strangers' only if that is due."""
+        now, left = self._clock.boot(), self._sums
+        self._sums, self._kinds, self._strange = {}, 0, 0
         self._some.clear()
-        return taken
+        strange = [kind for kind in left if kind[0] == NOBODY]
+        if strange and self._strangers_to > now + (STRANGERS_RECORDS - 1) * STRANGERS_MS:
+            for kind in strange:
+                self._add(kind, left.pop(kind))
+        elif strange:
+            self._strangers_to = max(self._strangers_to, now) + STRANGERS_MS
+        return tuple(Denial(*kind, *sums) for kind, sums in sorted(left.items()))
 
     def _put_back(self, taken: tuple[Denial, ...]) -> None:
         for one in taken:
@@ -115,7 +135,8 @@ class Denials:
         count, first, last = sums
         known = self._sums.get(kind)
         if known is None:
-            self._kinds += kind[0] != OTHERS
+            self._kinds += kind[0] not in (OTHERS, NOBODY)
+            self._strange += kind[0] == NOBODY
         else:
             count, first, last = count + known[0], min(first, known[1]), max(last, known[2])
         self._sums[kind] = (count, first, last)
@@ -125,11 +146,13 @@ class Denials:
         """The sum that a denial goes to: its own, as long as there is room for another."""
         actor, what, code, tenant = (text[:TEXT_MAX] for text in kind)
         mine = (actor, what, code, tenant)
+        if actor == NOBODY:
+            return mine if mine in self._sums or self._strange < STRANGERS_MAX else (NOBODY, "", OTHERS, "")
         if actor != OTHERS and (mine in self._sums or self._kinds < KINDS_MAX):
             return mine
         rest = (OTHERS, "", code, "")
-        has_room = rest in self._sums or len(self._sums) - self._kinds < CODES_MAX
-        return rest if has_room else (OTHERS, "", OTHERS, "")
+        summed_up = len(self._sums) - self._kinds - self._strange
+        return rest if rest in self._sums or summed_up < CODES_MAX else (OTHERS, "", OTHERS, "")
 
 
 def tenant_in(command: Any) -> str:

@@ -44,6 +44,7 @@ from holdfast.core.ledger.judge import MACHINES, PEOPLE
 from holdfast.host.acting import OwnToken
 from holdfast.host.audit import Audit
 from holdfast.host.decisions import Decisions
+from holdfast.host.denials import NOBODY
 from holdfast.host.errors import ListAgain, Unavailable
 from holdfast.host.ledger import Ledger, Role
 from holdfast.host.transport import Flow, Reply, Request, Transport
@@ -239,7 +240,7 @@ class Api:
         if isinstance(found, Problem):
             # The endpoint and no more: strangers must not choose what is written into the log, nor how much.
             endpoint = request.path.strip("/").split("/")[: -len(rest) or None]
-            desk.denials.note("nobody", f"{request.verb} /{'/'.join(endpoint)}", found.code)
+            desk.denials.note(NOBODY, f"{request.verb} /{'/'.join(endpoint)}", found.code)
             raise Trouble(found, acting.headers_of(found))
         return found
 
