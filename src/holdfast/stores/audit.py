@@ -27,6 +27,8 @@ APPLICATION_ID = 0x484C4441  # "HLDA"
 FORMAT = 1
 #: When there is too much, at least this share of it goes at once.
 SHED_PARTS = 20
+#: What an entry takes beside what it holds, most of it in indexes: a guess, by which shares are compared.
+ENTRY_BYTES = 200
 
 TABLES = f"""
     BEGIN IMMEDIATE;
@@ -116,7 +118,8 @@ class AuditRows:
     # Letting go
 
     def tidy(self, before: Instant, size_bytes: int) -> int:
-        """Drop what is older, and the oldest while all takes more room; how much it takes then."""
+        """Drop what is older; while all takes more room, the oldest of whoever takes the most of it. So nobody who is
+        denied or does much, a stranger for one, makes what others did be forgotten. How much it takes then."""
         with self._connection:
             self._execute("DELETE FROM entries WHERE at < ?", (before,))
             if self._connection.changes():
@@ -127,21 +130,39 @@ class AuditRows:
         return self.size_bytes()
 
     def _shed(self) -> bool:
-        """Drop the oldest part of all entries; False when there is none."""
-        count = int(self._execute("SELECT count(*) FROM entries").get)
-        if not count:
-            return False
-        oldest = "SELECT seq, at FROM entries ORDER BY seq, part LIMIT 1 OFFSET ?"
-        rows: list[tuple[Any, ...]] = self._execute(oldest, (count // SHED_PARTS,)).fetchall()
-        with self._connection:
-            self._execute("DELETE FROM entries WHERE seq <= ?", (rows[0][0],))
-            self._execute("UPDATE place SET since = max(since, ?)", (rows[0][1],))
-        return True
+        """Drop the oldest of those who take the most room, down to what the next one takes; False when nothing is left.
+
+        What an entry holds is not read for it: SQLite knows how long it is.
+        """
+        by_actor = f"SELECT actor, count(*), sum(length(raw) + {ENTRY_BYTES}) AS size FROM entries GROUP BY actor"
+        shares: list[tuple[Any, ...]] = self._execute(f"{by_actor} ORDER BY size DESC, actor").fetchall()
+        level = _level([size for _, _, size in shares])
+        for actor, count, size in shares:
+            if size > level:
+                self._drop_oldest(actor, -(-count * (size - level) // size))
+        return bool(shares)
+
+    def _drop_oldest(self, actor: str, count: int) -> None:
+        oldest = "SELECT seq, part, at FROM entries WHERE actor = ? ORDER BY seq, part LIMIT 1 OFFSET ?"
+        for seq, part, at in self._execute(oldest, (actor, count - 1)).fetchall():
+            with self._connection:
+                self._execute("DELETE FROM entries WHERE actor = ? AND (seq, part) <= (?, ?)", (actor, seq, part))
+                self._execute("UPDATE place SET since = max(since, ?)", (at,))
 
     def size_bytes(self) -> int:
         """What the rows take."""
         pages, free = (int(self._execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count"))
         return (pages - free) * PAGE_BYTES
+
+
+def _level(sizes: Sequence[int]) -> int:
+    """How much each may keep, the largest first, so that together they let go of their part."""
+    left = sum(sizes) * (SHED_PARTS - 1) // SHED_PARTS
+    for place in range(len(sizes), 0, -1):  # the smallest keep all, as long as that is no more than an even share
+        if sizes[place - 1] > left // place:
+            return left // place
+        left -= sizes[place - 1]
+    return 0
 
 
 SCHEMA = Schema("audit", APPLICATION_ID, FORMAT, TABLES, AuditRows)

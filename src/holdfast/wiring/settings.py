@@ -192,7 +192,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Too many: a start folds all of them. Too few: a small log is written out again and again."),
     Setting("decisions_bytes", Form.BYTES, "The room that a region's server takes for decisions; the oldest go first.",
             "Too little: decisions are gone before their time. Too much: the log has less of the disk."),
-    Setting("audit_bytes", Form.BYTES, "The room that a server takes for what people did; the oldest goes first.",
+    Setting("audit_bytes", Form.BYTES, "The room for what people did; who takes the most of it loses its oldest first.",
             "Too little: who did what is gone before its time. Too much: the log has less of the disk."),
 )  # fmt: skip
 
