@@ -23,7 +23,19 @@ from holdfast.host.acting import ACTING_FOR, CARRIED, FRESH_MS, PROOF, Goal, Own
 from holdfast.host.transport import Flow, Pairs, Reply, Request, named
 from holdfast.stores.memory import MemoryStore
 from tests.support.apart import a_node
-from tests.support.served import OPERATOR, Answer, Part, World, a_shop, bearer, in_world, ledger_at, secret_of
+from tests.support.faulty import FaultyStore
+from tests.support.served import (
+    OPERATOR,
+    Answer,
+    Part,
+    World,
+    a_class,
+    a_shop,
+    bearer,
+    in_world,
+    ledger_at,
+    secret_of,
+)
 
 ALL = tuple(Right)
 #: What a client may send along, all of it worth something to whoever hears it.
@@ -346,6 +358,43 @@ def test_a_stream_that_was_handed_on_ends_when_the_token_is_revoked_at_the_platf
         line = await watched(world, revoke)
         assert (line["type"], line["object"]["code"]) == ("ERROR", "unauthenticated")
         assert world.clock.boot() - began < 10_000
+
+    in_world(story)
+
+
+def test_a_server_that_is_cut_off_from_its_store_hands_nothing_on_with_what_may_have_been_revoked() -> None:
+    """The leader and the region know the caller's rights, and not by which token a follower knows it."""
+
+    async def story(world: World) -> None:
+        platform = await a_platform(world)
+        store = FaultyStore(platform.ledger.store)
+        follower = world.part("p2", PLATFORM, store, StartLog("log-platform", "platform", OPERATOR))
+        await follower.start().follows()
+        await world.until(follower.is_known)
+        region = await world.region("eu")
+        await world.principal(platform, "person/other", *ALL, token="other")
+        await shipped(region, c.PrincipalShipped(platform.state.principals["person/other"]))
+        writes, reads = ("PUT", "/v1/priorityclasses/late", a_class("late")), ("GET", "/v1/in/eu/nodes", None)
+        await world.until(lambda: "other" in follower.state.tokens)
+        for verb, path, body in (writes, reads):
+            assert (await world.ask(verb, path, body, to="p2", token="other")).status in (200, 201)
+        source = world.watch("/v1/in/eu/nodes?watch=true", to="p2", token="other")
+        await anext(source)
+
+        store.cut()
+        token, revoked_at = platform.state.tokens["other"], world.clock.boot()
+        await platform.submit(OPERATOR, p.Put(replace(token, spec=replace(token.spec, revoked=True))), key="revoke")
+        lines = [line async for line in source]
+        assert (lines[-1]["type"], lines[-1]["object"]["code"]) == ("ERROR", "not-reached")
+        assert world.clock.boot() - revoked_at <= 10_000
+        for verb, path, body in (writes, reads):
+            answer = await world.ask(verb, path, body, to="p2", token="other")
+            assert (answer.status, answer.json["code"]) == (503, "not-reached")
+        store.heal()
+        await world.until(lambda: follower.state.tokens["other"].spec.revoked)
+        for verb, path, body in (writes, reads):
+            assert (await world.ask(verb, path, body, to="p2", token="other")).status == 401
+            assert (await world.ask(verb, path, body, to="p2")).status == 200, "and goes on for all others"
 
     in_world(story)
 

@@ -4,6 +4,9 @@ One hop and no more. A command is handed on with all that its sender said of it,
 difference which server a repeat comes to. What the sender proved itself with stays here: this server signs in its own
 name, for the one address that it sends to, and says whom it acts for (RULES 27). So it makes no difference either
 whether that was a token or a certificate. Of what a region answers only what a region may say is handed on.
+
+Where it goes nobody knows by which token the caller is known here: whether that is good, this server alone judges. So
+one that has not seen the end of its log for a while, where a token may have been revoked, acts for nobody.
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ ANSWERED = (
 )  # fmt: skip
 #: What a region answers with. Nothing that a browser would show, or run, as the platform's own.
 _MEDIA = tuple(value for _, value in (JSON, MSGPACK, PROBLEM))
+#: A server whose state is older than this acts for nobody, so that what is revoked is of no use within ten seconds: a
+#: stream is judged with every word, of which there is one every five.
+STALE_MS = 5_000
 #: A stream through here that says nothing for so long is broken; servers send bookmarks much more often.
 IDLE_MS = 30_000
 
@@ -77,7 +83,9 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
     try:
         if named(onward.query, "watch") in ("true", "1"):
             # The region judges by its own copy, which may be old: here the newest is known.
-            return await of_person(desk.watches, call, desk.no_longer, _flow(desk, region, onward))
+            return await of_person(
+                desk.watches, call, lambda one: _stale(desk) or desk.no_longer(one), _flow(desk, region, onward)
+            )
         found = await _asked(desk, call, there, onward)
     except Declined as error:
         found = error.reply
@@ -143,8 +151,20 @@ def _part(timeout_ms: int) -> int:
 
 def _signed(desk: Desk, call: Call, request: Request, to: acting.Goal) -> Request | None:
     """The request in this server's own name, for its caller; None: it cannot be signed yet."""
+    stale = _stale(desk)
+    if stale is not None:
+        raise Trouble(stale)
     own = desk.own()
     return acting.onward(request, to, call.caller.actor, own, desk.clock.wall()) if own is not None else None
+
+
+def _stale(desk: Desk) -> Problem | None:
+    """Why this server cannot tell whether its caller may still ask; None: it can."""
+    age, server = desk.age(), desk.ledger.identity.server
+    if age is not None and age <= STALE_MS:
+        return None
+    since = "never" if age is None else f"not for {age} ms"
+    return problem("not-reached", f"{server} has {since} seen the end of its log, and acts for nobody until it does")
 
 
 def _detail(reply: Reply) -> str:
