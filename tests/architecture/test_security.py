@@ -83,6 +83,7 @@ def test_the_long_forms_of_what_strangers_send_are_named() -> None:
     soaked = {name for soak, name in NAMED.findall(sections()["Somebody without a name"]) if soak}
     assert soaked == {
         "test_with_ten_thousand_connections_opened_and_left_agents_are_heard",
+        "test_with_thousands_of_requests_that_never_end_agents_are_heard_and_memory_is_bounded",
         "test_a_hundred_thousand_odd_requests_find_no_fault_of_ours",
         "test_a_server_is_what_it_says_that_it_is_for_long",
     }

@@ -12,7 +12,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +33,8 @@ MOST, MOST_OF_ADDRESS = 8_000, 512
 SOURCES = tuple(f"127.0.0.{number}" for number in range(2, 42))
 #: How much larger a server may have become: what it keeps of strangers is bounded.
 GROWTH_MB = 200
+#: So many leave a large request unended; and so much larger a server may be by then, which keeps 64 MiB of them.
+UNENDING, UNENDING_MB = 4_000, 400
 
 
 @pytest.fixture
@@ -112,6 +114,27 @@ def test_with_ten_thousand_connections_opened_and_left_agents_are_heard(
         assert session(field) == before, "the agent was heard all the time"
         assert "too-many-connections" in field.log(PLACE)
     assert megabytes(region.pid) - size < GROWTH_MB
+    assert region.poll() is None
+
+
+def test_with_thousands_of_requests_that_never_end_agents_are_heard_and_memory_is_bounded(field: Field) -> None:
+    """All but the last byte of a request as large as one may be: it has to be kept until it is whole, or given up."""
+    assert allow_many_files() > UNENDING + 1_000, "this test needs more files than it may open"
+    region, most = field.processes[1], b"POST /v1/envelopes HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n"
+    before, size = session(field), megabytes(region.pid)
+    with ExitStack() as stack:
+        opened: list[socket.socket] = []
+        for number in range(UNENDING):
+            source = (SOURCES[number % len(SOURCES)], 0)
+            opened.append(stack.enter_context(socket.create_connection(place(field, PLACE), 30, source)))
+            with suppress(OSError):  # it had to leave already
+                opened[-1].sendall(most + bytes(999_999))
+        held, grown = are_held(opened), megabytes(region.pid) - size
+        print(f"of {UNENDING} that sent a megabyte {held} are held; {grown} MB more than before")
+        begin_agent(field, "n2")  # one that comes now is let in, too
+        assert session(field) == before, "the agent was heard all the time"
+    assert 0 < held < 200, "as many as there is room for"
+    assert grown < UNENDING_MB
     assert region.poll() is None
 
 
