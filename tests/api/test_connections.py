@@ -66,6 +66,21 @@ def test_in_all_the_oldest_stranger_of_any_address_leaves_and_where_there_is_non
     taken(places, "e")
 
 
+def test_where_all_places_are_known_callers_the_one_with_the_most_leaves_for_a_newcomer() -> None:
+    """Six who are known may have 5,000 each, which is all there is; and one token may speak for any number of them."""
+    places = Connections(Most(connections=10, of_caller=5, many=3))
+    seen = [(taken(places, "a"), f"agent/n{number}") for number in (1, 1, 1, 1, 2, 2, 2, 2, 2, 3)]
+    for (place, _), caller in seen:
+        places.know(place, caller)
+    gone = []
+    for number in range(4, 7):
+        newcomer, _ = taken(places, "b")
+        places.know(newcomer, f"agent/n{number}")
+        gone.append([index for index, ((_, ending), _) in enumerate(seen) if ending.is_over])
+    assert gone == [[4], [0, 4], [0, 4, 5]], "of those with the most, each time the first"
+    assert (places.take("b", Ending()), places.refused) == (None, 1), "where nobody has many, nobody leaves"
+
+
 def test_a_caller_with_one_too_many_loses_its_own_first_one() -> None:
     places = Connections(Most(100, 2, 100))
     of_others = taken(places, "a")

@@ -5,7 +5,8 @@
 
 Whoever opens connections and leaves them has only its own to lose: a newcomer takes the place of the oldest stranger,
 and to prove who one is takes one request. Those who are known are bounded by caller, so that one that is known cannot
-take all there is; beyond what a process bears in all, newcomers are turned away.
+take all there is. Neither can a few together, or one that speaks for many: beyond what a process bears in all, whoever
+has the most leaves with its first one, and only where nobody has many are newcomers turned away.
 
 The same goes for what is kept of requests that have not arrived in full, and of answers that nobody reads: there is so
 much of it for each caller, and for all strangers together. Where that is too little, whoever keeps us waiting for
@@ -21,14 +22,15 @@ from msgspec import Struct
 
 
 class Most(Struct, frozen=True):
-    """How many connections a process bears: in all, of one caller, and of one address before it is known who asks; and
-    how much it keeps of what is on its way, of one caller and of all strangers."""
+    """How many connections a process bears: in all, of one caller, and of one address before it is known who asks; how
+    much it keeps of what is on its way, of one caller and of all strangers; and how many of one caller are many."""
 
     connections: int = 30_000
     of_caller: int = 5_000
     strangers_of_address: int = 512
     bytes_of_caller: int = 256 << 20
     bytes_of_strangers: int = 64 << 20
+    many: int = 100
 
 
 class Ends(Protocol):
@@ -62,8 +64,10 @@ class Connections:
         self._of_address: dict[str, OrderedDict[Place, None]] = {}
         self._of_caller: dict[str, OrderedDict[Place, None]] = {}
         self._known = 0
-        #: Of whom something is kept that is on its way, by caller, those who have kept us waiting for longest first; and
-        #: how much that is. Strangers are one caller here.
+        #: Callers who have many.
+        self._with_many: dict[str, None] = {}
+        #: By caller: of whom something is kept that is on its way, who has kept us waiting for longest first; and how
+        #: much that is. Strangers are one caller here.
         self._waited_for: dict[str, OrderedDict[Place, int]] = {}
         self._bytes: dict[str, int] = {}
         #: How many had to leave for others, and how many were turned away.
@@ -79,14 +83,20 @@ class Connections:
         if others is not None and len(others) >= self._most.strangers_of_address:
             self._end(next(iter(others)))
         elif len(self) >= self._most.connections:
-            if not self._strangers:
+            leaving = next(iter(self._strangers), None) or self._first_of_most()
+            if leaving is None:
                 self.refused += 1
                 return None
-            self._end(next(iter(self._strangers)))
+            self._end(leaving)
         place = Place(address, transport)
         self._strangers[place] = None
         self._of_address.setdefault(address, OrderedDict())[place] = None
         return place
+
+    def _first_of_most(self) -> Place | None:
+        """The first connection of whoever has the most of them; None: nobody has many."""
+        caller = max(self._with_many, key=lambda one: len(self._of_caller[one]), default=None)
+        return None if caller is None else next(iter(self._of_caller[caller]))
 
     def know(self, place: Place, caller: str) -> None:
         """A request on it has proven who asks. Too many of one caller: that caller's first one leaves."""
@@ -101,6 +111,8 @@ class Connections:
         place.caller = caller
         mine[place] = None
         self._known += 1
+        if len(mine) > self._most.many:
+            self._with_many[caller] = None
         self.weigh(place)
 
     def weigh(self, place: Place) -> None:
@@ -136,6 +148,8 @@ class Connections:
         if mine is not None and place in mine:
             del mine[place]
             self._known -= 1
+            if len(mine) <= self._most.many:
+                self._with_many.pop(place.caller, None)
             if not mine:
                 del self._of_caller[place.caller]
 
