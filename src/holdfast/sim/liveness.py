@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from holdfast.core.ledger.state import LedgerState
-from holdfast.core.model.allotment import ACTIVE, Assignment, Purpose
+from holdfast.core.model.allotment import ACTIVE, Assignment
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Instant
@@ -20,6 +20,7 @@ from holdfast.core.platform.state import PlatformState
 from holdfast.core.region.state import RegionState
 from holdfast.host.ledger import Role
 from holdfast.sim.judges.counted import is_open
+from holdfast.sim.judges.moving import is_spent, moves, serves
 from holdfast.sim.judges.patience import PROMPT_MS, Left
 from holdfast.sim.judges.placement import Oracle
 from holdfast.sim.judges.reported import ENDING_MS, misreported, unmended
@@ -93,19 +94,15 @@ def _platform(scene: Scene, state: PlatformState) -> Iterator[Left]:
         if stored is None or stored.spec != workload.spec:
             yield Left("wanted", f"workload {name}", "is not what was acknowledged")
             continue
-        shares = [a.shares for a in state.assignments.values() if a.workload == uid and _serves(a)]
+        shares = [a.shares for a in state.assignments.values() if a.workload == uid and serves(a)]
         assigned = sum(share.count for named in shares for share in named)
         least, most = _asked_for(stored, now)
-        if not least <= assigned <= most and not _moves(scene, stored, assigned - most):
+        if not least <= assigned <= most and not moves(state, _regions(scene), stored, assigned - most):
             yield Left("assigned", f"workload {name}", f"has {assigned} replicas assigned, of {least} to {most}")
 
 
-def _moves(scene: Scene, workload: Workload, more: int) -> bool:
-    """Whether so many more are assigned since work of which none may be gone moves: it serves in full where it was, and
-    where it goes to it waits, for a reason that is judged with that slot."""
-    spec, phases = workload.spec, _phases(scene, workload)
-    stays = not spec.disruption_max and phases[Phase.SERVING] >= spec.replicas
-    return stays and phases[Phase.PENDING] >= more > 0
+def _regions(scene: Scene) -> dict[str, RegionState]:
+    return {name: scene.audits[name].state for name in scene.cast.nodes}
 
 
 def _asked_for(workload: Workload, now: Instant) -> tuple[int, int]:
@@ -116,10 +113,6 @@ def _asked_for(workload: Workload, now: Instant) -> tuple[int, int]:
         return spec.replicas, spec.replicas
     fails = spec.on_deadline is OnDeadline.FAIL and workload.meta.created + spec.deadline <= now
     return 0 if fails else spec.replicas - status.succeeded, max(spec.replicas, status.succeeded + status.failed)
-
-
-def _serves(assignment: Assignment) -> bool:
-    return assignment.purpose is Purpose.SERVING and assignment.stage is ACTIVE
 
 
 def _over(kind: str, where: str, ends: dict[int, int], now: int) -> Iterator[Left]:
@@ -140,7 +133,7 @@ def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState
     yield from _over("override", name, {uid: one.ends for uid, one in state.overrides.items()}, now)
     for uid, assignment in state.assignments.items():
         workload = platform.workloads.get(assignment.workload)
-        stays = assignment.exclusive and workload is not None and _is_spent(scene, workload)
+        stays = assignment.exclusive and workload is not None and is_spent(_regions(scene), workload)
         yield from _replicas(name, state, uid, assignment, stays=stays)
     yield from _slots(scene, name, state, Oracle(state, now))
     speaking = {f"agent/{node}" for node in scene.cast.nodes[name]}
@@ -149,17 +142,6 @@ def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState
     metals = [metal for metal in scene.metals.values() if metal.region == name]
     yield from (*other_processes(state, metals), *unnoticed(name, state, metals))
     yield from unmended(name, state)
-
-
-def _is_spent(scene: Scene, workload: Workload) -> bool:
-    """Whether as many of its replicas do not serve, in whatever region, as may be gone at a time."""
-    return workload.spec.replicas - _phases(scene, workload)[Phase.SERVING] >= workload.spec.disruption_max
-
-
-def _phases(scene: Scene, workload: Workload) -> Counter[Phase]:
-    """How many of its slots there are in each phase, over all regions."""
-    slots = [one for name in scene.cast.nodes for one in scene.audits[name].state.slots.values()]
-    return Counter(one.phase for one in slots if one.workload == workload.meta.uid)
 
 
 def _shipped(name: str, state: RegionState, platform: PlatformState) -> Iterator[Left]:

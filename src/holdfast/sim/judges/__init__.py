@@ -4,6 +4,7 @@ None of them imports a gate, a controller or a scheduler: what these have in com
 
 - `counted`    what stands on nodes, what it takes and who pays, counted anew from the stored rows of a region
 - `placement`  what could be placed, and which codes really keep what waits: an oracle for liveness
+- `moving`     what is assigned beyond what is asked for, since it moves and can neither go nor come
 - `patience`   for how long something is not as it should be: what somebody is woken for is seen to soon
 - `followed`   what a region's log says, kept event by event
 - `placed`     every placement where it stands: spread, policies, pauses

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import Reservation, Slot
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.settings import Settings
 from holdfast.core.model.shapes import Instant, SlotKey
 from holdfast.core.model.topology import Node, NodeHealth
 from holdfast.core.model.workload import Template
@@ -41,6 +42,12 @@ def is_open(node: Node) -> bool:
     """Whether anything new may come to a node: its agent speaks, and nobody keeps it closed."""
     closed = node.cordoned or node.draining or node.health is not NodeHealth.READY
     return node.session != 0 and not closed
+
+
+def outlives_its_fence(node: Node, settings: Settings) -> bool:
+    """Whether a process there may live on when its identity is given away: its agent goes by other times."""
+    slow = -(-settings.session_lease * settings.drift_per_million // 1_000_000)
+    return settings.session_lease + slow + node.overrun > settings.fence_time
 
 
 def place_of(node: Node, key: str) -> str:

@@ -11,11 +11,12 @@ from holdfast.core.ledger.overrides import OverrideEnded, OverrideOpened
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import Action, Override
 from holdfast.core.model.isolation import STRICT, Capability, Isolation
+from holdfast.core.model.settings import Settings
 from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.model.topology import Node
 from holdfast.core.model.workload import Template
 from holdfast.core.region import events as e
-from holdfast.sim.judges.counted import amounts, is_open, place_of
+from holdfast.sim.judges.counted import amounts, is_open, outlives_its_fence, place_of
 
 
 class Stood(NamedTuple):
@@ -89,11 +90,14 @@ class Followed:
                 counts[where] = counts.get(where, 0) + 1
         return counts
 
-    def domains(self, template: Template, tenant: str, key: str, at: Instant) -> set[str]:
+    def domains(self, placed: e.SlotsPlaced, key: str, at: Instant, settings: Settings) -> set[str]:
         """The domains in which there is a node that is meant for such work and large enough, full or not."""
-        avoided = self.in_force(Action.AVOID_ZONE, at)
+        avoided, known = self.in_force(Action.AVOID_ZONE, at), self.assignments[placed.assignment]
         nodes = [node for node in self.nodes.values() if is_open(node) and node.zone not in avoided]
-        return {place_of(node, key) for node in nodes if not self.why_not(node, template, tenant)}
+        if known.exclusive:
+            nodes = [node for node in nodes if not outlives_its_fence(node, settings)]
+        template = self.templates[placed.template]
+        return {place_of(node, key) for node in nodes if not self.why_not(node, template, known.tenant)}
 
     def why_not(self, node: Node, template: Template, tenant: str) -> str:
         """Why a node is not for such work, however empty it is; empty: it is."""

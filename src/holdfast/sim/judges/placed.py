@@ -58,6 +58,7 @@ class Placements:
         self._hears = hears
         self._where = where
         self._find = find
+        self._state = state
         self._log = Followed()
         self.queue = QueueOrder(state, self._log, clock)
         self._turns = TurnOrder(state, self._log)
@@ -101,7 +102,7 @@ class Placements:
                 self._tell(promise, position, f"slot {slot}: {why}")
             for rule in template.spread:
                 counts = self._log.spread(placed.workload, rule.key)
-                domains = self._log.domains(template, tenant, rule.key, at)
+                domains = self._log.domains(placed, rule.key, at, self._state.facts.settings)
                 here = counts[place_of(self._log.nodes[one.node], rule.key)]
                 least = min((counts.get(where, 0) for where in domains), default=here)
                 if here - least > rule.max_skew:

@@ -23,7 +23,7 @@ from holdfast.core.model.shapes import Instant, SlotKey
 from holdfast.core.model.topology import Node
 from holdfast.core.model.workload import Template
 from holdfast.core.region.state import RegionState
-from holdfast.sim.judges.counted import Amounts, Counted, amounts, device, is_open, place_of
+from holdfast.sim.judges.counted import Amounts, Counted, amounts, device, is_open, outlives_its_fence, place_of
 
 #: What is told of a slot that no node would take, were it empty and open.
 NEVER_FITS = "never-fits"
@@ -140,16 +140,11 @@ class Oracle:
         assignment, template = self._state.assignments[slot.assignment], self.counted.template(slot)
         if not is_open(node) or node.zone in self._avoided:
             yield Code.NODE_UNAVAILABLE
-        if assignment.exclusive and self._outlives_its_fence(node):
+        if assignment.exclusive and outlives_its_fence(node, self._state.facts.settings):
             yield Code.NODE_UNAVAILABLE
         yield from self._not_meant(template, assignment.tenant, node)
         yield from self._badly_placed(slot, template, assignment.tenant, node)
         yield from self._too_full(template, node, firm=self._is_firm(assignment))
-
-    def _outlives_its_fence(self, node: Node) -> bool:
-        settings = self._state.facts.settings
-        slow = -(-settings.session_lease * settings.drift_per_million // 1_000_000)
-        return settings.session_lease + slow + node.overrun > settings.fence_time
 
     def _not_meant(self, template: Template, tenant: str, node: Node) -> Iterator[str]:
         for taint in node.taints:
@@ -197,7 +192,7 @@ class Oracle:
         assignment = self._state.assignments[slot.assignment]
         if not is_open(node) or node.zone in self._avoided:
             return False
-        fenced = not (assignment.exclusive and self._outlives_its_fence(node))
+        fenced = not (assignment.exclusive and outlives_its_fence(node, self._state.facts.settings))
         return fenced and not self._never(slot, node)
 
     def _members(self, group: str, tenant: str) -> list[Node]:
