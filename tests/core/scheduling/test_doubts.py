@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.house import EndSession
+from holdfast.core.ledger.revision import revision
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import Taint
 from holdfast.core.region import commands as c
@@ -138,3 +142,23 @@ def test_not_many_are_looked_at_again_at_once_and_each_of_them_before_long() -> 
         follower.work()
         told.append(len(follower.waits))
     assert told == [DOUBTED_MAX, DOUBTED_MAX, 1, 0]
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_who_was_refused_is_not_tried_before_its_time_since_its_assignment_has_changed(behind: bool) -> None:
+    bench, follower = a_region(nodes=1)
+    work = bench.a_workload(a_template(cpu=100), count=1)
+    follower.catch_up()
+    for _ in range(1 if behind else 5):  # the fifth pause is longer than a doubt
+        attempt = follower.look()
+        assert attempt is not None
+        follower.scheduler.lost(attempt, Code.STALE, [], revision(bench.state.facts.seq + 9) if behind else 0)
+        asleep = follower.asleep()
+        assert asleep is not None
+        began, bench.at = bench.at, asleep.until
+    bench.at = began
+    bench.ship(c.AssignmentShipped(replace(work, revision=work.revision + 1, generation=work.generation + 1)))
+    follower.catch_up()
+    bench.at += SOON_MS
+    assert follower.look() is None
+    assert follower.asleep() is not None

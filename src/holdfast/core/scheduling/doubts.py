@@ -15,7 +15,7 @@ from itertools import islice
 
 from holdfast.core.model.shapes import Instant
 from holdfast.core.scheduling.groups import GroupKey
-from holdfast.core.scheduling.queue import Asleep, Queue
+from holdfast.core.scheduling.queue import Asleep, Queue, Why
 
 #: What is doubted is looked at after so long; and so many at most in as long.
 DOUBT_MS = 1_000
@@ -33,9 +33,10 @@ class Doubts:
         self._next: Instant = 0
 
     def note(self, key: GroupKey, now: Instant) -> None:
-        """What is told of a group that sleeps may not be so."""
+        """What is told of a group that sleeps may not be so. Of one that was refused nothing is told: it waits for its
+        pause to end, or for a newer view, whatever else is so."""
         asleep = self._queue.asleep.get(key)
-        if asleep is not None:
+        if asleep is not None and asleep.why not in (Why.REFUSED, Why.BEHIND):
             known = self._doubted.get(key)
             if known is None or known[0] is not asleep:
                 self._doubted.pop(key, None)
