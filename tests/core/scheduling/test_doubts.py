@@ -149,6 +149,7 @@ def test_who_was_refused_is_not_tried_before_its_time_since_its_assignment_has_c
     bench, follower = a_region(nodes=1)
     work = bench.a_workload(a_template(cpu=100), count=1)
     follower.catch_up()
+    began = bench.at
     for _ in range(1 if behind else 5):  # the fifth pause is longer than a doubt
         attempt = follower.look()
         assert attempt is not None
