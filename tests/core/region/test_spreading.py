@@ -25,8 +25,10 @@ from holdfast.core.region.feasible import fits, picked
 from holdfast.core.region.fence import unfenced
 from holdfast.core.region.gates import refuse_node
 from holdfast.core.region.node_kinds import Standing, in_reach
+from holdfast.core.region.node_sizes import Amounts, counted, with_at_least
 from tests.properties.scheduler_world import TENANTS, World
 from tests.support.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
+from tests.support.steps import Steps
 
 SSD, HDD = (("disk", "ssd"),), (("disk", "hdd"),)
 BOTH = (("arch", "arm"), *SSD)
@@ -91,6 +93,35 @@ def test_a_zone_counts_where_one_of_its_nodes_is_just_large_enough() -> None:
     zones = Zones({"cpu": 999})
     zones.bench.a_node("c2", zone="c", cpu=1000, labels=SSD, capabilities=STRICT)
     assert zones.filled(a_template(spread=EVEN)) == {"a": 1, "b": 1}, "c2 is to have the third"
+
+
+def test_that_no_node_of_a_zone_is_just_large_enough_is_told_without_a_walk_over_nodes() -> None:
+    steps: list[int] = []
+    template = a_template(cpu=1000, spread=EVEN)
+    for count in (20, 80):
+        zones = Zones({"cpu": 999})
+        for number in range(count):
+            zones.bench.a_node(f"c{number}", zone="c", cpu=990 - number % 7, labels=SSD, capabilities=STRICT)
+        standing = Standing(template, 1, "acme", False)
+        with Steps() as one:
+            reach = in_reach(zones.bench.state, standing, ())
+        assert reach == {"zone": ("a", "b")}
+        steps.append(one.calls)
+    assert steps[0] == steps[1]
+
+
+@given(st.lists(st.integers(1, 40)), st.lists(st.integers(1, 40)), st.integers(1, 40))
+def test_amounts_are_counted_as_nodes_come_and_go(came: list[int], left: list[int], need: int) -> None:
+    amounts: Amounts = ()
+    there = Counter(came)
+    for amount in came:
+        amounts = counted(amounts, amount, 1)
+    for amount in left:
+        if there[amount]:
+            there[amount] -= 1
+            amounts = counted(amounts, amount, -1)
+    assert amounts == tuple(sorted((+there).items()))
+    assert with_at_least(amounts, need) == sum(count for amount, count in there.items() if amount >= need)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from holdfast.core.model.workload import is_counted
 from holdfast.core.region.kinds import count_kind
 from holdfast.core.region.members import count_member
 from holdfast.core.region.node_kinds import kind_of, labels_of
+from holdfast.core.region.node_sizes import amounts_in, counted
 from holdfast.core.region.rooms import recount, victims_left, with_slot, without_slot
 from holdfast.core.region.state import RegionState
 
@@ -151,6 +152,9 @@ def put_node(state: RegionState, node: Node | None, before: Node | None) -> None
         _count(state.node_kinds, kind, sign)
         for label in labels_of(one, kind):
             _count(state.node_labels, label, sign)
+        for name, amount in amounts_in(one.capacity):
+            left = counted(state.node_amounts.get((name, kind)) or (), amount, sign)
+            state.node_amounts.put((name, kind), left) if left else state.node_amounts.drop((name, kind))
 
 
 def _count(table: Table[K, int], key: K, change: int) -> None:

@@ -23,6 +23,7 @@ from holdfast.core.region.kinds import kind_of
 from holdfast.core.region.members import scopes
 from holdfast.core.region.node_kinds import kind_of as node_kind_of
 from holdfast.core.region.node_kinds import labels_of
+from holdfast.core.region.node_sizes import amounts_in
 from holdfast.core.region.rebuild import rebuild
 from holdfast.core.region.state import RegionState, SlotKind
 
@@ -33,7 +34,7 @@ _EMPTY = {"uses": Use()}
 #: Tables that are counts or indexes; requests are stored, and count their open slots.
 _COUNTS = (
     "node_names", "assignments_of", "blocks", "kinds", "holds_of", "tallies", "uses", "template_uses", "domains",
-    "node_kinds", "node_labels", "members", "requests",
+    "node_kinds", "node_labels", "node_amounts", "members", "requests",
 )  # fmt: skip
 #: What a slot is counted by, beside its own row.
 _COUNTED_BY = ("templates", "assignments", "nodes")
@@ -150,6 +151,7 @@ def _count_node(found: Counts, node: Node, uid: Revision, room: Room, sign: int)
         kind = node_kind_of(node)
         found["node_kinds", *kind] += sign
         found.update({("node_labels", *label): sign for label in labels_of(node, kind)})
+        found.update({("node_amounts", (name, kind), amount): sign for name, amount in amounts_in(node.capacity)})
         _count_amounts(found, ("capacity",), node.capacity, sign)
         _count_amounts(found, ("taken",), add(room.firm, room.held), sign)
 
@@ -175,6 +177,8 @@ def _keep(kept: Counts, table: str, key: Any, row: Any, sign: int) -> None:
             _keep_each(kept, ((table, key, phase, count) for phase, count in zip(PHASES, row, strict=True)), sign)
         case "requests":
             _keep_each(kept, ((table, request.assignment, request.template, request.open) for request in row), sign)
+        case "node_amounts":
+            _keep_each(kept, ((table, key, amount, count) for amount, count in row), sign)
         case "node_names":
             kept[table, key, row] += sign
         case "template_uses":

@@ -5,9 +5,9 @@ whose nodes lack a required label, are kept for others, are too small even when 
 for ever, and everything would wait for it. What is free is not asked for: a full zone is one that should take the next,
 and waiting for it is what the rule says.
 
-Of kinds there are few and of nodes many. Labels are counted beside them, one by one, for there may be as many as nodes,
-and sizes are coarse (`node_sizes`): a proposal is judged without a walk over nodes, unless it takes one to tell whether
-any of them has several labels at once, or is just large enough.
+Of kinds there are few and of nodes many. Labels are counted beside them, one by one, for there may be as many as nodes.
+Sizes are coarse, and exact amounts are counted beside them (`node_sizes`). A proposal is judged without a walk over
+nodes, unless it takes one to tell whether any of them has several labels, or just enough of several resources, at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.core.model.shapes import Duration, Revision
 from holdfast.core.model.topology import Node, label, usable
 from holdfast.core.model.workload import Template, accepts
 from holdfast.core.region.fence import overrun_most
-from holdfast.core.region.node_sizes import NodeSize, holds, size_of, would_hold
+from holdfast.core.region.node_sizes import NodeSize, amounts_in, holds, size_of, with_at_least, would_hold
 from holdfast.core.region.occupancy import kept_for
 from holdfast.core.region.state import RegionState
 
@@ -41,6 +41,8 @@ class NodeKind(NamedTuple):
 
 #: A label that counts, key and value, and of which kind of node.
 LabelOf = tuple[str, str, NodeKind]
+#: A resource, and of which kind of node.
+AmountOf = tuple[str, NodeKind]
 
 
 class Standing(NamedTuple):
@@ -80,15 +82,12 @@ def in_reach(state: RegionState, standing: Standing, avoided: Container[str]) ->
     for kind, count in state.node_kinds.unordered():
         if _is_found(kind, found) or kind.zone in avoided or not _takes(kind, standing, most):
             continue
-        large = holds(kind.size, standing.template)
-        if large is False:
-            continue
-        has = [state.node_labels.get((key, value, kind)) or 0 for key, value in standing.template.require]
-        if large and sum(count - one for one in has) < count:  # whatever they lack, one of them lacks nothing
+        having = _having(state, kind, count, standing.template)
+        if sum(count - one for one in having) < count:  # whatever they lack, one of them lacks nothing
             _find(kind, found)
             if all(len(found[key]) == number for key, number in wanted.items()):
                 break  # nearly always, and soon
-        elif all(has):
+        elif all(having):
             doubtful.append(kind)
     if doubtful:
         _look_through(state, standing, doubtful, found)
@@ -104,11 +103,24 @@ def _find(kind: NodeKind, found: dict[str, set[str]]) -> None:
         names.add(kind.zone if key == "zone" else kind.pool)
 
 
+def _having(state: RegionState, kind: NodeKind, count: int, template: Template) -> list[int]:
+    """How many of so many nodes of a kind have each label, and enough of each resource of which some may have less."""
+    large = holds(kind.size, template)
+    if large is False:
+        return [0]
+    has = [state.node_labels.get((key, value, kind)) or 0 for key, value in template.require]
+    for name, amount in amounts_in(template.need) if not large else ():
+        has.append(with_at_least(state.node_amounts.get((name, kind)) or (), amount))
+    return has
+
+
 def _look_through(state: RegionState, standing: Standing, doubtful: list[NodeKind], found: dict[str, set[str]]) -> None:
-    """Of some kinds each label is on some node, and some may be large enough: whether one has all of it is told by the
-    nodes alone."""
-    left = [kind for kind in doubtful if not _is_found(kind, found)]
+    """Of some kinds each label is on some node, and some have enough of each resource: whether one has all of it is
+    told by the nodes alone."""
+    left, need = [kind for kind in doubtful if not _is_found(kind, found)], standing.template.need
     for _, node in state.nodes.unordered() if left else ():
+        if node.capacity.cpu < need.cpu or node.capacity.memory < need.memory:
+            continue  # the quickest to tell of many
         if all(label(node, key) == value for key, value in standing.template.require) and usable(node):
             kind = kind_of(node)
             if kind in left and would_hold(node, standing.template):

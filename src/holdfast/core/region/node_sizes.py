@@ -2,13 +2,16 @@
 
 Agents report what their machines have to the byte, so amounts themselves would tell nearly all nodes apart. Of each
 amount only the number of its binary digits is kept: with more of them than is needed every node of the size suffices,
-with fewer none does, and with as many the nodes themselves are asked.
+with fewer none does. With as many it takes the amounts, which are counted beside the kinds, resource by resource:
+nodes of one make have the same, and so there are few.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from holdfast.core.model.placement import EMPTY_ROOM
@@ -16,6 +19,9 @@ from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import Node, ports_of
 from holdfast.core.model.workload import Template
 from holdfast.core.region.feasible import fits, picked
+
+#: Amounts of one resource that nodes have, least first, each with how many nodes have it.
+Amounts = tuple[tuple[int, int], ...]
 
 
 class NodeSize(NamedTuple):
@@ -31,7 +37,7 @@ class NodeSize(NamedTuple):
 
 def size_of(node: Node) -> NodeSize:
     """The size of a node."""
-    digits = tuple([(name, amount.bit_length()) for name, amount in _amounts(node.capacity)])
+    digits = tuple([(name, amount.bit_length()) for name, amount in amounts_in(node.capacity)])
     devices: tuple[tuple[str, int, int], ...] = ()
     if node.devices:
         counted = Counter((one.model, one.milli) for one in node.devices)
@@ -49,7 +55,7 @@ def holds(size: NodeSize, template: Template) -> bool | None:
         if sum(suiting) < template.gpus:
             return False
     has, surely = dict(size.digits), True
-    for name, amount in _amounts(template.need):
+    for name, amount in amounts_in(template.need):
         there, needed = has.get(name, 0), amount.bit_length()
         if there < needed:
             return False
@@ -63,7 +69,20 @@ def would_hold(node: Node, template: Template) -> bool:
     return fits(node, EMPTY_ROOM, template, devices, ports, firm=True) is None
 
 
-def _amounts(of: Resources) -> Iterator[tuple[str, int]]:
+def counted(amounts: Amounts, amount: int, change: int) -> Amounts:
+    """The same, once so many more nodes have this amount; or fewer, with a negative change."""
+    place = bisect_left(amounts, (amount,))
+    known = place < len(amounts) and amounts[place][0] == amount
+    count = change + (amounts[place][1] if known else 0)
+    return (*amounts[:place], *(((amount, count),) if count else ()), *amounts[place + known :])
+
+
+def with_at_least(amounts: Amounts, amount: int) -> int:
+    """How many nodes have at least so much."""
+    return sum(count for _, count in islice(amounts, bisect_left(amounts, (amount,)), None))
+
+
+def amounts_in(of: Resources) -> Iterator[tuple[str, int]]:
     """Every resource of which there is some."""
     for name, amount in (("cpu", of.cpu), ("memory", of.memory), ("disk", of.disk), ("gpu", of.gpu), *of.extended):
         if amount > 0:

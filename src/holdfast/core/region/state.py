@@ -19,7 +19,8 @@ from holdfast.core.model.topology import Node, NodeReport
 from holdfast.core.model.workload import Template
 
 if TYPE_CHECKING:
-    from holdfast.core.region.node_kinds import LabelOf, NodeKind
+    from holdfast.core.region.node_kinds import AmountOf, LabelOf, NodeKind
+    from holdfast.core.region.node_sizes import Amounts
 
 #: What a shipped object is told apart by: the tag of its kind, and its key as text.
 Name = tuple[str, str]
@@ -99,6 +100,7 @@ class RegionState(LedgerState):
         TableSpec("domains", tuple[str, str], int, derived=True),
         TableSpec("node_kinds", tuple[Any, ...], int, derived=True),
         TableSpec("node_labels", tuple[Any, ...], int, derived=True),
+        TableSpec("node_amounts", tuple[Any, ...], tuple[Any, ...], derived=True),
         TableSpec("members", tuple[str, str, str], int, derived=True),
     )
     SCALARS: ClassVar[tuple[str, ...]] = ("facts", "place")
@@ -161,6 +163,8 @@ class RegionState(LedgerState):
     node_kinds: Table[NodeKind, int]
     #: By label and kind: how many usable nodes of the kind have it.
     node_labels: Table[LabelOf, int]
+    #: By resource and kind: how many usable nodes of the kind have how much of it.
+    node_amounts: Table[AmountOf, Amounts]
     #: By (spread or apart scope, topology key, domain): how many slots stand there.
     members: Table[tuple[str, str, str], int]
 
