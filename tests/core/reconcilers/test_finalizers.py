@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.reconciler import NOTHING, Outcome, woken
@@ -124,3 +126,14 @@ def test_people_are_told_whose_turn_it_is() -> None:
     late = {one.owner: one.overdue for one in repairs(bench.state, bench.at) if one.what == "deletion"}
     assert late == {REPAIR: True, "region/us": True}
     assert uid in bench.state.workloads
+
+
+def test_of_two_lost_regions_the_first_deadline_says_when_to_look_again() -> None:
+    bench, uid = deleted("eu", "us")
+    workload = bench.state.workloads[uid]
+    deadlines = (bench.at + 9_000, bench.at + 5_000)
+    finalizers = tuple(
+        replace(one, deadline=deadline) for one, deadline in zip(workload.meta.finalizers, deadlines, strict=True)
+    )
+    bench.state.workloads.put(uid, replace(workload, meta=replace(workload.meta, finalizers=finalizers)))
+    assert FINALIZERS.reconcile(bench.state, uid, bench.at) == Outcome((), deadlines[1])

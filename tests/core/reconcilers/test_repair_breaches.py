@@ -17,6 +17,7 @@ from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import HoldPurpose, Reservation
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import Effect, Taint, Toleration
+from holdfast.core.reconcilers.breaches import _taken
 from holdfast.core.reconcilers.repair import Repair
 from holdfast.core.region import commands as c
 from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY
@@ -234,3 +235,16 @@ def _end(region: Broken) -> Any:
     from holdfast.core.ledger.house import EndSession
 
     return EndSession(region.bench.state.nodes[region.node].session, "silent")
+
+
+@pytest.mark.parametrize(("device", "taken"), [(0, (500, 500, 1000)), (1, (0, 0, 1000)), (2, (0, 0, 0))])
+def test_of_a_device_that_nobody_uses_nothing_is_taken_and_one_that_is_gone_has_nothing(
+    device: int, taken: tuple[int, int, int]
+) -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    bench.a_grant()
+    node = bench.a_node(gpus=("a100", "a100"))
+    work = bench.a_workload(a_template(gpus=1, gpu_milli=500), count=1)
+    bench.place(work, c.Placement(0, node, (0,)))
+    assert _taken(bench.state, bench.state.nodes[node], f"device/{device}") == taken

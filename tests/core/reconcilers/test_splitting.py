@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from holdfast.core.reconcilers.sites import sites_of
 from holdfast.core.reconcilers.splitting import (
     NO_LIMIT,
     Place,
@@ -17,6 +19,7 @@ from holdfast.core.reconcilers.splitting import (
     target,
     turns,
 )
+from tests.support.platform import a_workload, a_world
 
 
 def a_place(name: str, have: int = 0, **fields: Any) -> Place:
@@ -247,3 +250,19 @@ def test_down_to_its_floor_a_region_is_lowered_whatever_is_ready() -> None:
 def test_a_floor_gives_nothing_to_others() -> None:
     places = [Place("a", 3, ready=3, floor=0), a_place("b", 3, ready=3), a_place("c", 0)]
     assert stepped(places, [0, 1, 5], 6) == [0, 3, 5]
+
+
+def test_the_region_whose_turn_it_is_comes_first_and_the_others_follow_in_their_order() -> None:
+    bench = a_world()
+    uid = bench.put(a_workload())
+    names = [name for name, _ in bench.state.regions.items()]
+    first = 1
+    workload = bench.state.workloads[uid]
+    for other in range(1, 400):
+        if turns(other, len(names)) == first:
+            workload = replace(workload, meta=replace(workload.meta, uid=other))
+            break
+    sites = sites_of(bench.state, workload, (), (), bench.at)
+    assert {site.place.name: site.place.turn for site in sites.all} == {
+        name: (number - first) % len(names) for number, name in enumerate(names)
+    }

@@ -18,7 +18,7 @@ from holdfast.core.platform.book import ASSIGNMENT, PLATFORM, STATUS
 from holdfast.core.platform.keys import KEYS
 from holdfast.core.reconcilers.status import FRESH_MS, LOOK_AGAIN_MS, PATIENCE_MS, PLACED_SOON_MS, Statuses
 from holdfast.core.reconcilers.status_conditions import conditions_of
-from holdfast.core.reconcilers.status_reasons import MESSAGE_MAX, reason_of
+from holdfast.core.reconcilers.status_reasons import MESSAGE_MAX, reason_of, short
 from holdfast.core.reconcilers.status_sums import Progress, WaitingIn
 from tests.support.platform import ACME, DIGEST, T0, PlatformBench, a_template, a_workload, a_world, an_exclusive, cpu
 
@@ -696,3 +696,21 @@ def test_a_regions_acknowledgements_wake_nobody() -> None:
     assert any(kind in watched for kind in touched(bench))
     bench.retire("us2")
     assert any(kind in watched for kind in touched(bench))
+
+
+def test_of_a_fresh_workload_that_is_deleted_or_changed_it_is_said_at_once() -> None:
+    fresh, deleted, changed = Story(), Story(), Story()
+    assert fresh.look().send == ()
+    for story in (deleted, changed):
+        story.bench.assign(story.web, "eu", 3)
+    deleted.bench.accept(ACME, c.DeleteWorkload("acme", "web", deleted.web))
+    changed.bench.put(a_workload(replicas=4))
+    assert deleted.look().send
+    assert changed.look().send
+
+
+@pytest.mark.parametrize(("length", "is_whole"), [(MESSAGE_MAX, True), (MESSAGE_MAX + 1, False)])
+def test_a_message_is_told_whole_up_to_its_greatest_length(length: int, is_whole: bool) -> None:
+    told = short("x" * length)
+    assert len(told) == MESSAGE_MAX
+    assert told.endswith("...") is not is_whole

@@ -1,0 +1,97 @@
+"""Small decisions of the scheduler, each by itself: what is free, which lane is next, who is asked again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast.core.model.placement import EMPTY_ROOM
+from holdfast.core.model.resources import Resources
+from holdfast.core.region.rooms import Room
+from holdfast.core.scheduling.doubts import DOUBT_MS, Doubts
+from holdfast.core.scheduling.filling import NOTHING_CHANGES, _best, _Lane
+from holdfast.core.scheduling.queue import Queue
+from holdfast.core.scheduling.table import NodeTable
+from holdfast.core.scheduling.waking import Waking
+from tests.support.region import RegionBench, a_template
+
+HAS = Resources(100_000, 200_000, 300_000, 4_000, (("fpga", 50),))
+ALL = Resources(1_000, 2_000, 3_000, 400, (("fpga", 5),))
+FIRM = Resources(100, 200, 300, 40, (("fpga", 3),))
+HELD = Resources(10, 20, 30, 4, (("fpga", 1),))
+
+
+@pytest.mark.parametrize("resource", ["cpu", "memory", "disk", "gpu", "fpga"])
+def test_of_each_resource_what_is_taken_is_not_free_and_what_is_held_only_not_for_firm_work(resource: str) -> None:
+    def of(amounts: Resources) -> int:
+        return dict(amounts.extended)[resource] if resource == "fpga" else getattr(amounts, resource)
+
+    table = NodeTable()
+    table.resources.setdefault("fpga", len(table.resources))
+    room = Room(FIRM, ALL, HELD, *(getattr(EMPTY_ROOM, name) for name in EMPTY_ROOM.__struct_fields__[3:]))
+    node: Any = SimpleNamespace(capacity=HAS)
+    vectors = table._vectors(node, room)
+    at = table.resources[resource]
+    assert [vector[at] for vector in vectors] == [of(HAS), of(HAS) - of(ALL), of(HAS) - of(FIRM) - of(HELD)]
+
+
+def a_lane(key: int) -> _Lane:
+    lane = _Lane()
+    lane.next = [[key, 0, 1]]
+    return lane
+
+
+@pytest.mark.parametrize(
+    ("keys", "shut", "best"),
+    [({"a": 1, "b": 2}, "", "b"), ({"a": 2, "b": 2}, "", "a"), ({"a": 1, "b": 2}, "b", "a"), ({"a": 1}, "a", None)],
+)
+def test_the_next_lane_is_the_best_that_is_open_and_of_equals_the_first(
+    keys: dict[str, int], shut: str, best: str | None
+) -> None:
+    lanes = {(name,): a_lane(key) for name, key in keys.items()}
+    domains: Any = SimpleNamespace(shut=lambda where: ("spread", "zone") if where == (shut,) else None)
+    assert _best(lanes, domains, NOTHING_CHANGES) == (None if best is None else (best,))
+
+
+def test_who_was_doubted_is_looked_at_again_one_pause_after_another() -> None:
+    looked: list[str] = []
+    asleep = {"a": object(), "b": object()}
+    queue: Any = SimpleNamespace(asleep=asleep, look_again=looked.append)
+    doubts = Doubts(queue)
+    for key, now in (("a", 0), ("b", 100)):
+        doubts.note(key, now)  # type: ignore[arg-type]
+    found = []
+    for now in (DOUBT_MS - 1, DOUBT_MS, DOUBT_MS + 100, 2 * DOUBT_MS - 1, 2 * DOUBT_MS):
+        doubts.look_again(now)
+        found.append("".join(looked))
+    assert found == ["", "a", "a", "a", "ab"]
+
+
+def test_requests_differ_where_something_is_known_of_them_on_one_side_only() -> None:
+    bench = RegionBench()
+    work = bench.a_workload(count=1)
+    digest, template = work.shares[0].template, a_template()
+    known, unknown = Queue(), Queue()
+    known.update(bench.state, work.uid)
+    bench.state.templates.drop(digest)
+    unknown.update(bench.state, work.uid)
+    assert (known.differs(bench.state, work.uid), unknown.differs(bench.state, work.uid)) == (True, False)
+    bench.state.templates.put(digest, template)
+    assert (known.differs(bench.state, work.uid), unknown.differs(bench.state, work.uid)) == (False, True)
+
+
+def test_a_node_is_shared_with_a_member_of_any_group_that_must_be_near() -> None:
+    near = (
+        SimpleNamespace(required=True, key="node", group="db"),
+        SimpleNamespace(required=True, key="node", group="cache"),
+        SimpleNamespace(required=False, key="node", group="other"),
+        SimpleNamespace(required=True, key="zone", group="far"),
+    )
+    ask: Any = SimpleNamespace(tenant="acme", template=SimpleNamespace(near=near))
+    members = {("acme/db", "node", "n0"): 1, ("acme/other", "node", "n1"): 1, ("acme/far", "node", "n2"): 1}
+    state: Any = SimpleNamespace(members=members)
+    waking: Any = Waking.__new__(Waking)
+    waking._table = SimpleNamespace(nodes=[SimpleNamespace(name=f"n{number}") for number in range(4)])
+    assert waking._shared(state, ask, [0, 1, 2, 3]) == [0]
