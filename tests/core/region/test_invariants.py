@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import HoldPurpose, standing, with_key, without_key
 from holdfast.core.model.resources import NOTHING, Resources
@@ -373,3 +374,85 @@ def test_the_scene_has_what_the_plants_need() -> None:
     assert state.slots[VICTIM].heir == HEIR
     assert standing(state.rooms[node(state, "n1")]) == [FIRST, SECOND, IDENTITY, (6, 1)]
     assert [key for key, _ in state.breaches.items()] == [("region.capacity", f"node/{node(state, 'n3')}/cpu")]
+
+
+# Each part of a promise, by itself
+
+
+def slot(key: Any, /, **fields: Any) -> Wrong:
+    return lambda state: change(state, "slots", key, **fields)
+
+
+def on_node(name: str, /, **fields: Any) -> Wrong:
+    return lambda state: change_node(state, name, **fields)
+
+
+def head(state: RegionState) -> int:
+    """The first revision that there is not yet, after the batch in which it goes wrong."""
+    return revision(state.facts.seq + 2)
+
+
+FUTURE = 1 << 60
+PARTS: dict[str, tuple[str, Wrong]] = {
+    "a slot of another number": ("region.unique-binding", slot(FIRST, ordinal=7)),
+    "a slot of another workload": ("region.unique-binding", slot(FIRST, workload=7)),
+    "what waits and stands": ("region.unique-binding", slot(WAITING, phase=Phase.RUNNING)),
+    "what stands and waits": ("region.unique-binding", slot(FIRST, phase=Phase.PENDING)),
+    "a device that gives one too many": (
+        "region.device-ownership", lambda state: change(state, "templates", state.slots[FIRST].template, gpu_milli=501),
+    ),
+    "what is reserved for nobody": ("region.charges", slot(FIRST, account="", phase=Phase.RESERVED)),
+    "a revision that is not there yet": ("region.epochs", lambda state: slot(FIRST, revision=head(state))(state)),
+    "an epoch after its revision": ("region.epochs", slot(FIRST, epoch=FUTURE)),
+    "an epoch of what is reserved": ("region.epochs", slot(FIRST, phase=Phase.RESERVED)),
+    "no epoch of what is bound": ("region.epochs", slot(FIRST, epoch=0)),
+    "a node under another uid": ("region.epochs", on_node("n1", uid=1)),
+    "a node before it came": ("region.epochs", on_node("n1", revision=0)),
+    "a node of the future": ("region.epochs", lambda state: on_node("n1", revision=head(state))(state)),
+    "a session that has ended": ("region.epochs", on_node("n1", session=FUTURE)),
+    "a template that comes next and is gone": ("region.references", slot(FIRST, next_template="unknown")),
+    "a node that is gone": ("region.references", slot(WAITING, node=FUTURE)),
+    "an heir that is gone": ("region.references", slot(VICTIM, heir=(9, 9))),
+    "an heir that does not wait": ("region.references", slot(HEIR, after=())),
+    "an heir on another node": ("region.references", lambda state: slot(HEIR, node=node(state, "n1"))(state)),
+    "an heir of what goes on": ("region.references", slot(VICTIM, phase=Phase.SERVING)),
+    "a hold on a node that is gone": (
+        "region.references", lambda state: change(state, "holds", only(state, "holds"), node=FUTURE),
+    ),
+    "what waits with a node": ("region.pending", lambda state: slot(WAITING, node=node(state, "n1"))(state)),
+    "what waits with a device": ("region.pending", slot(WAITING, devices=(1,))),
+    "what waits with a port": ("region.pending", slot(WAITING, ports=(30_009,))),
+    "what waits with an epoch": ("region.pending", slot(WAITING, epoch=1)),
+    "what waits for others": ("region.pending", slot(WAITING, after=(FIRST,))),
+    "what waits with an heir": ("region.pending", slot(WAITING, heir=HEIR)),
+    "a node for others by its agent's word": ("region.allowed", on_node("n1", tenant="other")),
+    "a node for others by an operator's word": ("region.allowed", on_node("n1", tenancy=("other",))),
+    "a taint of a value that nobody accepts": (
+        "region.allowed", on_node("n1", taints=(Taint("kept", "x", Effect.EVICT),)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_of_a_promise_is_looked_at_by_itself(part: str) -> None:
+    invariant, wrong = PARTS[part]
+    state = a_scene()
+    wrong(state)
+    assert invariant in {violation.invariant for violation in check(state, REGION.invariants)}
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        on_node("n1", taints=(Taint("kept", "x", Effect.REFUSE),)),
+        on_node("n1", tenancy=("acme", "other"), tenant="acme"),
+        lambda state: on_node("n1", revision=revision(state.facts.seq, INDEX_MAX))(state),
+        lambda state: slot(FIRST, revision=revision(state.facts.seq, INDEX_MAX))(state),
+    ],
+    ids=["a taint that evicts nobody", "a node for its tenant", "the last revision", "the last revision of a slot"],
+)
+def test_what_may_be_so_is_not_complained_of(right: Wrong) -> None:
+    state = a_scene()
+    right(state)
+    complained = {violation.invariant for violation in check(state, REGION.invariants)}
+    assert complained <= {"region.counts"}, "what is counted by such nodes was not counted anew"
