@@ -9,13 +9,15 @@ import pytest
 
 from holdfast.core.model.placement import EMPTY_ROOM
 from holdfast.core.model.resources import Resources
+from holdfast.core.region.keys import NODE
 from holdfast.core.region.rooms import Room
 from holdfast.core.scheduling.doubts import DOUBT_MS, Doubts
-from holdfast.core.scheduling.filling import NOTHING_CHANGES, _best, _Lane
+from holdfast.core.scheduling.filling import NOTHING_CHANGES, Worth, _best, _Lane
 from holdfast.core.scheduling.queue import Queue
 from holdfast.core.scheduling.table import NodeTable
 from holdfast.core.scheduling.waking import Waking
 from tests.support.region import RegionBench, a_template
+from tests.support.scheduling import a_region
 
 HAS = Resources(100_000, 200_000, 300_000, 4_000, (("fpga", 50),))
 ALL = Resources(1_000, 2_000, 3_000, 400, (("fpga", 5),))
@@ -95,3 +97,38 @@ def test_a_node_is_shared_with_a_member_of_any_group_that_must_be_near() -> None
     waking: Any = Waking.__new__(Waking)
     waking._table = SimpleNamespace(nodes=[SimpleNamespace(name=f"n{number}") for number in range(4)])
     assert waking._shared(state, ask, [0, 1, 2, 3]) == [0]
+
+
+@pytest.mark.parametrize(
+    ("worth", "near", "even_now", "even_then", "best"),
+    [
+        (Worth(even=10), {}, {"a": 0, "b": 3}, {"a": 0, "b": 0}, "b"),  # it has become more even there
+        (Worth(even=10), {}, {"a": 0, "b": 3}, {"a": 0, "b": 3}, "a"),  # as even as when its rows were scored
+        (Worth(even=10), {}, {"a": 3, "b": 3}, {"a": 3, "b": 2}, "b"),
+        (Worth(near=10), {"b": 1}, {}, {}, "b"),
+        (Worth(near=10), {"a": 1, "b": 1}, {}, {}, "a"),
+    ],
+)
+def test_the_next_lane_is_chosen_by_what_has_changed_since_its_rows_were_scored(
+    worth: Worth, near: dict[str, int], even_now: dict[str, int], even_then: dict[str, int], best: str
+) -> None:
+    lanes = {("a",): a_lane(105), ("b",): a_lane(100)}
+    for (name,), lane in lanes.items():
+        lane.evenness = even_then.get(name, 0)
+    domains: Any = SimpleNamespace(
+        shut=lambda _: None, nearer=lambda at: near.get(at[0], 0), evenness_of=lambda at: even_now.get(at[0], 0)
+    )
+    assert _best(lanes, domains, worth) == (best,)
+
+
+def test_a_node_that_only_the_state_or_only_the_table_has_differs_and_one_that_neither_has_does_not() -> None:
+    bench, follower = a_region(nodes=2)
+    follower.work()
+    resync = follower.scheduler.resync
+    uids = sorted(follower.scheduler.table.rows)
+    unknown = uids[-1] + 1
+    only_there = bench.a_node("n9")
+    named = [(NODE, uid) for uid in (*uids, unknown, only_there)]
+    assert [key for key, _ in resync.differing(bench.state, named)] == [(NODE, only_there)]
+    bench.state.nodes.drop(uids[0])
+    assert [key for key, _ in resync.differing(bench.state, named)] == [(NODE, uids[0]), (NODE, only_there)]
