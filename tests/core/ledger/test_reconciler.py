@@ -36,4 +36,5 @@ class Wakes:
     ],
 )
 def test_only_what_is_watched_wakes_and_everything_is_listed_once(touched: list[Any], keys: list[Any]) -> None:
-    assert list(woken(Wakes(), None, touched)) == keys
+    wakes: Any = Wakes()
+    assert list(woken(wakes, None, touched)) == keys

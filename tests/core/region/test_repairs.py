@@ -98,6 +98,8 @@ def test_a_broken_promise_about_an_assignment_is_told_by_its_workload_to_its_ten
     key: str, told: str, tenant: str
 ) -> None:
     bench = running(1)
-    bench.state.breaches.put("x", Breach("region.policy", key, 1, "controller/repair", bench.at, bench.at + 1))
+    bench.state.breaches.put(
+        ("region.policy", key), Breach("region.policy", key, 1, "controller/repair", bench.at, bench.at + 1)
+    )
     (one,) = found(bench, "breach")
     assert (one.key, one.tenant) == (f"region.policy/{told}", tenant)

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.model.placement import EMPTY_ROOM
+from holdfast.core.model.placement import EMPTY_ROOM, Room
 from holdfast.core.model.resources import Resources
 from holdfast.core.region.keys import NODE
-from holdfast.core.region.rooms import Room
 from holdfast.core.scheduling.doubts import DOUBT_MS, Doubts
 from holdfast.core.scheduling.filling import NOTHING_CHANGES, Worth, _best, _Lane
-from holdfast.core.scheduling.queue import Queue
+from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from holdfast.core.scheduling.table import NodeTable
 from holdfast.core.scheduling.waking import Waking
 from tests.support.region import RegionBench, a_template
@@ -52,14 +51,14 @@ def a_lane(key: int) -> _Lane:
 def test_the_next_lane_is_the_best_that_is_open_and_of_equals_the_first(
     keys: dict[str, int], shut: str, best: str | None
 ) -> None:
-    lanes = {(name,): a_lane(key) for name, key in keys.items()}
+    lanes: dict[tuple[str, ...], _Lane] = {(name,): a_lane(key) for name, key in keys.items()}
     domains: Any = SimpleNamespace(shut=lambda where: ("spread", "zone") if where == (shut,) else None)
     assert _best(lanes, domains, NOTHING_CHANGES) == (None if best is None else (best,))
 
 
 def test_who_was_doubted_is_looked_at_again_one_pause_after_another() -> None:
     looked: list[str] = []
-    asleep = {"a": object(), "b": object()}
+    asleep = dict.fromkeys("ab", Asleep(Why.NODES, 0, 0))
     queue: Any = SimpleNamespace(asleep=asleep, look_again=looked.append)
     doubts = Doubts(queue)
     for key, now in (("a", 0), ("b", 100)):
@@ -112,7 +111,7 @@ def test_a_node_is_shared_with_a_member_of_any_group_that_must_be_near() -> None
 def test_the_next_lane_is_chosen_by_what_has_changed_since_its_rows_were_scored(
     worth: Worth, near: dict[str, int], even_now: dict[str, int], even_then: dict[str, int], best: str
 ) -> None:
-    lanes = {("a",): a_lane(105), ("b",): a_lane(100)}
+    lanes: dict[tuple[str, ...], _Lane] = {("a",): a_lane(105), ("b",): a_lane(100)}
     for (name,), lane in lanes.items():
         lane.evenness = even_then.get(name, 0)
     domains: Any = SimpleNamespace(

@@ -21,7 +21,7 @@ from holdfast.core.platform import stages
 from holdfast.core.platform.book import ASSIGNMENT, GRANT, PLATFORM
 from holdfast.core.region import retired
 from holdfast.core.region.failing import SLOW_MS, STEADY_MS
-from holdfast.core.region.seen import at_once
+from holdfast.core.region.seen import at_once, counting
 from holdfast.host.ledger import Role
 from holdfast.host.link import facts, reporting
 from holdfast.host.link.facts import SUMMARY, Name, Told, forgetting
@@ -191,7 +191,6 @@ def test_a_crash_loop_is_told_a_few_times_and_then_twice_a_minute() -> None:
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The workloads that are looked at from here on."""
     found: list[int] = []
-    counting = reporting.counting
 
     def counted(state: Any, workload: int, at: int) -> Any:
         found.append(workload)

@@ -142,7 +142,8 @@ class Table(Generic[K, V]):
         Where both choose shards alike they go in as a whole; otherwise, as under another Python, one by one.
         """
         count = self._count
-        if count != shards or any(hash(key) % count != shard for key in rows):
+        is_misplaced = any(hash(key) % count != shard for key in rows)
+        if count != shards or is_misplaced:
             for key, value in rows.items():
                 self.put(key, value)
             return
