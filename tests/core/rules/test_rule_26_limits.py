@@ -19,7 +19,7 @@ from holdfast.core.ledger.invariants import check
 from holdfast.core.ledger.overrides import EndOverride, OpenOverride
 from holdfast.core.model.control import Action, PolicyDocument
 from holdfast.core.model.limits import NODE_SLOTS_MAX, OVERRIDES_MAX, POLICY_NAMES_MAX
-from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.model.settings import DEFAULTS, FENCE_MAX, NUMBER_MAX
 from holdfast.core.platform import commands as c
 from holdfast.core.region.commands import NAMED_MAX, OpenSlots, Placement
 from tests.support.platform import HOUR, ROOT, T0, a_region, a_tenant, a_world
@@ -51,6 +51,8 @@ NOT_TAKEN = {
     "limits.DENIALS_MAX": "denials are not folded",
     "resources.AMOUNT_MAX": "a value",
     "topology.MACHINE_NAME_MAX": "names of a node's machine, which are replaced by the next",
+    "settings.NUMBER_MAX": "a value",
+    "settings.FENCE_MAX": "a value",
     "secrets.NAME_MAX": "how a token is read",
     "secrets._SPOKEN_MAX": "how a token is read",
     "checks.PRIORITY_MAX": "a value",
@@ -187,3 +189,33 @@ def test_a_node_that_has_as_many_replicas_as_it_takes_is_full_whatever_else_it_h
     refused = bench.refuse_place(work, Placement(NODE_SLOTS_MAX, node))
     assert refused.code is Code.CAPACITY
     assert "10000 replicas are on it, and it takes at most 10000" in refused.message
+
+
+@pytest.mark.parametrize("name", DEFAULTS.__struct_fields__)
+def test_no_setting_makes_a_time_that_cannot_be_written_down(name: str) -> None:
+    """What is added to the time of a command would be refused by the codec, and with it everybody's commands."""
+    bench = RegionBench()
+    refused = bench.refuse(ROOT, Configure(replace(DEFAULTS, **{name: NUMBER_MAX + 1})))
+    assert f"{name} may be at most {NUMBER_MAX}" in refused.message
+
+
+def test_with_the_largest_times_everything_is_still_judged_and_written() -> None:
+    bench = RegionBench()
+    bench.a_scheduler()
+    node = bench.a_node()
+    bench.a_grant()
+    work = bench.a_workload(count=2)
+    lives = {name: NUMBER_MAX for name in DEFAULTS.__struct_fields__ if name.endswith(("_life", "_deadline"))}
+    bench.accept(ROOT, Configure(replace(DEFAULTS, **lives)))
+    bench.place(work, Placement(0, node), bind=False)
+    bench.place(work, Placement(1, node))
+    bench.a_node(cpu=1)
+    assert len(bench.state.breaches) == 1
+    bench.accept(ROOT, Configure(DEFAULTS))
+
+
+def test_a_fence_is_not_longer_than_a_day_for_it_cannot_be_shortened() -> None:
+    bench = RegionBench()
+    bench.accept(ROOT, Configure(replace(DEFAULTS, fence_time=FENCE_MAX)))
+    refused = bench.refuse(ROOT, Configure(replace(DEFAULTS, fence_time=FENCE_MAX + 1)))
+    assert refused.code is Code.CONTRADICTORY

@@ -9,6 +9,11 @@ from msgspec import Struct
 
 from holdfast.core.model.shapes import Document, Duration
 
+#: Ten years: what is added to a time stays a time that can be written down.
+NUMBER_MAX = 10 * 365 * 86_400_000
+#: A day: a fence that has begun is never shortened, so a slip of the pen lasts as long.
+FENCE_MAX = 86_400_000
+
 
 class Settings(Document, frozen=True):
     """Every number that a ledger judges by."""
@@ -77,6 +82,9 @@ def unsafe(settings: Settings) -> list[str]:
         for name in s.__struct_fields__
         if getattr(s, name) <= 0 and name not in ("drift_per_million", "grace")
     ]
+    found += [f"{name} may be at most {NUMBER_MAX}" for name in s.__struct_fields__ if getattr(s, name) > NUMBER_MAX]
+    if s.fence_time > FENCE_MAX:
+        found.append(f"fence_time may be at most {FENCE_MAX}: what has begun by it is not shortened any more")
     if s.drift_per_million < 0 or s.grace < 0:
         found.append("drift_per_million and grace cannot be negative")
     if s.proof_interval * 5 > s.session_lease:
