@@ -78,7 +78,7 @@ class Scene:
         self.world = World(seed, network=NETWORKS[scenario.network], stores=self.store_weather)
         self.cast = cast_of(scenario)
         self.plan = plan or drawn(scenario, self.cast, seed)
-        self.truth = Truth(self._is_exclusive, self._grace_of)
+        self.truth = Truth(self._is_exclusive, self._grace_of, self._restarts_of)
         self.servers = Servers(manner or Manner(), self._lives)
         #: Which replicas were asked and have answered, by region, and under which epoch.
         self._answered: set[tuple[str, SlotKey, Revision]] = set()
@@ -144,6 +144,11 @@ class Scene:
             return 0
         grace = state.templates[slot.template].grace or state.facts.settings.grace
         return min(grace, state.facts.settings.grace) if work.leased else grace
+
+    def _restarts_of(self, region: str, work: Work) -> int:
+        """How often a binding was started again by what its region's log says."""
+        slot = self.audits[region].state.slots.get(work.slot)
+        return slot.restarts if slot is not None and slot.epoch == work.epoch else 0
 
     def _judge_serving(self, ledger: str, batch: Batch[Any]) -> None:
         """What serves has answered under its binding epoch."""

@@ -26,15 +26,21 @@ PAUSE_MS, PAUSE_MOST_MS = 1_000, 60_000
 
 class Truth:
     """All processes there are, by identity. `is_exclusive` says of which no two may live, `grace_of` how long one has
-    to end where nothing says that it must end at once."""
+    to end where nothing says that it must end at once, `restarts_of` how often the ledger says it was started again."""
 
-    def __init__(self, is_exclusive: Callable[[Work], bool], grace_of: Callable[[str, Work], int]) -> None:
+    def __init__(
+        self,
+        is_exclusive: Callable[[Work], bool],
+        grace_of: Callable[[str, Work], int],
+        restarts_of: Callable[[str, Work], int],
+    ) -> None:
         self.findings: list[Finding] = []
         self.started = 0
         self._is_exclusive = is_exclusive
         self._grace_of = grace_of
-        #: By machine and binding: its last process there, and how often it was started again.
-        self._last: dict[tuple[str, Binding], tuple[Played, int]] = {}
+        self._restarts_of = restarts_of
+        #: By machine and binding: its last process there.
+        self._last: dict[tuple[str, Binding], Played] = {}
         self._exclusive: dict[SlotKey, list[tuple[Metal, Played]]] = {}
 
     def note_start(self, metal: Metal, process: Played) -> None:
@@ -68,14 +74,14 @@ class Truth:
         """What is started again on its node waits before that, twice as long each time; clocks are not that exact."""
         work = process.work
         binding = metal.identity.id, (work.slot, work.epoch)
-        before, times = self._last.get(binding, (None, 0))
-        if before is not None:
-            pause, least = metal.clock.boot() - before.ends_at(), min(PAUSE_MOST_MS, PAUSE_MS << min(times, 10))
-            if pause < least * 99 // 100:
-                told = f"is started again after {pause} ms, the {times + 1}. time, and {least} ms are the least"
-                self.findings.append(Finding("haste", f"{work.name} on {metal.name} {told}"))
-            times += 1
-        self._last[binding] = process, times
+        before, self._last[binding] = self._last.get(binding), process
+        if before is None:
+            return
+        times, pause = self._restarts_of(metal.region, work), metal.clock.boot() - before.ends_at()
+        least = min(PAUSE_MOST_MS, PAUSE_MS << min(times, 10))
+        if pause < least * 99 // 100:
+            told = f"is started again after {pause} ms, after {times} restarts, and {least} ms are the least"
+            self.findings.append(Finding("haste", f"{work.name} on {metal.name} {told}"))
 
     def note_stop(self, metal: Metal, process: Played, grace_ms: int) -> None:
         """A process is asked to end: it has the time to do so that was promised to it."""

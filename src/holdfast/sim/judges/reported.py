@@ -10,16 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from holdfast.core.model.allotment import ACTIVE
+from holdfast.core.model.isolation import STRICT, Capability, Isolation
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Truth
+from holdfast.core.model.shapes import Revision
+from holdfast.core.model.topology import Effect
 from holdfast.core.model.workload import OnDeadline, Workload
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.region.state import RegionState
-from holdfast.sim.judges.patience import Left
+from holdfast.sim.judges.patience import PROMPT_MS, Left
 
 #: Whatever is to end has ended within this: its grace, the margin after it, and a fence where nobody answers.
 ENDING_MS = 45_000
 PLACED = "Placed"
+#: Of a breach: what stands on a node may not stay there.
+ALLOWED = "region.allowed"
 
 
 def misreported(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Left]:
@@ -33,9 +38,26 @@ def misreported(platform: PlatformState, regions: Mapping[str, RegionState]) -> 
 
 
 def unmended(where: str, state: RegionState) -> Iterator[Left]:
-    """What the world has broken in a region, and is not mended by its deadline, nor said to be over."""
+    """What the world has broken in a region, and is not mended by its deadline; or is over, and nobody says so."""
     for (invariant, key), breach in state.breaches.items():
-        yield Left("mended", f"{where} {invariant} {key}", "is broken", breach.deadline - breach.opened + ENDING_MS)
+        subject = f"{where} {invariant} {key}"
+        if breach.deadline <= state.facts.at:
+            yield Left("mended", subject, f"should have been mended by {breach.deadline}", ENDING_MS)
+        elif invariant == ALLOWED and not any(_may_not_stay(state, int(key.removeprefix("node/")))):
+            yield Left("mended", subject, "is over, and said to be broken", PROMPT_MS)
+
+
+def _may_not_stay(state: RegionState, uid: Revision) -> Iterator[bool]:
+    """Of all that stands on a node: whether a taint evicts it, the node is kept for others, or isolates too little."""
+    node, there = state.nodes[uid], [slot for slot in state.slots.values() if slot.node == uid]
+    tenants = {state.assignments[slot.assignment].tenant for slot in there}
+    yield len(tenants) > 1 and not node.shares_user and Capability.USERS not in node.capabilities
+    for slot in there:
+        template, tenant = state.templates[slot.template], state.assignments[slot.assignment].tenant
+        for taint in [one for one in node.taints if one.effect is Effect.EVICT]:
+            yield not any(one.key == taint.key and one.value in ("", taint.value) for one in template.tolerate)
+        yield bool(node.tenancy and tenant not in node.tenancy) or node.tenant not in ("", tenant)
+        yield template.isolation is Isolation.STRICT and not set(STRICT) <= set(node.capabilities)
 
 
 def _miscounted(workload: Workload, serving: int) -> Iterator[Left]:
