@@ -409,6 +409,10 @@ def test_each_part_of_a_promise_is_looked_at_by_itself(part: str) -> None:
 
 def test_the_last_revision_that_there_is_and_an_override_that_ends_later_are_as_promised() -> None:
     state = a_full_platform().state
-    change_meta(state, "quotas", revision=revision(state.facts.seq, INDEX_MAX))
+    last = revision(state.facts.seq, INDEX_MAX)
+    change_meta(state, "quotas", revision=last)
     override_of()(state)
+    for table in ("assignments", "grants"):
+        change(state, table, revision=last)
+        change(state, table, index=1, revision=row(state, table, 1)[1].uid)
     assert check(state, PLATFORM.invariants) == []
