@@ -356,6 +356,7 @@ PARTS: dict[str, tuple[str, Wrong]] = {
     "a revision of the future": ("platform.revisions", spoilt_meta("quotas", revision=FUTURE)),
     "an assignment of no uid": ("platform.revisions", spoilt("assignments", uid=0)),
     "an assignment of the future": ("platform.revisions", spoilt("assignments", revision=FUTURE)),
+    "a grant of no uid": ("platform.revisions", spoilt("grants", uid=0)),
     "a grant before it began": ("platform.revisions", spoilt("grants", revision=0)),
     "a grant of the future": ("platform.revisions", spoilt("grants", revision=FUTURE)),
     "an assignment under another uid": ("platform.revisions", known_as("assignments", 3)),
