@@ -282,6 +282,7 @@ def planted(plant: Callable[[pytest.MonkeyPatch], None], scenario: str, *found: 
     return Planted(plant, scenario, frozenset(found), **more)
 
 
+TAINTED = tuple(Fitting(f"eu-n{number}", "taint", 0) for number in (1, 2, 3))
 LABELLED = (Fitting("web", "label", 0), Fitting("eu-n3", "label", 0))
 DEVICES = (Fitting("web", "gpu", 0), Fitting("eu-n1", "device", 4), Fitting("eu-n2", "device", 1))
 #: One may be gone at a time; pause repair for 23 s; fail 5.8 s after it was asked for.
@@ -297,7 +298,7 @@ LATER = tuple(Act((10 + 10 * turn) * SECOND, "roll", turn) for turn in range(6))
 
 PLANTED = {
     "labels ignored": planted(labels_ignored, ROOMY, "meant", fittings=LABELLED),
-    "taints ignored": planted(taints_ignored, ROOMY, "meant", fittings=(Fitting("eu-n1", "taint", 0),)),
+    "taints ignored": planted(taints_ignored, ROOMY, "meant", fittings=TAINTED),
     "models ignored": planted(models_ignored, ROOMY, "given", "meant", fittings=DEVICES),
     "apart ignored": planted(apart_ignored, ROOMY, "apart", fittings=(Fitting("web", "apart-nodes", 0),)),
     "near ignored": planted(near_ignored, FULL, "near", fittings=(Fitting("web", "near-node", 1),)),
