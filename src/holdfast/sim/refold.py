@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded, chain
 from holdfast.core.ledger.digest import state_digest
-from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.draft import Book, fold
 from holdfast.core.ledger.house import StateDigested
 from holdfast.core.ledger.revision import revision
 from holdfast.core.ledger.snapshot import decode_manifest, restore
@@ -24,6 +24,7 @@ from holdfast.core.ledger.state import Facts, LedgerState
 from holdfast.core.platform.book import PLATFORM
 from holdfast.core.region.book import REGION
 from holdfast.host.digests import is_due
+from holdfast.host.store import Stored
 from holdfast.sim.divergence import Divergence, What, at_batch, at_event, cut, earliest, events_of, unreadable
 from holdfast.sim.effects import EFFECT_BYTES, Change, Folded, Watched
 from holdfast.sim.recording import BookName, Entry, LedgerRecording, Recording, Start
@@ -79,6 +80,16 @@ def read_next(book: Book[Any], facts: Facts, raw: bytes, digest: bytes) -> Batch
     if batch.header.seq != facts.seq + 1:
         raise Corrupt(f"batch {batch.header.seq} stands after batch {facts.seq}")
     return batch
+
+
+def as_of(book: Book[Any], log: Iterable[Stored], seq: int) -> Any:
+    """The state after a batch, by a log from its beginning."""
+    state: Any = book.empty()
+    for stored in log:
+        if state.facts.seq == seq:
+            break
+        fold(book, state, read_next(book, state.facts, stored.raw, stored.digest))
+    return state
 
 
 def _refold_entry(

@@ -30,6 +30,7 @@ from holdfast.sim.judges.shipped import Steps, missed
 from holdfast.sim.loop import run_virtual
 from holdfast.sim.plan import Fault, Plan
 from holdfast.sim.recovery import Recovery
+from holdfast.sim.refold import as_of
 from holdfast.sim.scenario import Scenario
 from holdfast.sim.scene import PLATFORM_NAME, Scene, old_server
 from holdfast.sim.settling import LOOK_MS, Settling
@@ -128,8 +129,9 @@ class Run:
     def _listen(self, name: str) -> None:
         """Let a region's placements be judged with each batch."""
         audit, clock = self.scene.audits[name], self.scene.world.now
+        hears, log = lambda: not self.troubles.is_deaf(name), self.logs[name]
         placements = Placements(
-            name, audit.state, self.findings.append, lambda: not self.troubles.is_deaf(name), self.scene.acted, clock
+            name, audit.state, self.findings.append, hears, self.scene.acted, clock, lambda seq: as_of(REGION, log, seq)
         )
         self.scene.on_said[name] = placements.queue.excused.said
         self.scene.servers.on_refused[name] = placements.queue.excused.refused

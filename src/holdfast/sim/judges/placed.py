@@ -42,7 +42,7 @@ class Placements:
     """The judge of one region's placements. `state` is the audited one, as it is after a batch.
 
     The order of the queue is judged as long as schedulers hear of everything (`hears`): who is deaf passes whom it has
-    not heard of. What kept nodes out of choices is counted into `acted`.
+    not heard of. What kept nodes out of choices is counted into `acted`. `past` is the state after an earlier batch.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Placements:
         hears: Callable[[], bool],
         acted: Counter[str],
         clock: Callable[[], int],
+        past: Callable[[int], RegionState],
     ) -> None:
         self._acted = acted
         self._hears = hears
@@ -60,7 +61,7 @@ class Placements:
         self._find = find
         self._state = state
         self._log = Followed()
-        self.queue = QueueOrder(state, self._log, clock)
+        self.queue = QueueOrder(state, self._log, clock, past)
         self._turns = TurnOrder(state, self._log)
         #: How many placements were judged.
         self.judged = 0

@@ -2,7 +2,8 @@
 
     after each batch: who waits and could be placed, since when?      (the oracle, where several priorities wait)
     a proposal: what it says of its view ──▶ who could be placed there all the while, still waits, and could be placed
-                beside all of it that is as urgent, while lower ones were ──▶ passed over, unless excused (`excused`)
+                beside all of it that is as urgent, while lower ones were ──▶ passed over, unless excused (`excused`),
+                or what is as urgent of the same scheduler and was on its way left no room on that view
 
 A proposal is made under one policy, and either binds or reserves: who is of another kind than what is as urgent in it
 comes next.
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import Record
 from holdfast.core.ledger.revision import seq_of
@@ -42,6 +45,8 @@ class Proposed(NamedTuple):
     placed: tuple[SlotsPlaced, ...]
     made: Instant
     position: Revision
+    #: What its scheduler had on its way when it was made, and has landed since.
+    beside: tuple[SlotsPlaced, ...]
 
 
 class Passed(NamedTuple):
@@ -55,9 +60,13 @@ class Passed(NamedTuple):
 class QueueOrder:
     """The judge of one region's queue."""
 
-    def __init__(self, state: RegionState, log: Followed, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, state: RegionState, log: Followed, clock: Callable[[], int], past: Callable[[int], RegionState]
+    ) -> None:
         self._state = state
         self._log = log
+        #: The state after a batch, folded anew.
+        self._past = past
         self.excused = Excused(self._equals, clock)
         self._could: dict[SlotKey, Waiting] = {}
         #: By template: whether its slots are bound at once, as far as that was seen.
@@ -65,6 +74,8 @@ class QueueOrder:
         #: Proposals of this batch, and who was passed over in the last one: a refusal is answered after its batch.
         self._proposed: list[Proposed] = []
         self._passed: list[Passed] = []
+        #: By scheduler: where in the log its proposals are, and what they placed.
+        self._landed: dict[str, list[tuple[int, tuple[SlotsPlaced, ...]]]] = {}
         #: By batch: when it was written.
         self._written: dict[int, Instant] = {}
 
@@ -82,14 +93,36 @@ class QueueOrder:
         for slot, one, by in passed:
             view = by.decision.view
             seen = view, self._written.get(seq_of(view), 0)
-            if not self.excused.is_excused(
+            excused = self.excused.is_excused(
                 by.by, len(by.decision.in_flight), (one.assignment, one.template), slot[1], seen, by.made
-            ):
+            )
+            if not excused and self._had_room(slot, one, by):
                 told = (
                     f"could be placed since batch {one.since}, on a view of {seq_of(view)}, and lower priorities were"
                 )
                 found.append((by.position, f"slot {slot} {told}"))
         return found
+
+    def _had_room(self, slot: SlotKey, one: Waiting, by: Proposed) -> bool:
+        """Whether a slot could be placed on the view of a proposal, beside what is as urgent and was on its way."""
+        mine = self.priority(one.assignment)
+        beside = [event for event in by.beside if self.priority(event.assignment) >= mine]
+        if not beside:
+            return True
+        seq = seq_of(by.decision.view)
+        state = self._past(seq)
+        for event in beside:
+            for placed in event.placements:
+                key = event.workload, placed.ordinal
+                known = state.slots.get(key)
+                if known is not None and known.phase is Phase.PENDING and placed.node in state.nodes:
+                    stands = replace(
+                        known, phase=Phase.BOUND, node=placed.node, devices=placed.devices, ports=placed.ports,
+                        account=event.account, firm=event.firm,
+                    )  # fmt: skip
+                    state.slots.put(key, stands)
+        waits = state.slots.get(slot)
+        return waits is not None and bool(Oracle(state, self._written.get(seq, 0)).verdict(waits).node)
 
     def take(self, record: Record[Any], decision: Decision, position: Revision) -> str:
         """A proposal that landed, before its batch is looked at; what is wrong with its own order, empty: nothing."""
@@ -107,8 +140,13 @@ class QueueOrder:
         if order != sorted(order, reverse=True):
             return f"in one proposal requests of priorities {order} were served in turn"
         made = self.excused.made(by, record.sent, self._state.facts.settings.proposal_life)
+        landed = self._landed.setdefault(record.actor, [])
         if placed and decision.passes:
-            self._proposed.append(Proposed(by, decision, placed, made, position))
+            under_way = landed[-len(decision.in_flight) :] if decision.in_flight else []
+            unseen = [events for seq, events in under_way if seq > seq_of(decision.view)]
+            beside = tuple(event for events in unseen for event in events)
+            self._proposed.append(Proposed(by, decision, placed, made, position, beside))
+        landed.append((seq_of(position), placed))
         return ""
 
     def look(self, at: Instant) -> None:

@@ -1,0 +1,66 @@
+"""Who is passed over in a region's queue, by its log: whoever could be placed on the view, and nobody else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.draft import fold
+from holdfast.core.region.book import REGION
+from holdfast.core.region.state import RegionState
+from holdfast.core.scheduling.scheduler import Attempt
+from holdfast.sim.audit import Finding
+from holdfast.sim.judges.placed import Placements
+from tests.support.region import RegionBench, a_template
+from tests.support.scheduling import Follower, a_region
+
+
+def judged(bench: RegionBench) -> list[Finding]:
+    """What the judge finds in the log of a bench."""
+    state, found = RegionState(), list[Finding]()
+
+    def past(seq: int) -> RegionState:
+        then = RegionState()
+        for raw, digest in bench.log[:seq]:
+            fold(REGION, then, REGION.batches.read(raw, then.facts.digest, digest))
+        return then
+
+    judge = Placements("eu", state, found.append, lambda: True, Counter(), lambda: 0, past)
+    for raw, digest in bench.log:
+        batch = REGION.batches.read(raw, state.facts.digest, digest)
+        fold(REGION, state, batch)
+        judge.take(batch, lambda raw=raw: REGION.batches.evidence(raw))  # type: ignore[misc]
+    found += [Finding("queue-order", told) for _, told in judge.queue.confirmed()]
+    return found
+
+
+def sent(bench: RegionBench, follower: Follower, attempt: Attempt, **fields: Any) -> None:
+    evidence = encode(replace(attempt.decision, **fields))
+    bench.accept(follower.name, attempt.command, view=attempt.view, policy=attempt.policy, evidence=evidence)
+
+
+@pytest.mark.parametrize(("in_flight", "found"), [((1,), []), ((), ["queue-order"])])
+def test_who_had_no_room_on_a_view_beside_what_was_on_its_way_is_not_passed_over(
+    in_flight: tuple[int, ...], found: list[str]
+) -> None:
+    """The grant pays for one critical slot, which is on its way, and is raised before anything lands."""
+    bench, follower = a_region(nodes=2, cpu=4000)
+    bench.a_grant("quota/beta")
+    bench.a_grant(version=2, target=a_template(cpu=500).need)
+    bench.a_workload(a_template(cpu=500), count=2, priority_class="critical")
+    follower.catch_up()
+    first = follower.look()
+    bench.a_workload(a_template(cpu=100), count=1, uid=101, workload=2, tenant="beta")
+    follower.catch_up()
+    second = follower.look()
+    assert first is not None
+    assert second is not None
+    assert second.decision.in_flight == (1,)
+    bench.a_grant(version=3)
+    sent(bench, follower, first)
+    sent(bench, follower, second, in_flight=in_flight)
+    assert [one.promise for one in judged(bench)] == found
