@@ -19,7 +19,7 @@ from holdfast.core.ledger.overrides import NOTHING_IN_FORCE
 from holdfast.core.ledger.reconciler import NOTHING, Outcome, Wanted
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import PendingReason
-from holdfast.core.platform import escrow
+from holdfast.core.platform import assignments, escrow, fitting
 from holdfast.core.reconcilers import lending, wanted
 from holdfast.core.reconcilers.node_health import NodesHealth
 from holdfast.core.reconcilers.rollout import Rollout
@@ -42,7 +42,7 @@ from holdfast.host.endpoints_asking import Asking
 from holdfast.host.link.following import Following
 from holdfast.host.link.noticed import Noticed
 from holdfast.host.link.shipping import _Stream
-from holdfast.sim.plan import Act, Fault, Plan
+from holdfast.sim.plan import Act, Fault, Fitting, Plan
 from holdfast.sim.run import Report, Verdicts, run
 from holdfast.sim.scenario import parse
 from tests.sim.test_planted import named
@@ -267,6 +267,12 @@ def workloads_not_noticed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Noticed, "hear", deaf)
 
 
+def distance_not_asked(patch: pytest.MonkeyPatch) -> None:
+    """Neither the assignment controller nor the platform asks how far a region is from a workload's clients."""
+    for where in (assignments, fitting):
+        patch.setattr(where, "is_near", lambda _spec, _region: True)
+
+
 class Planted(NamedTuple):
     """A bug, the world that brings it out, and exactly what it is found by."""
 
@@ -276,12 +282,15 @@ class Planted(NamedTuple):
     seconds: int = 14
     faults: tuple[Fault, ...] = ()
     acts: tuple[Act, ...] = ()
+    odd: tuple[Fitting, ...] = ()
 
 
 def planted(plant: Callable[[pytest.MonkeyPatch], None], scenario: str, *found: str, **more: Any) -> Planted:
     return Planted(plant, scenario, frozenset(found), **more)
 
 
+#: As near to its clients as eu is, which us is not.
+NEAR_EU = Fitting("web", "latency", 1)
 ROLL = Act(10 * SECOND, "roll", 0)
 LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 58 * SECOND)
 LONG_LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 70 * SECOND)
@@ -312,17 +321,20 @@ PLANTED = {
     "policy not compared": planted(policy_not_compared, ROOMY, "policy-valid", seconds=24, acts=POLICIES),
     "overrides not asked": planted(overrides_not_asked, ROOMY, "paused", acts=OVERRIDES),
     "lowest first": planted(lowest_first, RANKED, "queue-order"),
+    "distance not asked": planted(distance_not_asked, TWO_REGIONS, "near-enough", odd=(NEAR_EU,)),
 }
 
 
 def played(bug: str) -> Report:
-    _, scenario, _, seconds, faults, acts = PLANTED[bug]
-    return run(parse(scenario, "in a test"), 1, Plan(seconds * SECOND, faults, acts))
+    _, scenario, _, seconds, faults, acts, odd = PLANTED[bug]
+    return run(parse(scenario, "in a test"), 1, Plan(seconds * SECOND, faults, acts, odd))
 
 
 @cache
-def clean(scenario: str, seconds: int, faults: tuple[Fault, ...], acts: tuple[Act, ...]) -> Report:
-    return run(parse(scenario, "in a test"), 1, Plan(seconds * SECOND, faults, acts))
+def clean(
+    scenario: str, seconds: int, faults: tuple[Fault, ...], acts: tuple[Act, ...], odd: tuple[Fitting, ...]
+) -> Report:
+    return run(parse(scenario, "in a test"), 1, Plan(seconds * SECOND, faults, acts, odd))
 
 
 @pytest.mark.parametrize("bug", PLANTED)

@@ -15,7 +15,9 @@ from holdfast.core.model.contradictions import contradictions
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Meta
 from holdfast.core.model.resources import Resources, exceeded
+from holdfast.core.model.topology import Region, RegionSpec
 from holdfast.core.model.workload import OnDeadline, Template, Workload, WorkloadSpec, WorkloadStatus
+from holdfast.core.platform.breaches import is_near, may_hold
 from holdfast.core.region import commands as c
 from holdfast.sim import scenario, variety
 from holdfast.sim.actors.habits import STARTUP, Habits
@@ -30,6 +32,7 @@ from tests.support.region import RegionBench, a_template
 
 ROOM = Resources(4_000, 8_192)
 PLAIN = variety.Furnished(ROOM)
+SITES = tuple(variety.sited(("eu", "us", "ap")).values())
 TEMPLATE = Template(command=("run", "web"), need=Resources(500, 512), ports=1)
 SPEC = WorkloadSpec(template=TEMPLATE, replicas=4, priority_class="normal", disruption_max=9)
 
@@ -37,7 +40,8 @@ SPEC = WorkloadSpec(template=TEMPLATE, replicas=4, priority_class="normal", disr
 def test_the_standing_scenarios_draw_every_kind_there_is() -> None:
     standing = [one for one in scenario.all_in(FOLDER / "scenarios").values() if not one.absent]
     found = {one.kind for each in standing for seed in range(20) for one in drawn(each, cast_of(each), seed).fittings}
-    assert found == {*scenario.NODES_ODD, *scenario.RULES, *scenario.TENANTS_ODD}
+    kinds = scenario.NODES_ODD, scenario.RULES, scenario.TENANTS_ODD, scenario.PLACES, scenario.REGIONS_ODD
+    assert found == {kind for each in kinds for kind in each}
 
 
 @pytest.mark.parametrize("kind", scenario.NODES_ODD)
@@ -46,10 +50,10 @@ def test_each_oddity_makes_a_node_unlike_the_others(kind: str) -> None:
     assert variety.furnished(ROOM, [], ["data"]) == PLAIN
 
 
-@pytest.mark.parametrize("kind", scenario.RULES)
+@pytest.mark.parametrize("kind", [*scenario.RULES, *scenario.PLACES])
 @pytest.mark.parametrize("seed", range(5))
 def test_each_rule_changes_a_workload_into_one_that_makes_sense(kind: str, seed: int) -> None:
-    one = variety.ruled(SPEC, [(kind, Random(seed))])
+    one = variety.ruled(SPEC, [(kind, Random(seed))], SITES)
     assert one != SPEC
     assert contradictions(one) == []
 
@@ -57,14 +61,14 @@ def test_each_rule_changes_a_workload_into_one_that_makes_sense(kind: str, seed:
 def test_all_rules_together_make_sense_whatever_is_drawn() -> None:
     for seed in range(200):
         chance = Random(seed)
-        kinds = [kind for kind in scenario.RULES if chance.random() < 0.5]
-        one = variety.ruled(SPEC, [(kind, Random(chance.getrandbits(32))) for kind in kinds])
+        kinds = [kind for kind in (*scenario.RULES, *scenario.PLACES) if chance.random() < 0.5]
+        one = variety.ruled(SPEC, [(kind, Random(chance.getrandbits(32))) for kind in kinds], SITES)
         assert contradictions(one) == [], (seed, kinds)
 
 
 def test_what_is_an_identity_or_asked_whether_it_is_ready_is_no_batch_work() -> None:
     for spec in (replace(SPEC, exclusive=True), replace(SPEC, template=replace(TEMPLATE, startup=STARTUP))):
-        assert variety.ruled(spec, [("batch", Random(1))]) == spec
+        assert variety.ruled(spec, [("batch", Random(1))], SITES) == spec
 
 
 def test_a_quota_that_is_odd_is_less_than_what_is_asked_for_and_protects_no_more_than_it_allows() -> None:
@@ -95,12 +99,31 @@ def test_the_first_workload_of_a_scenario_asks_for_nothing_that_only_some_nodes_
 
 def test_what_is_odd_does_not_change_what_happens_and_can_be_left_out_piece_by_piece() -> None:
     loss = scenario.all_in(FOLDER / "scenarios")["zone-loss"]
-    plain = replace(loss, variety=scenario.Variety({}, {}, {}))
+    plain = replace(loss, variety=scenario.Variety({}, {}, {}, {}, {}))
     one, other = drawn(loss, cast_of(loss), 3), drawn(plain, cast_of(plain), 3)
     assert (one.faults, one.acts, other.fittings) == (other.faults, other.acts, ())
     assert plan_of(one.length, [*one.faults, *one.acts, *one.fittings]) == one
     fitting = Fitting("eu-n1", "taint", 7)
     assert [kind for kind, _ in Plan(1, (), (), (fitting, Fitting("eu-n2", "size", 7))).odd("eu-n1")] == ["taint"]
+
+
+def test_where_a_workload_may_be_leaves_it_a_region_and_keeps_it_from_some() -> None:
+    found = set()
+    for seed in range(60):
+        odd = [(kind, Random(f"{seed} {kind}")) for kind in scenario.PLACES]
+        spec = variety.ruled(SPEC, odd, SITES)
+        found.add(sum(may_hold(spec, a_site(one)) and is_near(spec, a_site(one)) for one in SITES))
+    assert found == {1, 2}
+
+
+def a_site(spec: RegionSpec) -> Region:
+    return Region(meta=Meta(name="eu"), spec=spec)
+
+
+def test_a_region_that_has_two_schedulers_has_no_third() -> None:
+    cache = scenario.all_in(FOLDER / "scenarios")["stale-cache"]
+    odd = [one.kind for seed in range(40) for one in drawn(cache, cast_of(cache), seed).fittings]
+    assert "scheduler" not in odd
 
 
 def test_an_oddity_that_nobody_knows_is_refused() -> None:

@@ -16,7 +16,7 @@ from holdfast.sim.actors.servers import url
 from holdfast.sim.audit import Audit
 from holdfast.sim.disk import SimDisk
 from holdfast.sim.loop import run_virtual
-from holdfast.sim.plan import Fault, Plan
+from holdfast.sim.plan import Fault, Fitting, Plan
 from holdfast.sim.scenario import Scenario, parse
 from holdfast.sim.scene import Scene
 from holdfast.sim.troubles import Troubles
@@ -38,11 +38,16 @@ def a_world(region: str = "eu") -> Scenario:
     return parse(CALM.replace("REGION", region), "in a test")
 
 
-def told(scenario: Scenario, story: Callable[[Scene], Coroutine[Any, Any, None]], *faults: Fault) -> None:
+def told(
+    scenario: Scenario,
+    story: Callable[[Scene], Coroutine[Any, Any, None]],
+    *faults: Fault,
+    odd: tuple[Fitting, ...] = (),
+) -> None:
     """A story in a world in which people ask for workloads and nothing else."""
 
     async def play() -> None:
-        scene = Scene(scenario, 1, Plan(30_000, faults, ()))
+        scene = Scene(scenario, 1, Plan(30_000, faults, (), odd))
         try:
             await story(scene)
         finally:
@@ -73,6 +78,20 @@ def test_replicas_are_placed_by_a_scheduler_apart_and_by_one_beside_the_leader(r
         assert sum(one.startswith("scheduler/") for one in sessions) == apart == len(scene.cast.schedulers[region])
 
     told(a_world(region), story)
+
+
+@pytest.mark.parametrize("region", ["eu", "us"])
+def test_a_region_with_one_scheduler_more_has_one_apart_and_one_beside_its_leader(region: str) -> None:
+    async def story(scene: Scene) -> None:
+        await passed(scene, 30_000)
+        assert serving(scene, region) == 4
+        sessions = [one.principal for one in scene.audits[region].state.sessions.values()]
+        assert [one for one in sessions if one.startswith("scheduler/")] == [f"scheduler/{region}-s1"]
+        assert scene.cast.schedulers[region] == [f"{region}-s1"]
+        beside = [scene.servers.ledgers[name].beside for name in scene.cast.servers[region]]
+        assert all("scheduler" in one for one in beside)
+
+    told(a_world(region), story, odd=(Fitting(f"region/{region}", "scheduler", 7),))
 
 
 def test_servers_keep_their_name_and_their_token_through_their_lives() -> None:

@@ -2,6 +2,7 @@
 
 - What a region has charged to an account is within what it was lent, and all regions together within the quota.
 - What recovery uses in a region is within its budget there.
+- What is assigned to a region may be there by the law that holds in it, and is as near to its clients as it must be.
 - Whoever holds the right to an exclusive identity is one region, and only that one has it placed.
 """
 
@@ -22,6 +23,7 @@ def across(platform: PlatformState, regions: Mapping[str, RegionState]) -> Itera
     yield from _within_loans(platform, regions)
     yield from _within_limits(platform, regions)
     yield from _one_region_each(platform, regions)
+    yield from _where_it_may_be(platform)
 
 
 def _within_loans(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
@@ -54,6 +56,21 @@ def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) 
         if over:
             promise = "recovery-within-budget" if kind == "recovery" else "use-within-quota"
             yield Finding(promise, f"{key} is charged more {over} than its limit")
+
+
+def _where_it_may_be(platform: PlatformState) -> Iterator[Finding]:
+    """Nobody changes where a workload may be, or where a region is, in the middle of a run."""
+    for assignment in platform.assignments.values():
+        workload, region = platform.workloads.get(assignment.workload), platform.regions.get(assignment.region)
+        if workload is None or region is None or not any(share.count for share in assignment.shares):
+            continue
+        rules, told = workload.spec.placement, f"{assignment.region} has {workload.meta.name}"
+        if rules.jurisdictions and region.spec.jurisdiction not in rules.jurisdictions:
+            yield Finding("lawful", f"{told}, which may be in {rules.jurisdictions} only")
+        far = dict(region.spec.latencies)
+        for rule in rules.latency:
+            if rule.limit and far.get(rule.client, rule.limit + 1) > rule.limit:
+                yield Finding("near-enough", f"{told}, which must be within {rule.limit} ms of {rule.client}")
 
 
 def _one_region_each(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:

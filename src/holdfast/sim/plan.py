@@ -99,15 +99,15 @@ def drawn(scenario: Scenario, cast: Cast, seed: int) -> Plan:
         acts.append(Act(at, _weighted(scenario.traffic.kinds, chance), chance.getrandbits(32)))
         at += draw(scenario.traffic.every, chance)
     ordered = tuple(sorted(faults, key=lambda fault: fault.at))
-    return Plan(length, ordered, tuple(acts), fittings(scenario, cast, Chance(seed).stream("fittings")))
+    odd = fittings(scenario, cast, Chance(seed).stream("fittings"))
+    return Plan(length, ordered, tuple(acts), (*odd, *sites(scenario, Chance(seed).stream("sites"))))
 
 
 def fittings(scenario: Scenario, cast: Cast, chance: Random) -> tuple[Fitting, ...]:
     """What is odd in this world: each kind is drawn for each thing by itself."""
     variety, nodes = scenario.variety, [name for names in cast.nodes.values() for name in names]
     first = next(iter(scenario.workloads), "")
-    # What must come back elsewhere within a time is asked for without rules that may keep it waiting.
-    workloads = [name for name, asked in scenario.workloads.items() if not asked.recovery]
+    workloads = _free(scenario)
     tenants = [f"tenant/{name}" for name in scenario.tenants]
     return tuple(
         Fitting(subject, kind, chance.getrandbits(32))
@@ -116,6 +116,24 @@ def fittings(scenario: Scenario, cast: Cast, chance: Random) -> tuple[Fitting, .
         for kind, percent in kinds.items()
         if chance.randrange(100) < percent and not (subject == first and kind in SCARCE)
     )
+
+
+def sites(scenario: Scenario, chance: Random) -> tuple[Fitting, ...]:
+    """Where workloads may be, and which regions have one scheduler more; of those that have two none has."""
+    places, odd = scenario.variety.places, scenario.variety.regions
+    alone = [f"region/{name}" for name, one in scenario.topology.regions.items() if one.schedulers + one.beside == 1]
+    return tuple(
+        Fitting(subject, kind, chance.getrandbits(32))
+        for subjects, kinds in ((_free(scenario), places), (alone, odd))
+        for subject in subjects
+        for kind, percent in kinds.items()
+        if chance.randrange(100) < percent
+    )
+
+
+def _free(scenario: Scenario) -> list[str]:
+    """Workloads that may have any rule: what must come back elsewhere within a time has none that may delay it."""
+    return [name for name, asked in scenario.workloads.items() if not asked.recovery]
 
 
 def _weighted(kinds: dict[str, int], chance: Random) -> str:

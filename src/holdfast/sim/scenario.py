@@ -40,6 +40,9 @@ RULES = (
 TENANTS_ODD = ("quota", "protected", "reclaimable")
 #: What a run can be asked to have held.
 INVARIANTS = (*(one.id for one in PLATFORM.invariants), *(one.id for one in REGION.invariants))
+#: Where a workload may be; and of a region, one scheduler more: beside its leader, or apart if it has one there.
+PLACES = ("residency", "latency")
+REGIONS_ODD = ("scheduler",)
 NETWORKS = ("calm", "rough", "stormy")
 STORES = ("calm", "foul", "treacherous")
 
@@ -119,7 +122,8 @@ class Budget(Written, frozen=True):
 
 
 class Variety(Written, frozen=True):
-    """How often, in percent, what is odd about a node, which rule a workload has, what a tenant may have."""
+    """How often, in percent, what is odd about a node, which rule a workload has, what a tenant may have, where a
+    workload may be, and what is odd about a region."""
 
     nodes: dict[str, int] = field(
         default_factory=lambda: {
@@ -134,6 +138,8 @@ class Variety(Written, frozen=True):
         }
     )  # fmt: skip
     tenants: dict[str, int] = field(default_factory=lambda: {"quota": 40, "protected": 40, "reclaimable": 20})
+    places: dict[str, int] = field(default_factory=lambda: {"residency": 12, "latency": 12})
+    regions: dict[str, int] = field(default_factory=lambda: {"scheduler": 25})
 
 
 class Traffic(Written, frozen=True):
@@ -249,6 +255,8 @@ def _check_names(scenario: Scenario) -> None:
         ("rule of workloads", scenario.variety.rules, RULES),
         ("oddity of tenants", scenario.variety.tenants, TENANTS_ODD),
         ("invariant", scenario.answers.invariants, INVARIANTS),
+        ("rule of places", scenario.variety.places, PLACES),
+        ("oddity of regions", scenario.variety.regions, REGIONS_ODD),
         ("network", [scenario.network], NETWORKS),
         ("stores", [scenario.stores], STORES),
     ):

@@ -76,8 +76,8 @@ class Scene:
         self.scenario = scenario
         self.store_weather = STORES[scenario.stores]
         self.world = World(seed, network=NETWORKS[scenario.network], stores=self.store_weather)
-        self.cast = cast_of(scenario)
-        self.plan = plan or drawn(scenario, self.cast, seed)
+        self.plan = plan or drawn(scenario, cast_of(scenario), seed)
+        self.cast = cast_of(scenario, self.plan)
         self.truth = Truth(self._is_exclusive, self._grace_of, self._restarts_of)
         self.servers = Servers(manner or Manner(), self._lives)
         #: Which replicas were asked and have answered, by region, and under which epoch.
@@ -176,7 +176,7 @@ class Scene:
 
     def _populate_region(self, region: str, written: Regional) -> None:
         times, platform = settings_of(self.scenario.topology.times), self.cast.servers[PLATFORM_NAME]
-        settings = settings_of_region(region, platform, times, beside=written.beside)
+        settings = settings_of_region(region, platform, times, beside=self.beside(region))
         for name in self.cast.servers[region]:
             self._machine(name, self.servers.server(settings, self.heard(PLATFORM_NAME)))
         servers = [url(name) for name in self.cast.servers[region]]
@@ -192,6 +192,10 @@ class Scene:
             is_root = number < written.nodes - written.one_user and not node.one_user
             can = EVERYTHING if is_root else OF_ONE_USER
             self.metals[name] = Metal(name, region, zone, machine.clock, habits, self.truth, can)
+
+    def beside(self, region: str) -> bool:
+        """Whether the leader of a region schedules."""
+        return self.scenario.topology.regions[region].beside or bool(self.plan.odd(f"region/{region}"))
 
     def _begun(self, name: str, one: SchedulerApart, meters: Meters) -> None:
         """A scheduler begins: it hears of its region as well as the region's servers hear of themselves."""
@@ -227,13 +231,14 @@ class Scene:
         return token
 
 
-def cast_of(scenario: Scenario) -> Cast:
-    """Who is in a scenario, by name."""
+def cast_of(scenario: Scenario, plan: Plan | None = None) -> Cast:
+    """Who is in a scenario, by name; with whom a plan adds. Whatever that draws strikes those who are always there."""
     regions = scenario.topology.regions
+    more = {name: one.beside and plan is not None and bool(plan.odd(f"region/{name}")) for name, one in regions.items()}
     servers = {PLATFORM_NAME: [f"platform-{n}" for n in range(1, scenario.topology.platform + 1)]}
     return Cast(
         servers | {name: _numbered(name, "", one.servers) for name, one in regions.items()},
-        {name: _numbered(name, "s", one.schedulers) for name, one in regions.items()},
+        {name: _numbered(name, "s", one.schedulers + more[name]) for name, one in regions.items()},
         {name: _numbered(name, "n", one.nodes) for name, one in regions.items()},
     )
 

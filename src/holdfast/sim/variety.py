@@ -2,7 +2,9 @@
 
     plan ──▶ a node:      labels, devices, a pool, a size, few ports, one user; a taint, kept for a tenant
          ──▶ a workload:  spread, apart, near, a label, GPUs, a toleration, strict isolation, batch, a budget
+                          residency, or how far from its clients it may be
          ──▶ a tenant:    a quota below what it asks for, capacity that is kept for it, reclaimable work beside it
+         ──▶ a region:    one scheduler more, beside its leader or apart
 
 Each is drawn by itself, so that any of them may meet any other, and some of what is asked for fits nowhere for a while,
 or ever. Who waits must then say why, and that is judged.
@@ -21,8 +23,9 @@ from holdfast.core.model.isolation import Isolation
 from holdfast.core.model.meta import Labels
 from holdfast.core.model.resources import NOTHING, Resources, add, least, times
 from holdfast.core.model.tenancy import QuotaSpec
-from holdfast.core.model.topology import Device, Taint, Toleration
-from holdfast.core.model.workload import Apart, Near, OnDeadline, Spread, WorkloadSpec
+from holdfast.core.model.topology import Device, RegionSpec, Taint, Toleration
+from holdfast.core.model.workload import Apart, Latency, Near, OnDeadline, Placement, Spread, WorkloadSpec
+from holdfast.sim.scenario import PLACES
 
 #: What some nodes have and some workloads require or tolerate.
 LABEL = ("disk", "ssd")
@@ -36,6 +39,11 @@ BATCH = "batch"
 PORTS = (30_000, 30_099)
 #: Of GPUs a tenant may have, in thousandths, unless its quota is odd.
 GPUS = 8_000
+
+#: Whose law holds in regions, in turn; and where the clients of all workloads are, so far from the first region, and as
+#: much farther from each that follows.
+LAWS = ("north", "south")
+CLIENTS, FIRST_MS, NEXT_MS = "town", 20, 40
 
 Odd = Iterable[tuple[str, Random]]
 
@@ -90,11 +98,32 @@ def _node(node: Furnished, kind: str, chance: Random, tenants: list[str]) -> dic
     raise ValueError(f"nobody knows a node that is odd by {kind!r}")
 
 
-def ruled(spec: WorkloadSpec, odd: Odd) -> WorkloadSpec:
-    """A workload with its rules."""
+def sited(regions: Iterable[str]) -> dict[str, RegionSpec]:
+    """By region: whose law holds there, how far it is from clients, and its address."""
+    return {
+        name: RegionSpec(LAWS[number % len(LAWS)], ((CLIENTS, FIRST_MS + number * NEXT_MS),), f"https://{name}-1")
+        for number, name in enumerate(regions)
+    }
+
+
+def ruled(spec: WorkloadSpec, odd: Odd, regions: Iterable[RegionSpec]) -> WorkloadSpec:
+    """A workload with its rules, which leave it one of the regions at least."""
     for kind, chance in odd:
-        spec = _rule(spec, kind, chance)
+        if kind in PLACES:
+            spec = replace(spec, placement=_place(spec.placement, kind, chance, regions))
+        else:
+            spec = _rule(spec, kind, chance)
     return spec
+
+
+def _place(placement: Placement, kind: str, chance: Random, regions: Iterable[RegionSpec]) -> Placement:
+    lawful = [one for one in regions if not placement.jurisdictions or one.jurisdiction in placement.jurisdictions]
+    chosen = chance.choice(lawful)
+    if kind == "residency":
+        return replace(placement, jurisdictions=(chosen.jurisdiction,))
+    far_ms = dict(chosen.latencies)[CLIENTS]
+    near = Latency(CLIENTS, limit=far_ms) if chance.random() < 0.6 else Latency(CLIENTS, target=far_ms)
+    return replace(placement, latency=(near,))
 
 
 def _rule(spec: WorkloadSpec, kind: str, chance: Random) -> WorkloadSpec:

@@ -23,12 +23,12 @@ from holdfast.core.model.tenancy import (
     Tenant,
     TenantSpec,
 )
-from holdfast.core.model.topology import Region, RegionSpec
+from holdfast.core.model.topology import Region
 from holdfast.core.model.workload import Failover, OnDisconnect, Placement, Recovery, Template, Workload, WorkloadSpec
 from holdfast.sim.actors.habits import LIVENESS, READINESS, STARTUP
 from holdfast.sim.plan import Plan
 from holdfast.sim.scenario import Asked, Scenario
-from holdfast.sim.variety import Furnished, quota_of, ruled
+from holdfast.sim.variety import Furnished, quota_of, ruled, sited
 
 #: Priority, whether it may be reclaimed, and whether it may end others.
 CLASSES = {"critical": (100, False, True), "normal": (50, False, False), "best-effort": (10, True, False)}
@@ -49,6 +49,7 @@ class Wishes:
         self._plan = plan
         self._furnished = furnished
         self.regions = sorted(scenario.topology.regions)
+        self._sites = sited(scenario.topology.regions)
         self.tenants = sorted(scenario.tenants)
         self.workloads = [self._workload(name, asked) for name, asked in scenario.workloads.items()]
         #: By tenant: what it may have over all regions.
@@ -63,8 +64,8 @@ class Wishes:
         for name, (priority, reclaimable, may_preempt) in CLASSES.items():
             spec = PriorityClassSpec(priority=priority, reclaimable=reclaimable, may_preempt=may_preempt)
             found.append(PriorityClass(meta=Meta(name=name), spec=spec))
-        regions = tuple(self._scenario.topology.regions)
-        found += [Region(meta=Meta(name=name), spec=RegionSpec(address=f"https://{name}-1")) for name in regions]
+        regions = tuple(self._sites)
+        found += [Region(meta=Meta(name=name), spec=site) for name, site in self._sites.items()]
         for name, quota in self.quotas.items():
             found.append(Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=tuple(CLASSES))))
             found.append(Quota(meta=Meta(name=name), spec=quota))
@@ -110,4 +111,5 @@ class Wishes:
             on_disconnect=OnDisconnect.STOP if asked.leased else OnDisconnect.KEEP,
             recovery=Recovery(budget=asked.recovery),
         )
-        return Workload(meta=Meta(name=name, tenant=asked.tenant), spec=ruled(spec, self._plan.odd(name)))
+        odd, sites = self._plan.odd(name), tuple(self._sites.values())
+        return Workload(meta=Meta(name=name, tenant=asked.tenant), spec=ruled(spec, odd, sites))
