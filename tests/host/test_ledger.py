@@ -10,6 +10,7 @@ import pytest
 from holdfast.core.ledger.answers import Repeated
 from holdfast.core.ledger.draft import Draft, Landed
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.host import group_commit
 from holdfast.host.changes import EVERYTHING
 from holdfast.host.errors import NotLeading, NotReached, Stopped
 from holdfast.host.group_commit import JUDGE_MS
@@ -165,6 +166,18 @@ def test_a_batch_is_closed_when_judging_has_taken_long_enough_however_many_wait(
     in_world(story)
 
 
+def test_a_batch_takes_so_many_commands_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "COMMANDS_MOST", 3)
+
+    async def story(world: World) -> None:
+        store = MemoryStore()
+        server = await world.server(store).start().leads()
+        await asyncio.gather(*(server.override(f"{number}") for number in range(7)))
+        assert [len(batch.records) for batch in (await batches_in(store))[-3:]] == [3, 3, 1]
+
+    in_world(story)
+
+
 def test_what_fits_into_a_batch_is_in_one_and_its_append_is_timed() -> None:
     async def story(world: World) -> None:
         store = FaultyStore(MemoryStore())
@@ -187,6 +200,7 @@ def test_a_server_has_begun_when_it_is_what_was_asked_for_to_a_log_that_there_is
         await guest.clock.sleep(60_000)
         assert guest.ledger.role is Role.FOLLOWING
         assert (await store.head()).seq == 0, "it may not start one"
+        assert guest.ledger.meters.counted("stepped_down") == 0, "and does not try"
         assert not follows.done()
         first = await world.server(store).start().leads()
         await guest.clock.sleep(5_000)
@@ -214,6 +228,7 @@ def test_whoever_watches_from_a_place_that_this_server_has_not_reached_waits_for
         way.refuse()
         watching = await follower.ledger.watch(EVERYTHING, token)
         assert follower.state.facts.seq == token.seq
+        await follower.clock.sleep(1_000)
         assert follower.ledger.meters.gauged("follower_behind") == 0
         watching.close()
 

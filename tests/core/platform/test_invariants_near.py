@@ -40,6 +40,12 @@ def lose_a_tenant(state: PlatformState) -> None:
     state.tenants.drop("acme")
 
 
+def lose_a_tenant_and_one_that_had_nothing(state: PlatformState) -> None:
+    assert "beta" not in state.workload_counts
+    for name in ("acme", "beta"):
+        state.tenants.drop(name)
+
+
 def lose_a_region(state: PlatformState) -> None:
     state.regions.drop("eu")
 
@@ -105,6 +111,7 @@ PLANTS: list[tuple[str, Wrong]] = [
     ("platform.identity", lose_a_region),
     ("platform.observed", lose_a_region),
     ("platform.references", lose_a_tenant),
+    ("platform.references", lose_a_tenant_and_one_that_had_nothing),
     ("platform.references", lose_a_region),
     ("platform.references", lose_a_template),
     ("platform.policy", lose_a_region),

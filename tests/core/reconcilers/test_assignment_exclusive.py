@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.reconciler import NOTHING, Outcome
@@ -16,6 +18,7 @@ from holdfast.core.model.workload import Placement
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, FAILOVER
 from holdfast.core.reconcilers.assignment import Assignments
+from holdfast.core.reconcilers.exclusive import Held, _take_back
 from tests.support.platform import DIGEST, ROOT, PlatformBench, a_world, an_exclusive
 
 SUSPECT, HEALTHY = RegionHealth.SUSPECT, RegionHealth.HEALTHY
@@ -282,3 +285,21 @@ def test_a_lease_is_not_renewed_while_its_region_is_not_heard() -> None:
     story.bench.judge("eu", SUSPECT)
     story.bench.later(50_000)
     assert story.look() == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("target", "takes", "kept", "returning"),
+    [
+        (4, True, ((0, 2), (5, 7)), ((7, 9),)),  # of those it is to give back, as many as it lacks
+        (2, True, ((0, 2),), ((5, 9),)),
+        (9, True, ((0, 2), (5, 9)), ()),
+        (4, False, ((0, 2),), ((5, 9),)),
+    ],
+)
+def test_a_region_keeps_of_what_it_was_to_give_back_as_many_as_it_lacks(
+    target: int, takes: bool, kept: Any, returning: Any
+) -> None:
+    held = {"eu": Held(((0, 2),), ((5, 9),))}
+    site: Any = SimpleNamespace(name="eu", place=SimpleNamespace(takes=takes))
+    _take_back([site], held, {"eu": target})
+    assert (held["eu"].kept, held["eu"].returning) == (kept, returning)

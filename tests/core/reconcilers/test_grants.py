@@ -19,7 +19,7 @@ from holdfast.core.platform import commands as c
 from holdfast.core.platform.book import ASSIGNMENT, GRANT, REGION_HEALTH
 from holdfast.core.platform.demand import asked_of_quota, beyond
 from holdfast.core.platform.state import grant_key
-from holdfast.core.reconcilers.grants import MARGIN_MS, USES_MS, Grants
+from holdfast.core.reconcilers.grants import MARGIN_MS, USES_MS, Grants, _cause
 from tests.support.platform import (
     DIGEST,
     HOUR,
@@ -437,3 +437,9 @@ def test_a_region_that_is_retired_leaves_its_slice_to_the_others() -> None:
     world.ask("us", 8_000)
     world.rest()
     assert world.targets() == (0, 9_083, 333)
+
+
+def test_an_offer_names_the_object_that_its_account_is_of() -> None:
+    state = the_world().state
+    causes = [_cause(state, account) for account in ("quota/acme", "recovery/reserve", "emergency/77", "quota/nobody")]
+    assert causes == [state.quotas["acme"].meta.revision, state.budgets["reserve"].meta.revision, 77, 0]

@@ -17,6 +17,7 @@ from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import HoldPurpose, Reservation
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.model.topology import Effect, Taint, Toleration
+from holdfast.core.reconcilers import breaches
 from holdfast.core.reconcilers.breaches import _taken
 from holdfast.core.reconcilers.repair import Repair
 from holdfast.core.region import commands as c
@@ -248,3 +249,19 @@ def test_of_a_device_that_nobody_uses_nothing_is_taken_and_one_that_is_gone_has_
     work = bench.a_workload(a_template(gpus=1, gpu_milli=500), count=1)
     bench.place(work, c.Placement(0, node, (0,)))
     assert _taken(bench.state, bench.state.nodes[node], f"device/{device}") == taken
+
+
+def test_of_several_that_may_stay_for_a_while_the_first_says_when_to_look_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    region = Broken()
+    region.bench.a_node(cpu=3000)
+    key = region.breach(CAPACITY, f"node/{region.node}/cpu")
+    slots = [region.bench.slot(ordinal) for ordinal in range(4)]
+    ends = [region.bench.at + later for later in (9_000, 5_000, 0, 7_000)]
+    monkeypatch.setattr(breaches, "_excluded", lambda *_: zip(slots, ends, strict=True))
+    found = breaches.mended(region.bench.state, key, region.bench.at, 0)
+    assert [wanted.command for wanted in found.send] == [c.Stop(((1, 2),), "not-allowed")]
+    assert found.again_at == region.bench.at + 5_000
+    paused = breaches.mended(region.bench.state, key, region.bench.at, region.bench.at + 6_000)
+    assert (paused.send, paused.again_at) == ((), region.bench.at + 6_000)

@@ -69,7 +69,7 @@ def test_whoever_stands_down_pauses_after_a_failure_and_not_after_a_part_that_wa
 
 def test_whoever_stands_down_counts_the_assignments_that_were_really_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = Refused(Code.ALREADY, "", {})
-    answers, meters, left = iter([refused, None, refused, "landed", "landed"]), Meters(), [1, 2]
+    answers, meters, left = iter([refused, None, refused, *["landed"] * 4]), Meters(), [1, 2, 3]
 
     async def submit(_leader: Any, command: Any, _journal: Any) -> Any:
         answer = next(answers)
@@ -87,7 +87,7 @@ def test_whoever_stands_down_counts_the_assignments_that_were_really_forgotten(m
         term=SimpleNamespace(clock=SimpleNamespace(sleep=sleep), meters=meters, durable=durable)
     )
     asyncio.run(stopping.stand_down(leader, "retired", Quiet()))  # type: ignore[arg-type]
-    assert meters.counted("link_forgotten") == 2
+    assert meters.counted("link_forgotten") == 3
 
 
 # Trouble
@@ -173,9 +173,9 @@ def test_what_has_landed_is_counted_and_a_summary_only_where_there_is_one() -> N
     found, meters = saying(Answered(Said.LANDED), []), Meters()
     found._meters = meters
     seen = (Seen(1, 1, ()), Seen(2, 1, ()))
-    words = [Word(p.Report("eu", 1, seen)), Word(p.Report("eu", 1, seen[:1], Summary()))]
+    words = [Word(p.Report("eu", 1, seen)), *[Word(p.Report("eu", 1, seen[:1], Summary()))] * 2]
     assert asyncio.run(found.say(words, {}))
-    assert [meters.counted(f"link_{name}") for name in ("reports", "reported", "summaries")] == [2, 3, 1]
+    assert [meters.counted(f"link_{name}") for name in ("reports", "reported", "summaries")] == [3, 4, 2]
 
 
 # Looking at everything

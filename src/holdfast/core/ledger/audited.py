@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.ledger.codec import Batch, BatchReader, EnvelopeReader, Evidence, encode, read_evidence
 from holdfast.core.ledger.denials import DenialsRecorded, RecordDenials
 from holdfast.core.ledger.judge import PEOPLE
+from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.ledger.revision import revision
 from holdfast.core.model.effects import EmergencyQuota, PauseScheduling, effect_of
 from holdfast.core.model.evidence import AuditEvent, Denial
@@ -108,7 +109,7 @@ def tenant_of(command: Any) -> str:
     workload = getattr(command, "workload", None)
     if isinstance(workload, Workload):
         return workload.meta.tenant
-    if hasattr(command, "action") and hasattr(command, "facts"):
+    if isinstance(command, OpenOverride):
         effect = effect_of(command.action, command.target, command.facts)
         return effect.tenant if isinstance(effect, EmergencyQuota | PauseScheduling) else ""
     kind, name = getattr(command, "kind", ""), getattr(command, "name", "")
