@@ -1,0 +1,53 @@
+"""How a workload's disruption budget is shared: one for each region that has replicas, and the rest by how many."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.reconcilers.disruption import Holder, due, shared
+
+A, B, C = Holder("a", 6, 0), Holder("b", 3, 0), Holder("c", 0, 0)
+LEFT = Holder("l", 9, 0, left=True)
+
+
+@pytest.mark.parametrize(
+    ("holders", "most", "shares"),
+    [
+        ((A, B, C), 0, {"a": 0, "b": 0, "c": 0}),
+        ((A, B, C), 1, {"a": 1, "b": 0, "c": 0}),  # too few for each: the larger one
+        ((A, B, C), 2, {"a": 1, "b": 1, "c": 0}),  # just one for each that has replicas
+        ((A, B, C), 5, {"a": 3, "b": 2, "c": 0}),  # and the rest by how many they have
+        ((A, LEFT), 2, {"a": 1, "l": 1}),  # enough for each, also for who is left
+        ((A, B, LEFT), 2, {"a": 1, "b": 1, "l": 0}),
+        ((LEFT,), 1, {"l": 1}),
+        ((C,), 5, {"c": 0}),
+        ((), 5, {}),
+        ((A, Holder("r", 1, 0, is_rolling=True)), 1, {"a": 0, "r": 1}),  # who has begun goes on
+        ((A, Holder("h", 1, 1)), 1, {"a": 0, "h": 1}),  # who has it keeps it
+        ((Holder("x", 3, 0), B), 1, {"x": 0, "b": 1}),  # of equals the first by name
+    ],
+)
+def test_a_budget_is_shared_by_whoever_has_replicas(
+    holders: tuple[Holder, ...], most: int, shares: dict[str, int]
+) -> None:
+    assert due(holders, most) == shares
+
+
+@pytest.mark.parametrize(
+    ("holders", "most", "told", "waits"),
+    [
+        ((Holder("a", 6, 0), Holder("b", 3, 0)), 3, {"a": 2, "b": 1}, False),
+        ((Holder("a", 6, 3), Holder("b", 3, 0)), 3, {"a": 2, "b": 0}, False),  # less at once; more when it is free
+        ((Holder("a", 6, 2), Holder("b", 3, 0)), 3, {"a": 2, "b": 1}, False),
+        ((Holder("a", 6, 2, is_settled=False), Holder("b", 3, 0)), 3, {"a": 2, "b": 0}, True),
+        ((Holder("a", 6, 2, is_settled=False, is_heard=False), Holder("b", 3, 0)), 3, {"a": 2, "b": 0}, False),
+        ((Holder("a", 6, 0), Holder("b", 3, 1, is_settled=False)), 3, {"a": 0, "b": 1}, True),
+        ((Holder("a", 6, 9), Holder("b", 3, 0)), 3, {"a": 2, "b": 0}, False),  # more was given than there is
+        ((Holder("a", 6, 2), Holder("b", 3, 1)), 3, {"a": 2, "b": 1}, False),
+    ],
+)
+def test_a_share_is_lowered_at_once_and_raised_only_by_what_nobody_can_still_act_on(
+    holders: tuple[Holder, ...], most: int, told: dict[str, int], waits: bool
+) -> None:
+    found = shared(holders, most)
+    assert found == (told, waits)
