@@ -164,9 +164,8 @@ class Oracle:
 
     def _badly_placed(self, slot: Slot, template: Template, tenant: str, node: Node) -> Iterator[str]:
         for spread in template.spread:
-            counts = self.spread(slot, spread.key)
-            here = counts.get(place_of(node, spread.key), 0)  # elsewhere it is not placed anyway
-            if here + 1 - min(counts.values(), default=0) > spread.max_skew:
+            here = self._stand(slot, spread.key).get(place_of(node, spread.key), 0)
+            if here + 1 - min(self.spread(slot, spread.key).values(), default=0) > spread.max_skew:
                 yield Code.SPREAD
         for apart in template.apart:
             where = [place_of(one, apart.key) for one in self._members(apart.group, tenant)]
@@ -179,12 +178,18 @@ class Oracle:
 
     def spread(self, slot: Slot, key: str) -> dict[str, int]:
         """By domain in which it could stand, were it empty: how many of the slot's workload are spread over it."""
-        counts = {place_of(node, key): 0 for node in self.counted.nodes.values() if self._could_stand(slot, node)}
+        stand = self._stand(slot, key)
+        open_ = {place_of(node, key) for node in self.counted.nodes.values() if self._could_stand(slot, node)}
+        return {where: stand.get(where, 0) for where in sorted(open_)}
+
+    def _stand(self, slot: Slot, key: str) -> dict[str, int]:
+        """By domain, whoever could stand there: how many of the slot's workload are spread over it."""
+        counts: dict[str, int] = {}
         for one in self.counted.standing():
             rules = [rule.key for rule in self.counted.template(one).spread]
-            where = place_of(self.counted.nodes[one.node], key)
-            if one.workload == slot.workload and key in rules and where in counts:
-                counts[where] += 1
+            if one.workload == slot.workload and key in rules:
+                where = place_of(self.counted.nodes[one.node], key)
+                counts[where] = counts.get(where, 0) + 1
         return counts
 
     def _could_stand(self, slot: Slot, node: Node) -> bool:
