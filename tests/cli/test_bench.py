@@ -84,8 +84,9 @@ FIGURES: dict[str, dict[str, tuple[str, float]]] = {
     },
 }
 #: What may be nothing, or so little that it does not show: stalls, batches of who has nothing to tell, memory that
-#: earlier tests of this process gave back.
-NOTHING = ("stall_ms", "_log", "memory.per_slot")
+#: earlier tests of this process gave back, and what a server on a busy machine does not come to in the moment in which
+#: the small form watches it.
+NOTHING = ("stall_ms", "_log", "memory.per_slot", "agent.sessions2000", "agent.sessions2000_rate")
 
 
 @pytest.mark.timeout(600)  # processes of `holdfast dev` start in their own time
