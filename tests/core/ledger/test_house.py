@@ -6,13 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.draft import Draft, Landed
+from holdfast.core.ledger.draft import ROW_BYTES, Draft, Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.house import StartLog
 from holdfast.core.model.settings import DEFAULTS
 from holdfast.core.region.book import REGION
+from holdfast.core.region.commands import OpenSlots
 from holdfast.core.region.state import RegionState
-from tests.support.region import ROOT, T0
+from tests.support.region import REPLICA, ROOT, T0, RegionBench
 
 GOOD = StartLog("log", "region/eu", ROOT)
 
@@ -40,3 +41,14 @@ def test_a_log_is_started_once() -> None:
     again = draft.consider(Envelope("ledger", GOOD, T0), T0)
     assert isinstance(again, Refused)
     assert again.code is Code.EXISTS
+
+
+def test_a_draft_is_as_large_as_its_records_and_the_rows_that_they_write() -> None:
+    bench = RegionBench()
+    work = bench.a_workload(count=3, ordinals=0)
+    draft, before = Draft(REGION, bench.state), 0
+    for number in (1, 2):
+        opened = OpenSlots(work.uid, work.shares[0].template, tuple(range(number * 100, number * 100 + 50 * number)))
+        assert isinstance(draft.consider(bench.envelope(REPLICA, opened), bench.at), Landed)
+        assert draft.size_bytes == before + len(draft._records[-1]) + ROW_BYTES * 50 * number
+        before = draft.size_bytes
