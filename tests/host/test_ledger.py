@@ -159,9 +159,9 @@ def test_a_batch_is_closed_when_judging_has_taken_long_enough_however_many_wait(
         monkeypatch.setattr(Draft, "consider", slow)
         monkeypatch.setattr(server.clock, "boot", lambda: boot() + spent[0])
         before = server.state.facts.seq
-        answers = await asyncio.gather(*(server.override(f"{number}") for number in range(15)))
+        answers = await asyncio.gather(*(server.override(f"{number}") for number in range(30)))
         assert all(isinstance(answer, Landed) for answer in answers)
-        assert server.state.facts.seq == before + 15 // at_once
+        assert server.state.facts.seq == before + 30 // at_once
 
     in_world(story)
 
