@@ -2,6 +2,8 @@
 
 machines   platform-1, eu-1 (servers), eu-s1 (a scheduler), eu-n1 (a node and its agent), people, reader-1, storm-1
 watchers   an audit of each ledger, the truth about processes
+
+Size: who is in a world and who watches it are put in place together, in the order in which chance is drawn for them.
 """
 
 from __future__ import annotations
