@@ -152,7 +152,8 @@ def _result(
     name: str, value: float, unit: str, baseline: float, target: float, met: bool, direction: str, best: float,
     worst: float,
 ) -> Result:  # fmt: skip
-    value, baseline, best, worst = (round(one, 3) for one in (value, baseline, best, worst))
+    value, best, worst = (round(one, 3) for one in (value, best, worst))
+    baseline = round(baseline, 6)  # a plain file takes the little of a small form in less than a thousandth
     ratio = round(value / baseline, 4) if baseline else 0.0
     return Result(name, value, unit, baseline, ratio, target, met, direction, best, worst)
 
