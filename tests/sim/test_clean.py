@@ -1,39 +1,23 @@
-"""Swarms over all scenarios, in which nothing fails and everything is met."""
+"""Swarms over all scenarios, in which nothing fails and everything is met.
+
+Each half of the seeds is a file of its own, and a run at a time: those who run tests share files among themselves.
+"""
 
 from __future__ import annotations
 
-import logging
 import os
-from pathlib import Path
 
 import pytest
 
 from holdfast.sim.coverage import GATED
-from holdfast.sim.scenario import all_in
-from holdfast.sim.swarm import Result, swarm
-
-ROOT = Path(__file__).parents[2]
-
-
-def clean(seeds: range, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Result:
-    """What became of the swarm, in which no run failed."""
-    caplog.set_level(logging.CRITICAL, logger="holdfast")
-    scenarios = {name: one for name, one in all_in(ROOT / "scenarios").items() if not one.absent}
-    result = swarm(scenarios, seeds, jobs=min(2, os.cpu_count() or 1))
-    with capsys.disabled():
-        hours = result.simulated_ms / 3_600_000
-        print(f" {result.runs} runs, {hours:.1f} simulated hours in {result.seconds:.0f} s", end="")
-    assert [(one.command, one.why, one.trace) for one in result.failures] == []
-    assert result.runs == len(seeds)
-    assert min(sum(verdicts.values()) for verdicts in result.verdicts.values()) >= len(seeds) / 20
-    return result
+from tests.support.swarms import clean
 
 
 @pytest.mark.timeout(900)
-def test_four_seeds_of_each_scenario_are_clean_every_gate_acts_and_quotas_and_budgets_bind(
+def test_sixty_seeds_are_clean_every_gate_acts_and_quotas_and_budgets_bind(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    result = clean(range(1, 57), capsys, caplog)
+    result = clean(range(1, 61), capsys, caplog)
     assert GATED not in result.coverage.unjudged
     assert result.coverage.missed == ()
 
@@ -44,6 +28,6 @@ def test_four_seeds_of_each_scenario_are_clean_every_gate_acts_and_quotas_and_bu
 def test_ten_seeds_of_each_scenario_or_more_are_clean_and_meet_everything(
     seeds: range, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    result = clean(seeds, capsys, caplog)
+    result = clean(seeds, capsys, caplog, jobs=min(2, os.cpu_count() or 1))
     assert result.coverage.missed == ()
     assert result.coverage.unjudged == {}
