@@ -18,9 +18,13 @@ from holdfast.core.region import commands as c
 from holdfast.core.region.kinds import count_kinds
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling import groups
+from holdfast.core.scheduling import queue as queue_module
+from holdfast.core.scheduling import scheduler as scheduler_module
 from holdfast.core.scheduling.groups import Entry, Group
+from holdfast.core.scheduling.look import RESYNC_MS, Sight
 from holdfast.core.scheduling.order import NEVER, share
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
+from holdfast.core.scheduling.sleepers import STALE_MAX as SLEEPERS_STALE_MAX
 from holdfast.core.scheduling.sleepers import Sleepers
 from tests.properties.scheduler_world import World
 from tests.support.region import REPLICA, T0, RegionBench, a_class, a_template, an_assignment
@@ -48,6 +52,11 @@ def in_order(queue: Queue, state: RegionState, spent: Mapping[str, Resources] = 
 def a_group(queue: Queue, assignment: int) -> Group:
     (group,) = queue.groups_of(assignment)
     return group
+
+
+def some_keys(count: int) -> list[Any]:
+    """Of so many groups that differ."""
+    return [(50, 0, "acme", ("kind", number), (f"quota/{number % 100}",), "normal") for number in range(count)]
 
 
 def work(bench: RegionBench, uid: int, cpu: int = 1000, **fields: Any) -> None:
@@ -343,9 +352,7 @@ def test_what_waits_is_looked_up_in_few_steps_where_thousands_stand_and_wait_sid
 
 def test_what_is_heard_touches_nobody_who_sleeps_and_a_grant_those_for_whom_it_pays() -> None:
     asleep = Sleepers()
-    keys: list[Any] = [
-        (50, 0, "acme", ("kind", number), (f"quota/{number % 100}",), "normal") for number in range(5_000)
-    ]
+    keys = some_keys(5_000)
     for number, key in enumerate(keys):
         asleep[key] = Asleep(Why.REFUSED if number % 2 else Why.NODES, 1, NEVER)
     with Steps() as steps:
@@ -376,6 +383,70 @@ def test_who_sleeps_is_not_looked_at_until_its_time() -> None:
     assert queue.wake_due(500) == 1
     assert queue.next_due() is None
     assert in_order(queue, bench.state) == [(1,), (2,)]
+
+
+def test_nobody_who_sleeps_on_is_looked_at_to_tell_whose_time_has_come() -> None:
+    asleep = Sleepers()
+    keys = some_keys(5_000)
+    for number, key in enumerate(keys):
+        asleep[key] = Asleep(Why.NODES, 1, 1_000 + number % 1_000)
+    with Steps() as steps:
+        assert asleep.next_due() == 1_000
+        assert asleep.take_due(999) is None
+        due = [asleep.take_due(1_000) for _ in range(6)]
+        assert asleep.next_due() == 1_001
+    assert steps.calls < 200
+    assert [one[0] for one in due[:5] if one is not None] == keys[::1_000], "the longest asleep first"
+    assert due[5] is None
+
+
+def test_who_was_woken_or_sleeps_anew_is_not_due_at_the_time_before() -> None:
+    asleep = Sleepers()
+    woken, again, left = some_keys(3)
+    for key in (woken, again, left):
+        asleep[key] = Asleep(Why.NODES, 1, 500)
+    asleep.pop(woken)
+    del asleep[left]
+    asleep[again] = Asleep(Why.NODES, 2, 800)
+    assert asleep.next_due() == 800
+    assert asleep.take_due(799) is None
+    assert asleep.take_due(800) == (again, Asleep(Why.NODES, 2, 800))
+    assert (asleep, asleep.next_due()) == ({}, None)
+
+
+def test_times_of_who_sleeps_do_not_pile_up_however_often_they_are_woken() -> None:
+    asleep = Sleepers()
+    keys = some_keys(100)
+    for number in range(50):
+        for key in keys:
+            asleep[key] = Asleep(Why.NODES, 1, NEVER - number)
+        assert len(asleep._times) <= 2 * len(keys) + SLEEPERS_STALE_MAX + 1
+    for key in keys:
+        asleep.pop(key)
+    assert asleep.next_due() is None
+    assert asleep._times == []
+
+
+def test_of_many_whose_time_has_come_in_one_moment_few_are_woken_at_once_and_all_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queue_module, "DUE_MAX", 3)
+    monkeypatch.setattr(scheduler_module, "DUE_MAX", 3)
+    bench = RegionBench()
+    bench.a_grant()
+    follower = Follower(bench)
+    for uid in range(1, 9):
+        work(bench, uid, cpu=100 + uid)
+    follower.catch_up()
+    assert follower.look() is None
+    scheduler = follower.scheduler
+    assert len(scheduler.queue.asleep) == 8
+    bench.at += RESYNC_MS
+    follower.waits = []
+    awake: list[int] = []
+    while scheduler.has_more or not awake:
+        awake.append(len(scheduler.look(Sight(bench.state, bench.at))[1]))
+    assert awake == [3, 3, 2]
 
 
 def test_who_falls_asleep_in_a_look_is_not_taken_in_it() -> None:

@@ -31,6 +31,8 @@ from holdfast.core.scheduling.turns import Turns
 
 #: So many turns of deadlines that hold no more are left in their order, beside as many as do.
 STALE_TURNS_MAX = 64
+#: So many whose time has come are woken at once: thousands may have fallen asleep in the same second.
+DUE_MAX = 1_000
 
 
 class Why(StrEnum):
@@ -269,18 +271,23 @@ class Queue:
     def wake(self, key: GroupKey) -> None:
         """Look at a group, in its turn."""
         if self.asleep.pop(key, None) is not None:
-            group = self.groups[key]
-            group.resynced = False
-            group.note()
+            self._woken(key)
+
+    def _woken(self, key: GroupKey) -> None:
+        group = self.groups[key]
+        group.resynced = False
+        group.note()
 
     def wake_due(self, now: Instant) -> int:
-        """Wake those whose time has come; how many."""
-        due = [(key, asleep.resync) for key, asleep in self.asleep.items() if asleep.until <= now]
-        for key, resync in due:
-            self.wake(key)
-            if resync:
+        """Wake those whose time has come, and not too many at once; how many."""
+        count = 0
+        while count < DUE_MAX and (due := self.asleep.take_due(now)) is not None:
+            key, asleep = due
+            self._woken(key)
+            if asleep.resync:
                 self._unprompt(key)
-        return len(due)
+            count += 1
+        return count
 
     def look_again(self, key: GroupKey) -> None:
         """Look at a group though nothing was heard that can cure it."""
@@ -300,9 +307,8 @@ class Queue:
 
     def next_due(self) -> Instant | None:
         """When the first of those asleep is to be looked at whatever happens, or a deadline turns."""
-        turn = self._next_turn()
-        ahead = [turn] if turn is not None else []
-        return min([*(asleep.until for asleep in self.asleep.values()), *ahead], default=None)
+        due = [time for time in (self.asleep.next_due(), self._next_turn()) if time is not None]
+        return min(due, default=None)
 
     def begin(self, state: RegionState, spent: Mapping[str, Resources]) -> None:
         """Order everybody who is awake and has something to propose; `spent` is by account what is on its way."""

@@ -29,7 +29,7 @@ from holdfast.core.scheduling.flight import Flight
 from holdfast.core.scheduling.framework import Plugins, Rulebook
 from holdfast.core.scheduling.groups import GroupKey
 from holdfast.core.scheduling.look import Look, Sight, Waits
-from holdfast.core.scheduling.queue import Asleep, Queue, Why
+from holdfast.core.scheduling.queue import DUE_MAX, Asleep, Queue, Why
 from holdfast.core.scheduling.resync import Resync
 from holdfast.core.scheduling.shunned import Shunned
 from holdfast.core.scheduling.table import NodeTable
@@ -152,7 +152,7 @@ class Scheduler:
         self.queue.pass_time(sight.state, sight.now)
         # What this view does not show by now can land no more: it is complete up to its age.
         self.flight.settle(self.table.revision, sight.now - sight.age_ms)
-        self.queue.wake_due(sight.now)
+        woken = self.queue.wake_due(sight.now)
         if self.shunned.release(self.table, sight.now) or self.flight.has_returned:
             self._wake(sight.state, sight.now)
         elif self.waking.has_unasked:
@@ -160,7 +160,7 @@ class Scheduler:
         self.waking.look_again(sight.now)
         look = Look(self._plugins, self.table, self.queue, self.flight, sight)
         look.run()
-        self.has_more = look.is_cut or self.waking.has_unasked
+        self.has_more = look.is_cut or self.waking.has_unasked or woken == DUE_MAX
         self._caught += look.caught
         if not look.draft.groups:
             return None, look.waits

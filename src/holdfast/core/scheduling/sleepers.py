@@ -3,19 +3,25 @@
 asked in turn     those who wait for nodes, a gate or a newer view, in a line: the longest unasked first. What is
                   heard begins a new round, and is no walk along the line
 by account        those whose proposal was refused, under each account that pays for them
-by time alone     all others
+by time           everybody, in a heap: whose time is first is known without a walk. What holds no more (its group was
+                  woken, left, or sleeps anew) stays there until its turn comes, or until most are such
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.scheduling.groups import GroupKey
 
 if TYPE_CHECKING:
+    from holdfast.core.model.shapes import Instant
     from holdfast.core.scheduling.queue import Asleep
+
+#: So many times that hold no more are left in the heap, beside as many as do.
+STALE_MAX = 64
 
 _ASKED = frozenset(("nodes", "gate", "behind"))
 _REFUSED = "refused"
@@ -34,10 +40,16 @@ class Sleepers(dict[GroupKey, "Asleep"]):
         #: In which round each was asked last; whoever fell asleep since is asked in the next.
         self._line: OrderedDict[GroupKey, int] = OrderedDict()
         self._refused: dict[str, dict[GroupKey, None]] = {}
+        #: Until when each sleeps, with a number that no other has; and how many there were.
+        self._times: list[tuple[Instant, int, GroupKey, Asleep]] = []
+        self._number = 0
 
     def __setitem__(self, key: GroupKey, asleep: Asleep) -> None:
         self._unlist(key)
         super().__setitem__(key, asleep)
+        self._number += 1
+        heappush(self._times, (asleep.until, self._number, key, asleep))
+        self._compact()
         if asleep.why.value in _ASKED:
             self._line[key] = self._round
         elif asleep.why.value == _REFUSED:
@@ -60,6 +72,28 @@ class Sleepers(dict[GroupKey, "Asleep"]):
                 mine.pop(key, None)
                 if not mine:
                     del self._refused[account]
+
+    def _compact(self) -> None:
+        """Leave out the times that hold no more, once they are most of them."""
+        if len(self._times) > 2 * len(self) + STALE_MAX:
+            self._times = [time for time in self._times if self.get(time[2]) is time[3]] if self else []
+            heapify(self._times)
+
+    def next_due(self) -> Instant | None:
+        """The first time at which somebody is to be looked at whatever happens."""
+        self._compact()
+        while self._times and self.get(self._times[0][2]) is not self._times[0][3]:
+            heappop(self._times)
+        return self._times[0][0] if self._times else None
+
+    def take_due(self, now: Instant) -> tuple[GroupKey, Asleep] | None:
+        """Whose time has come, the first of them, who sleeps no more; None: nobody's has."""
+        due = self.next_due()
+        if due is None or due > now:
+            return None
+        _, _, key, asleep = heappop(self._times)
+        self.pop(key)
+        return key, asleep
 
     def refused_by(self, account: str) -> Iterable[GroupKey]:
         """Those who were refused and for whom this account pays, among others."""
