@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.house import EndSession
 from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.resources import NOTHING, Resources
+from holdfast.core.model.resources import NOTHING, Resources, times
 from holdfast.core.model.workload import Apart, Spread, Template
 from holdfast.core.region import commands as c
+from holdfast.core.region.keys import NODE
 from holdfast.core.scheduling.scheduler import Attempt
 from tests.support.region import REPLICA, ROOT, RegionBench, a_template
 from tests.support.scheduling import Follower, a_region
@@ -66,15 +69,77 @@ def test_a_proposal_that_landed_is_deducted_until_the_view_shows_it_and_then_onc
     assert seen(follower)[5:] == ({}, NOTHING, {}, {})
 
 
-def test_an_answer_that_comes_after_the_view_showed_it_is_settled_at_the_next_look() -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_a_view_shows_to_have_landed_is_deducted_once_though_no_answer_has_come(at_once: bool) -> None:
     bench, follower, attempt, _ = proposed()
+    deducted = seen(follower)[:5]
     answer = bench.accept(follower.name, attempt.command, view=attempt.view)
-    follower.catch_up()
-    assert follower.scheduler.flight.parts, "nobody has said that it is this one"
+    if at_once:
+        follower.scheduler.load(bench.state)  # as who has missed changes does
+    else:
+        follower.catch_up()
+    assert seen(follower)[:5] == deducted, "it stands there"
+    assert seen(follower)[5:] == ({}, NOTHING, {}, {})
     follower.scheduler.landed(attempt, answer.revision, [])
     assert follower.look() is None
+    assert seen(follower)[:5] == deducted, "the answer is no news"
     assert seen(follower)[5:] == ({}, NOTHING, {}, {})
-    assert follower.scheduler.table.free_any[0, 0] == 3500
+
+
+@pytest.mark.parametrize(
+    ("template", "fields", "granted"),
+    [
+        pytest.param(a_template(cpu=500), {"cpu": 1000}, None, id="room"),
+        pytest.param(a_template(cpu=500), {"cpu": 4000}, Resources(1000, 8192), id="payer"),
+        pytest.param(a_template(cpu=100, gpus=1), {"gpus": ("t4", "t4")}, None, id="devices"),
+        pytest.param(a_template(cpu=100, ports=5), {}, None, id="ports"),
+        pytest.param(a_template(cpu=100, apart=(Apart("db", "node", 2),)), {}, None, id="apart"),
+    ],
+)
+def test_a_slot_is_placed_beside_one_that_landed_before_the_answer_about_that_has_come(
+    template: Template, fields: dict[str, Any], granted: Resources | None
+) -> None:
+    bench, follower = a_region(nodes=1, **fields)
+    if granted is not None:
+        bench.a_grant(version=2, target=granted)
+    bench.a_workload(template, count=1)
+    follower.catch_up()
+    first = follower.look()
+    assert first is not None
+    bench.accept(follower.name, first.command, view=first.view)
+    bench.a_workload(template, uid=200, workload=2, count=1)
+    follower.catch_up()
+    second = follower.look()
+    assert second is not None, follower.codes(200)
+    assert follower.send(second) == []
+
+
+def test_of_a_proposal_that_landed_in_part_only_what_is_not_shown_is_deducted_until_the_answer_comes() -> None:
+    bench, follower, attempt, _ = proposed(a_template(cpu=500, ports=1, apart=(Apart("db", "node", 9),)), count=3)
+    need = attempt.asks[0].template.need
+    bench.place(bench.state.assignments[100], c.Placement(1, bench.state.node_names["n1"], (), (30_009,)))
+    follower.catch_up()
+    table, flight = follower.scheduler.table, follower.scheduler.flight
+    assert table.free_any[0, 0] == 4000 - 3 * 500
+    assert table.devices.ports[0] == 10 - 3
+    assert flight.spent == {"quota/acme": times(need, 2)}
+    assert flight.firm == times(need, 2)
+    assert flight.members[("acme/db", "node", "n1")] == 2
+    assert [one.code for one in follower.send(attempt)] != []
+    follower.catch_up()
+    assert table.free_any[0, 0] == 4000 - 3 * 500
+    assert seen(follower)[5:] == ({}, NOTHING, {}, {})
+
+
+def test_a_state_that_shows_a_landing_nobody_has_told_of_does_not_make_its_room_seem_free() -> None:
+    bench, follower, attempt, _ = proposed(a_template(cpu=500), count=2)
+    bench.accept(follower.name, attempt.command, view=attempt.view)
+    follower.see_ahead()
+    heard = follower.unheard = {key: None for key in follower.unheard if key[0] != NODE}
+    assert heard
+    follower.hear({})
+    table = follower.scheduler.table
+    assert table.free_any[0, 0] == 4000 - 2 * 500
 
 
 @pytest.mark.parametrize("by_another", [False, True])
@@ -95,7 +160,7 @@ def test_who_waits_beside_a_slot_that_the_view_shows_to_be_placed_does_not_wait_
     follower.catch_up()
     bench.a_grant(version=3)
     follower.catch_up()
-    assert follower.scheduler.flight.parts, "nobody has answered"
+    assert not follower.scheduler.flight.parts, "nobody has answered, but its slot waits no more"
     second = follower.look()
     assert second is not None
     assert [one.ordinal for one in second.command.groups[0].placements] == [1]

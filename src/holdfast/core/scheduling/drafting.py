@@ -69,31 +69,40 @@ class Drafting:
         if not placed:
             return 0
         whole = tuple([(entry, tuple(placements)) for entry, placements in placed.items()])
-        unpaid = count = 0
+        charged, count = self._charged(whole), 0
         for entry, placements in whole:
-            unpaid += self._propose(entry, placements)
+            self._propose(entry, placements)
             count += len(placements)
             self.asks.append(group.ask)
             self.waited.append(group.key)
-        paid = _paid(group.accounts, purses, unpaid)
-        part = Part(group.ask, whole, paid, self._stands(group.ask, whole), self._owed(group.ask, whole, paid))
+        paid = _paid(group.accounts, purses, count - len(charged))
+        owed = self._owed(group.ask, paid, charged)
+        part = Part(group.ask, whole, paid, self._stands(group.ask, whole), owed, charged)
         self._flight.count(part)
         self.parts.append(part)
         self.left -= count
         return count
 
-    def _owed(self, ask: Ask, placed: _Placed, paid: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    def _charged(self, placed: _Placed) -> dict[tuple[Entry, int], str]:
+        """Placements that somebody pays for already, and who."""
+        found: dict[tuple[Entry, int], str] = {}
+        for entry, placements in [one for one in placed if one[0].charged]:
+            workload = self._state.assignments[entry.key[0]].workload
+            for ordinal in [one.ordinal for one in placements if one.ordinal in entry.charged]:
+                slot = self._state.slots.get((workload, ordinal))
+                found[entry, ordinal] = slot.account if slot is not None else ""
+        return found
+
+    def _owed(
+        self, ask: Ask, paid: tuple[tuple[str, int], ...], charged: dict[tuple[Entry, int], str]
+    ) -> tuple[tuple[str, int], ...]:
         """By account that is owed protected room: how many placements take of that. What is charged has its payer."""
         state = self._state
         if not ask.firm or state.sums.shield == NOTHING:
             return ()
         counts = dict(paid)
-        for entry, placements in [one for one in placed if one[0].charged]:
-            workload = state.assignments[entry.key[0]].workload
-            for ordinal in [one.ordinal for one in placements if one.ordinal in entry.charged]:
-                slot = state.slots.get((workload, ordinal))
-                account = slot.account if slot is not None else ""
-                counts[account] = counts.get(account, 0) + 1
+        for account in charged.values():
+            counts[account] = counts.get(account, 0) + 1
         rows = {account: state.allowances.get(account) for account in counts}
         return tuple((account, counts[account]) for account, row in rows.items() if row and row.protected != NOTHING)
 
@@ -109,12 +118,10 @@ class Drafting:
             for where in standing_in(ask, nodes[rows[placement.node]])
         )
 
-    def _propose(self, entry: Entry, placements: tuple[Placement, ...]) -> int:
-        """Add placements of one request; how many of them somebody has yet to pay for."""
+    def _propose(self, entry: Entry, placements: tuple[Placement, ...]) -> None:
+        """Add placements of one request."""
         self.groups.append(Placed(*entry.key, placements))
-        chosen = {placement.ordinal for placement in placements}
-        entry.propose(chosen)
-        return len(chosen - entry.charged)
+        entry.propose({placement.ordinal for placement in placements})
 
     def _with_devices(self, group: Group, ordinal: int, row: int, uid: Revision) -> Placement | None:
         """A placement with the devices and ports that it takes; None when the row has not as many after all."""

@@ -1,14 +1,18 @@
-"""What this scheduler has proposed and not heard of: deducted from its view until it is answered.
+"""What this scheduler has proposed and not heard of: deducted from its view until that shows what became of it.
 
-    proposed ──▶ taken from the table, the payers, the domains ──▶ answered, and the view shows it ──▶ given back
+    proposed ──▶ taken from the table, the payers, the domains ──┬▶ answered, and the view is as new ──▶ given back
+                                                                 └▶ the view shows that a slot waits no more ──▶ it is
 
-A proposal that nobody answered can still land until its time has passed in the ledger's own time; so long it counts.
+A slot that waits no more was placed by this proposal or by another, or is not wanted: the view has all there is of it,
+and the answer may come much later. A proposal that nobody answered can still land until its time has passed in the
+ledger's own time; so long it counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import compress
 
 import numpy as np
 from msgspec import Struct
@@ -23,6 +27,9 @@ from holdfast.core.scheduling.groups import Entry
 from holdfast.core.scheduling.table import Given, NodeTable
 
 
+_NOTHING: set[int] = set()
+
+
 class Part(Struct, frozen=True):
     """The placements of one pass: by request, and who is expected to pay for how many."""
 
@@ -33,10 +40,49 @@ class Part(Struct, frozen=True):
     stands: tuple[Where, ...] = ()
     #: By account that is owed protected room: how many of its slots take of that.
     owed: tuple[tuple[str, int], ...] = ()
+    #: Its slots that are paid for already, and by whom.
+    charged: Mapping[tuple[Entry, int], str] = {}
 
     def placements(self) -> Iterator[Placement]:
         """Of all its requests."""
         return (placement for _, placements in self.placed for placement in placements)
+
+    def split(self, shown: Mapping[Entry, set[int]]) -> tuple[Part | None, Part | None]:
+        """What the view shows to wait no more, by request, and the rest; None: nothing."""
+        known = [(shown.get(entry, _NOTHING), placements) for entry, placements in self.placed]
+        if not any(ordinals for ordinals, _ in known):
+            return None, self
+        mine = [(ordinals, [one.ordinal for one in placements]) for ordinals, placements in known]
+        if all(ordinals.issuperset(named) for ordinals, named in mine):
+            return self, None
+        if all(ordinals.isdisjoint(named) for ordinals, named in mine):
+            return None, self
+        slots = [(entry, placement) for entry, placements in self.placed for placement in placements]
+        gone = [placement.ordinal in shown.get(entry, _NOTHING) for entry, placement in slots]
+        return self._only(slots, gone), self._only(slots, [not one for one in gone])
+
+    def _only(self, slots: list[tuple[Entry, Placement]], wanted: list[bool]) -> Part:
+        """Of these slots, which are all of them, the wanted ones, with what each of them takes."""
+        payers = iter([account for account, count in self.paid for _ in range(count)])
+        each = [self.charged.get((entry, placement.ordinal)) for entry, placement in slots]
+        pays = [next(payers, "") if account is None else account for account in each]
+        owing = {account for account, _ in self.owed}
+        placed: dict[Entry, list[Placement]] = {}
+        for entry, placement in compress(slots, wanted):
+            placed.setdefault(entry, []).append(placement)
+        width = len(self.stands) // len(slots)
+        return Part(
+            self.ask,
+            tuple((entry, tuple(placements)) for entry, placements in placed.items()),
+            _counted(account for account, known in compress(zip(pays, each, strict=True), wanted) if known is None),
+            tuple(compress(self.stands, [one for one in wanted for _ in range(width)])),
+            _counted(account for account in compress(pays, wanted) if account in owing),
+            self.charged,
+        )
+
+
+def _counted(accounts: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    return tuple((account, count) for account, count in Counter(accounts).items() if account)
 
 
 class Flight:
@@ -146,13 +192,35 @@ class Flight:
         late = [number for number, valid in self._valid.items() if number not in self._landed and valid < at]
         return [part for number in (*seen, *late) for part in self._give(number)]
 
+    def show(self, entries: Iterable[Entry]) -> list[Revision]:
+        """Let go of slots of these requests that wait no more; on which nodes they were proposed: these are to be taken
+        from the same state."""
+        shown = {entry: entry.shown() for entry in entries if entry.has_shown}
+        nodes: dict[Revision, None] = {}
+        for number, parts in list(self.parts.items()) if shown else ():
+            split = [part.split(shown) for part in parts]
+            gone = tuple([part for part, _ in split if part is not None])
+            if not gone:
+                continue
+            nodes.update({placement.node: None for part in gone for placement in part.placements()})
+            left = tuple([part for _, part in split if part is not None])
+            if left:
+                self.parts[number] = left
+                self._let_go(gone)
+            else:
+                self._give(number)
+        return list(nodes)
+
     def _give(self, number: int) -> tuple[Part, ...]:
         parts = self.parts.pop(number, ())
         self._landed.pop(number, None)
         self._valid.pop(number, None)
+        self._let_go(parts)
+        return parts
+
+    def _let_go(self, parts: tuple[Part, ...]) -> None:
         self._count_no_more(parts)
         for part in parts:
             for entry, placements in part.placed:
                 entry.give_back([placement.ordinal for placement in placements])
                 self._returned[entry.key[0]] = None
-        return parts

@@ -59,6 +59,19 @@ class Entry:
             waits = union([ordinals for _, ordinals in self._pending(state)])
             self._under_way = {*each(shared(masks(self.proposed), waits))}
 
+    def close(self) -> None:
+        """Nothing of it waits any more: it has left the queue."""
+        self._under_way = set()
+
+    @property
+    def has_shown(self) -> bool:
+        """Whether something waits no more that a proposal under way names."""
+        return len(self._under_way) < len(self.proposed)
+
+    def shown(self) -> set[int]:
+        """What waits no more of what proposals under way name: it was placed, or can be no more."""
+        return self.proposed - self._under_way
+
     def give_back(self, ordinals: Iterable[int]) -> None:
         """No proposal names these any more."""
         self.proposed.difference_update(ordinals)

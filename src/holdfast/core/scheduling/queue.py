@@ -80,6 +80,8 @@ class Queue:
         self._unknown: set[Revision] = set()
         #: Those awake for no change that was heard: what is placed of them somebody should have been woken for.
         self._unprompted: dict[GroupKey, None] = {}
+        #: Requests of which something waits no more that is under way, since somebody asked.
+        self._shown: dict[Entry, None] = {}
         #: Groups of which something is new since they were ordered; and all that have something to propose, in order.
         self._news: list[Group] = []
         self._turns = Turns(self._is_open)
@@ -120,7 +122,10 @@ class Queue:
         self._unknown.discard(assignment)
         for template in known:
             if all(request.template != template for request in requests):
-                self._drop((assignment, template))
+                gone = self._drop((assignment, template))
+                if gone is not None and gone.proposed:
+                    gone.close()
+                    self._shown[gone] = None
         if requests:
             self._by_assignment[assignment] = tuple(request.template for request in requests)
         else:
@@ -128,6 +133,11 @@ class Queue:
         self._note_turn(state, assignment, waits=bool(requests))
         for request in requests:
             self._put(state, request)
+
+    def take_shown(self) -> list[Entry]:
+        """Requests of which something waits no more that is under way, since this was asked last."""
+        shown, self._shown = self._shown, {}
+        return list(shown)
 
     def assignments(self) -> list[Revision]:
         """Those that have requests here."""
@@ -200,6 +210,8 @@ class Queue:
             entry = Entry(request)
         since = entry.request.since
         entry.take(state, request)
+        if entry.has_shown:
+            self._shown[entry] = None
         group = self._group_of.get(key)
         if group is None:
             self._join(place, entry)

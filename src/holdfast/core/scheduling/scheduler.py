@@ -89,9 +89,10 @@ class Scheduler:
         gone = [uid for uid in self.table.rows if uid not in state.nodes]
         uids = state.nodes.keys()
         at = revision(state.facts.seq, INDEX_MAX)
-        self.flight.settle(at, state.facts.at)
-        self.table.refresh(state, [*gone, *uids], at)
         self.queue.load(state)
+        self.flight.settle(at, state.facts.at)
+        self.flight.show(self.queue.take_shown())
+        self.table.refresh(state, [*gone, *uids], at)
         self.waking.all()
 
     def hear(self, state: RegionState, touched: Iterable[WatchKey], at: Revision, now: Instant) -> None:
@@ -123,6 +124,7 @@ class Scheduler:
             self.queue.take_unknown(state)
         # First what counts no more, then what stands there instead: so nothing seems to be free in between.
         self.flight.settle(max(at, self.table.revision), state.facts.at)
+        nodes += self.flight.show(self.queue.take_shown())
         self.table.refresh(state, nodes, at)
         self.table.hint(state, reported)
         self._wake(state, now)
@@ -143,6 +145,7 @@ class Scheduler:
             self.queue.update(state, key)  # type: ignore[arg-type]
             for group in self.queue.groups_of(key):  # type: ignore[arg-type]
                 self.queue.wake(group.key)
+        nodes += self.flight.show(self.queue.take_shown())
         self.table.refresh(state, nodes, self.table.revision)
         self._wake(state, now)
 
