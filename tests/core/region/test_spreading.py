@@ -26,6 +26,8 @@ from holdfast.core.region.fence import unfenced
 from holdfast.core.region.gates import refuse_node
 from holdfast.core.region.node_kinds import Standing, in_reach
 from holdfast.core.region.node_sizes import Amounts, counted, with_at_least
+from holdfast.core.scheduling.reasons import domains_that_hold
+from tests.core.scheduling.windows import an_ask, table_of
 from tests.properties.scheduler_world import TENANTS, World
 from tests.support.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 from tests.support.steps import Steps
@@ -247,3 +249,6 @@ def test_domains_in_reach_are_those_of_the_nodes_that_the_ledger_would_fill_if_t
         ]
         expected = {key: tuple(sorted({domain(node, key) for node in able})) for key in ("zone", "pool")}
         assert in_reach(state, standing, overrides.zones) == expected
+        ask = an_ask(template, tenant=standing.tenant, exclusive=standing.exclusive)
+        told = domains_that_hold(table_of(world.bench), ask, overrides.zones)
+        assert {key: tuple(sorted(names)) for key, names in told.items()} == expected, "as a scheduler tells it"

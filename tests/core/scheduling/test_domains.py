@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.control import Action, PolicyDocument, Strategy
+from holdfast.core.model.resources import Resources
 from holdfast.core.model.workload import Apart, Near, Spread, Template
 from holdfast.core.region import commands as c
-from holdfast.core.scheduling import window
+from holdfast.core.scheduling import look, window
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.choosing import Choice, Passing, choose
 from holdfast.core.scheduling.domains import Domains
 from holdfast.core.scheduling.framework import rulebook
+from holdfast.core.scheduling.reasons import domains_that_hold
+from holdfast.core.scheduling.waking import domain_counts
 from tests.core.scheduling.windows import a_bench, an_ask, table_of
 from tests.support.region import SCHEDULER, RegionBench, a_template
 from tests.support.scheduling import Follower
+from tests.support.steps import Steps
 
 PACK, SPREAD = PolicyDocument(), PolicyDocument(Strategy.SPREAD)
 
@@ -287,3 +293,58 @@ def test_the_ledger_takes_what_a_pass_chose_and_would_take_no_more_of_it(
                 other = bench.branch()
                 answer = other.send(SCHEDULER, other.proposal(work, c.Placement(len(nodes), node.uid)))
                 assert not isinstance(answer, Landed), (fields, node.name)
+
+
+# Where nodes alone can tell which domains count
+
+
+DISK, ARCH = ("disk", "ssd"), ("arch", "arm")
+BOTH = a_template(cpu=100, require=(DISK, ARCH), spread=(Spread("zone", 1),))
+
+
+def a_zone_of_halves(count: int) -> RegionBench:
+    """In zone c each of two labels is on some node and both are on none; of a and b one node each has both."""
+    bench = a_bench(checked=False)
+    for zone in "ab":
+        bench.a_node(f"{zone}1", zone=zone, labels=(DISK, ARCH))
+    for number in range(count):
+        bench.a_node(f"c{number}", zone="c", labels=(DISK,) if number % 2 else (ARCH,))
+    return bench
+
+
+def test_a_scheduler_tells_without_a_walk_over_nodes_that_none_of_a_zone_has_two_labels_at_once() -> None:
+    steps: list[int] = []
+    for count in (20, 80):
+        bench = a_zone_of_halves(count)
+        table, ask = table_of(bench), an_ask(BOTH)
+        told = partial(domains_that_hold, table, ask, ())
+        assert told() == {"zone": ["a", "b"]}, "a column of each label is made"
+        with Steps() as one:
+            domains = Domains(bench.state, ask, {}, (), told)
+            counts = domain_counts(bench.state, table, ask, {}, ())
+        assert domains.shut(("c",)) is not None
+        assert ("a", "b") in counts
+        steps.append(one.calls)
+    assert steps[0] == steps[1]
+
+
+def test_what_makes_the_ledger_walk_over_nodes_comes_in_proposals_that_are_judged_in_little_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = a_zone_of_halves(4)
+    monkeypatch.setattr(look, "WALKED_MAX", 2 * len(bench.state.nodes))
+    alike, others = 3, 5
+    for number in range(alike + others):
+        template = BOTH if number < alike else replace(BOTH, need=Resources(100 + number, 128))
+        bench.a_workload(template, count=2, uid=100 + number, workload=number + 1)
+    plain = bench.a_workload(a_template(cpu=99, spread=(Spread("zone", 1),)), count=2, uid=300, workload=90)
+    follower = Follower(bench)
+    proposed: list[int] = []
+    while (attempt := follower.look()) is not None:
+        digests = {group.template for group in attempt.command.groups if group.assignment != plain.uid}
+        proposed.append(len(digests))
+        assert follower.send(attempt) == []
+        follower.catch_up()
+    assert max(proposed) == 2
+    assert sum(proposed) == 1 + others, "those who ask for the same are judged by one walk"
+    assert all(slot.node for slot in bench.state.slots.values())

@@ -17,8 +17,10 @@ from holdfast.core.region import commands as c
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.look import RESYNC_MS
 from holdfast.core.scheduling.reasons import NEVER_FITS, nearest_fit, never_fits, tree
+from tests.core.scheduling.windows import a_bench, table_of
 from tests.support.region import ROOT, RegionBench, a_template
 from tests.support.scheduling import Follower, a_region
+from tests.support.steps import Steps
 
 
 def an_ask(template: Template, *, firm: bool = True) -> Ask:
@@ -51,6 +53,22 @@ def test_what_never_fits_is_said_before_why() -> None:
 
 
 # Never, or not now
+
+
+def test_that_no_node_has_the_ports_and_the_devices_at_once_is_told_without_a_walk_over_nodes() -> None:
+    steps: list[int] = []
+    for count in (20, 80):
+        bench = a_bench(checked=False)
+        for number in range(count):
+            fields: dict[str, Any] = {"gpus": ("t4",)} if number % 2 else {"ports": (30_000, 30_010)}
+            bench.a_node(f"n{number}", **fields)
+        table = table_of(bench)
+        assert not never_fits(table, an_ask(a_template(ports=11)))
+        assert not never_fits(table, an_ask(a_template(gpus=1, ports=10)))
+        with Steps() as one:
+            assert never_fits(table, an_ask(a_template(gpus=1, ports=11)))
+        steps.append(one.calls)
+    assert steps[0] == steps[1]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from holdfast.core.model.placement import EMPTY_ROOM, Room
@@ -95,7 +96,7 @@ def test_a_node_is_shared_with_a_member_of_any_group_that_must_be_near() -> None
     state: Any = SimpleNamespace(members=members)
     waking: Any = Waking.__new__(Waking)
     waking._table = SimpleNamespace(nodes=[SimpleNamespace(name=f"n{number}") for number in range(4)])
-    assert waking._shared(state, ask, [0, 1, 2, 3]) == [0]
+    assert waking._shared(state, ask, np.arange(4)).tolist() == [0]
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,9 @@ class Devices:
     def __init__(self) -> None:
         self.models: dict[str, int] = {}
         self._model: Numbers = np.zeros((0, 0), np.int64)
+        #: What each device has in all, and how many ports there are, whoever has them.
+        self._milli: Numbers = np.zeros((0, 0), np.int64)
+        self._handed_out: Numbers = np.zeros(0, np.int64)
         self.free_any: Numbers = np.zeros((0, 0), np.int64)
         self.free_firm: Numbers = np.zeros((0, 0), np.int64)
         #: By row: the most that one device has left, and how many are left whole; of all work and of firm work.
@@ -65,11 +68,14 @@ class Devices:
         if more > 0:
             none = np.full((more, len(self.ports)), _NO_MODEL, np.int64)
             self._model = np.concatenate([self._model, none])
-            for column in _FREE:
+            for column in ("_milli", *_FREE):
                 setattr(self, column, np.concatenate([getattr(self, column), np.zeros_like(none)]))
         if len(self._model):
             codes = [self.models.setdefault(device.model, len(self.models) + 1) for device in node.devices]
-            self._model[:, row] = codes + [_NO_MODEL] * (len(self._model) - len(codes))
+            others = [0] * (len(self._model) - len(codes))
+            self._model[:, row] = codes + [_NO_MODEL] * len(others)
+            self._milli[:, row] = [device.milli for device in node.devices] + others
+        self._handed_out[row] = len(ports_of(node))
         if not node.devices:  # what is left of each is counted on nodes that have some
             for name in _SUMS:
                 getattr(self, name)[row] = 0
@@ -150,6 +156,20 @@ class Devices:
         parts: Truths = self.accepted(template, at, firm=firm, models=False).sum(axis=0) >= template.gpus
         return parts
 
+    def there(self, template: Template, at: slice | Numbers) -> Truths:
+        """Which rows have the ports and the devices at all, whoever has them now."""
+        found: Truths = self._handed_out[at] >= template.ports
+        if template.gpus:
+            fitting: Truths = (self._model[:, at] != _NO_MODEL) & (self._milli[:, at] >= template.gpu_milli)
+            if template.gpu_models:
+                fitting &= np.isin(self._model[:, at], self._codes(template))
+            found &= fitting.sum(axis=0) >= template.gpus
+        return found
+
+    def _codes(self, template: Template) -> list[int]:
+        """Of the models that it accepts."""
+        return [self.models[name] for name in template.gpu_models if name in self.models]
+
     def accepted(self, template: Template, at: slice | Numbers, *, firm: bool, models: bool = True) -> Truths:
         """Which devices have enough left and, with `models`, are of an accepted model: by index and row."""
         enough: Truths = self.free_any[:, at] >= template.gpu_milli
@@ -157,8 +177,7 @@ class Devices:
             enough &= self.free_firm[:, at] >= template.gpu_milli
         enough &= self._model[:, at] != _NO_MODEL
         if models and template.gpu_models:
-            codes = [self.models[name] for name in template.gpu_models if name in self.models]
-            enough &= np.isin(self._model[:, at], codes)
+            enough &= np.isin(self._model[:, at], self._codes(template))
         return enough
 
     def pick(self, row: int, template: Template, *, firm: bool) -> tuple[int, ...]:
@@ -207,7 +226,7 @@ class Devices:
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Change the rows of every column alike."""
-        for column in (*_FREE, "_model", "ports", "_fewest_ports", *_SUMS):
+        for column in (*_FREE, "_model", "_milli", "_handed_out", "ports", "_fewest_ports", *_SUMS):
             setattr(self, column, change(getattr(self, column)))
 
 

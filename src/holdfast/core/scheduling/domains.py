@@ -12,7 +12,7 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.model.topology import REGION_WIDE, Node, domain
 from holdfast.core.model.workload import Apart, Near, Spread
 from holdfast.core.region.members import scopes
-from holdfast.core.region.node_kinds import Reach, Standing, in_reach
+from holdfast.core.region.node_kinds import Reach, Search, Standing, in_reach
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask
 
@@ -29,14 +29,19 @@ class Domains:
     are zones that are kept out of."""
 
     def __init__(
-        self, state: RegionState, ask: Ask, mine: Mapping[Where, int], avoided: Container[str] = frozenset()
+        self,
+        state: RegionState,
+        ask: Ask,
+        mine: Mapping[Where, int],
+        avoided: Container[str] = frozenset(),
+        search: Search | None = None,
     ) -> None:
         self._ask = ask
         self._known = state.members.get
         self._mine = mine
         self._chosen: dict[Where, int] = {}
         self._scopes = scopes(ask.template, ask.workload, ask.tenant)
-        reach = reach_of(state, ask, avoided)
+        reach = reach_of(state, ask, avoided, search)
         #: For each spread rule: how many of the workload stand in each of the domains that count.
         self._tallies = [_Tally(rule, f"#{ask.workload}", reach[rule.key]) for rule in ask.template.spread]
         self._recount()
@@ -159,11 +164,11 @@ class _Tally:
         return (self._most - there) * EVENEST // self._range if there is not None else 0
 
 
-def reach_of(state: RegionState, ask: Ask, avoided: Container[str]) -> Reach:
+def reach_of(state: RegionState, ask: Ask, avoided: Container[str], search: Search | None = None) -> Reach:
     """The domains over which the spread rules of an ask count, as the ledger says."""
     if not ask.template.spread:
         return {}
-    return in_reach(state, Standing(ask.template, ask.workload, ask.tenant, ask.exclusive), avoided)
+    return in_reach(state, Standing(ask.template, ask.workload, ask.tenant, ask.exclusive), avoided, search)
 
 
 def standing_in(ask: Ask, node: Node) -> list[Where]:

@@ -10,13 +10,14 @@ over-grant 4         who pays cannot pay for 4 more
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.overrides import NOTHING_IN_FORCE, InForce
 from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.quantity import format_amount
-from holdfast.core.model.topology import Node, ports_of
 from holdfast.core.region.gates import refuse_node
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.domains import Domains
@@ -60,13 +61,30 @@ def never_fits(table: NodeTable, ask: Ask) -> bool:
 
 def could_hold(window: Window) -> bool:
     """Whether a node of the window would take what is asked for, were it empty and in use."""
-    table, ask, could = window.table, window.ask, _admitting(window)
-    for name, amount in table.amounts(ask.template.need):
+    return bool(_holding(window).any())
+
+
+def domains_that_hold(table: NodeTable, ask: Ask, avoided: Collection[str]) -> dict[str, list[str]]:
+    """By key of its spread rules: the domains outside of avoided zones with a usable node that would take what is asked
+    for, were it empty."""
+    could = _holding(whole(table, ask)) & table.usable & _outside(table, ask, avoided)
+    if ask.exclusive:
+        could &= table.overrun <= table.overrun_most
+    columns = [(rule.key, table.marks.domains(rule.key)) for rule in ask.template.spread]
+    return {key: [column.values[code] for code in np.unique(column.codes[could]).tolist()] for key, column in columns}
+
+
+def _holding(window: Window) -> Truths:
+    """Rows that would take what is asked for, were they empty and in use."""
+    table, template, could = window.table, window.ask.template, _admitting(window)
+    for name, amount in table.amounts(template.need):
         number = table.resources.get(name)
         if number is None:
-            return False
+            return np.zeros(len(window), np.bool_)
         could &= window.pick(table.capacity[number]) >= amount
-    return any(_has_all(table.nodes[row], ask) for row in window.rows()[could].tolist())
+    if template.gpus or template.ports:
+        could &= table.devices.there(template, window.at)
+    return could
 
 
 def _admitting(window: Window) -> Truths:
@@ -78,10 +96,10 @@ def _admitting(window: Window) -> Truths:
     return could
 
 
-def _unavoided(table: NodeTable, ask: Ask, overrides: InForce) -> Truths:
+def _outside(table: NodeTable, ask: Ask, avoided: Collection[str]) -> Truths:
     """Rows outside of zones that an override says to avoid."""
     outside: Truths = np.ones(table.count, np.bool_)
-    for _, mask in Zones().passes(whole(table, ask, tuple(sorted(overrides.zones)))):
+    for _, mask in Zones().passes(whole(table, ask, tuple(sorted(avoided)))):
         outside &= mask
     return outside
 
@@ -91,16 +109,6 @@ def _unoccupied(table: NodeTable, ask: Ask) -> Truths:
     return next((mask for _, mask in OneTenant().passes(whole(table, ask))), np.ones(table.count, np.bool_))
 
 
-def _has_all(node: Node, ask: Ask) -> bool:
-    """Whether the node has the ports and devices at all."""
-    template = ask.template
-    if template.ports > len(ports_of(node)):
-        return False
-    models, milli = template.gpu_models, template.gpu_milli
-    fitting = [one for one in node.devices if one.milli >= milli and (not models or one.model in models)]
-    return len(fitting) >= template.gpus
-
-
 def nearest_fit(
     table: NodeTable, ask: Ask, overrides: InForce = NOTHING_IN_FORCE, domains: Domains | None = None
 ) -> str:
@@ -108,7 +116,7 @@ def nearest_fit(
 
     Where there is one, it is outside of avoided zones, and of domains that rules shut.
     """
-    open_ = table.usable & _unavoided(table, ask, overrides)
+    open_ = table.usable & _outside(table, ask, overrides.zones)
     could = open_ & _admitting(whole(table, ask))
     rows = np.flatnonzero(could & _unoccupied(table, ask))
     if not len(rows):

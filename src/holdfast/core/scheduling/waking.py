@@ -15,7 +15,8 @@ Whatever is missed is caught by the resync, and counted there.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -34,8 +35,8 @@ from holdfast.core.scheduling.framework import PluginError, Rulebook
 from holdfast.core.scheduling.gates import paying, unprotected
 from holdfast.core.scheduling.groups import Group
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
-from holdfast.core.scheduling.reasons import NEVER_FITS, could_hold
-from holdfast.core.scheduling.table import NodeTable
+from holdfast.core.scheduling.reasons import NEVER_FITS, could_hold, domains_that_hold
+from holdfast.core.scheduling.table import NodeTable, Numbers
 from holdfast.core.scheduling.window import Window, whole
 
 #: More rows than so many are not picked out: all rows are asked.
@@ -45,7 +46,7 @@ ASKED_MAX = 64
 
 
 def domain_counts(
-    state: RegionState, ask: Ask, mine: Mapping[Where, int], avoided: Container[str]
+    state: RegionState, table: NodeTable, ask: Ask, mine: Mapping[Where, int], avoided: Collection[str]
 ) -> tuple[object, ...]:
     """What an ask's rules count over domains, over how many, and which of them count for spread rules."""
     if not is_counted(ask.template):
@@ -58,7 +59,8 @@ def domain_counts(
         for kind, name in names
         if kind == key
     ]
-    return (len(names), *reach_of(state, ask, avoided).values(), *found)
+    reach = reach_of(state, ask, avoided, partial(domains_that_hold, table, ask, avoided))
+    return (len(names), *reach.values(), *found)
 
 
 class _Asking:
@@ -69,9 +71,9 @@ class _Asking:
         state: RegionState,
         rules: Rulebook,
         now: Instant,
-        grown: list[int],
-        stirred: list[int],
-        changed: list[int],
+        grown: Numbers,
+        stirred: Numbers,
+        changed: Numbers,
     ) -> None:
         self.state, self.rules, self.now = state, rules, now
         self.grown, self.stirred, self.changed = grown, stirred, changed
@@ -126,11 +128,10 @@ class Waking:
 
     def heard(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
         """The view is newer, or something that was proposed counts no more."""
-        changed, stirred, nodes = self._table.changed(), self._table.stirred(), self._table.nodes
+        changed, stirred, uids = self._table.changed(), self._table.stirred(), self._table.uids
         grown = self._table.grown()
-        self._changed.update({nodes[row].uid: None for row in changed})
-        self._stirred.update({nodes[row].uid: None for row in stirred})
-        self._grown.update({nodes[row].uid: None for row in grown})
+        for noted, rows in ((self._changed, changed), (self._stirred, stirred), (self._grown, grown)):
+            noted.update(dict.fromkeys(uids[rows].tolist()))
         self._queue.prompt()
         self._queue.asleep.begin_round()
         self.ask(state, rules, now)
@@ -161,9 +162,9 @@ class Waking:
             self._grown.clear()
             self._changed.clear()
 
-    def _rows(self, nodes: dict[Revision, None]) -> list[int]:
+    def _rows(self, nodes: dict[Revision, None]) -> Numbers:
         rows = self._table.rows
-        return sorted(rows[uid] for uid in nodes if uid in rows)
+        return np.array(sorted([rows[uid] for uid in nodes if uid in rows]), np.int64)
 
     def _is_cured(self, asking: _Asking, group: Group, asleep: Asleep) -> bool:
         state, rules, avoided = asking.state, asking.rules, asking.avoided
@@ -179,7 +180,7 @@ class Waking:
             asking.would[kind] = self._takes(group.ask, asking.grown, rules, avoided)
         return (
             asking.would[kind]
-            or asleep.counts != domain_counts(state, group.ask, self._flight.members, avoided)
+            or asleep.counts != domain_counts(state, self._table, group.ask, self._flight.members, avoided)
             or self._takes(group.ask, self._shared(state, group.ask, asking.stirred), rules, avoided)
         )
 
@@ -195,8 +196,7 @@ class Waking:
             return True
         kind = group.ask.kind
         if kind not in asking.could:
-            window = Window(self._table, group.ask, np.array(asking.changed, np.int64))
-            asking.could[kind] = bool(asking.changed) and could_hold(window)
+            asking.could[kind] = could_hold(Window(self._table, group.ask, asking.changed))
         return asking.could[kind]
 
     def _shut(self, state: RegionState, group: Group, now: Instant) -> list[str]:
@@ -212,23 +212,24 @@ class Waking:
                     break
         return [gate.code.value for gate in shut if gate.code is not None]
 
-    def _shared(self, state: RegionState, ask: Ask, rows: list[int]) -> list[int]:
+    def _shared(self, state: RegionState, ask: Ask, rows: Numbers) -> Numbers:
         """Which of the rows have a member that it must share a node with.
 
         Domains are too coarse for that: a member that went from one node to another may be in the same ones.
         """
         groups = [f"{ask.tenant}/{rule.group}" for rule in ask.template.near if rule.required and rule.key == "node"]
-        names = [(row, self._table.nodes[row].name) for row in rows] if groups else []
-        return [row for row, name in names if any(state.members.get((group, "node", name)) for group in groups)]
+        names = [(row, self._table.nodes[row].name) for row in rows.tolist()] if groups else []
+        found = [row for row, name in names if any(state.members.get((group, "node", name)) for group in groups)]
+        return np.array(found, np.int64)
 
-    def _takes(self, ask: Ask, rows: list[int], rules: Rulebook, avoided: tuple[str, ...]) -> bool:
+    def _takes(self, ask: Ask, rows: Numbers, rules: Rulebook, avoided: tuple[str, ...]) -> bool:
         """Whether one of the rows would take such a slot by the filters."""
         table = self._table
         try:
-            if not rows:
+            if not len(rows):
                 return False
             if len(rows) > ROWS_MAX:
                 return bool(filtered(rules, whole(table, ask, avoided), {})[rows].any())
-            return bool(filtered(rules, Window(table, ask, np.array(rows, np.int64), avoided), {}).any())
+            return bool(filtered(rules, Window(table, ask, rows, avoided), {}).any())
         except PluginError:
             return True
