@@ -16,8 +16,10 @@ from holdfast.core.model.resources import Resources, times
 from holdfast.core.model.topology import Device
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.devices import Taken
+from holdfast.core.scheduling.marks import STALE_MAX, Codes
 from holdfast.core.scheduling.table import Given, NodeTable, Numbers, _place
 from tests.support.region import ROOT, RegionBench, a_template
+from tests.support.steps import Steps
 
 
 def a_table(bench: RegionBench, uids: list[int] | None = None) -> NodeTable:
@@ -148,6 +150,35 @@ def test_labels_that_somebody_asked_for_follow_nodes_that_come_and_change() -> N
 
 
 # Amounts
+
+
+def test_a_label_that_no_node_has_costs_no_column_and_no_walk_however_many_are_asked_for() -> None:
+    bench = RegionBench(checked=False)
+    for number in range(30):
+        bench.a_node(f"n{number}", labels=(("disk", "ssd"),))
+    table = a_table(bench)
+    with Steps() as steps:
+        for number in range(10):
+            column = table.marks.labels(f"mine-{number}", table.nodes)
+            assert not (column.codes == column.code("yes")).any()
+    assert steps.calls < 10 * 30
+    assert table.marks._labels == {}
+    bench.a_node("later", labels=(("mine-7", "yes"),))
+    refresh(table, bench, bench.state.node_names["later"])
+    column = table.marks.labels("mine-7", table.nodes)
+    assert [table.nodes[row].name for row in np.flatnonzero(column.codes == column.code("yes"))] == ["later"]
+
+
+def test_values_that_no_node_has_any_more_are_let_go_and_the_others_stay_what_they_are() -> None:
+    column: Codes[str] = Codes(3)
+    for row, value in enumerate(("first", "second", "third")):
+        column.put(row, value)
+    for number in range(1_000):
+        column.put(1, f"name-{number}")
+        assert len(column.values) <= 2 * 3 + STALE_MAX + 1
+    assert [column.values[code] for code in column.codes] == ["first", "name-999", "third"]
+    assert [column.code(value) for value in ("first", "name-999", "third")] == column.codes.tolist()
+    assert column.values[0] == "first", "which stands for rows that nobody has described"
 
 
 def test_what_is_free_is_counted_for_all_work_and_for_firm_work() -> None:

@@ -26,7 +26,6 @@ from holdfast.core.scheduling.domains import Where
 from holdfast.core.scheduling.groups import Entry
 from holdfast.core.scheduling.table import Given, NodeTable
 
-
 _NOTHING: set[int] = set()
 
 

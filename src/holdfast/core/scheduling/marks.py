@@ -1,7 +1,8 @@
 """What nodes are for, as codes: zone, pool, taints, tenancy, capabilities, labels. Equal values have one code.
 
 Of taints and tenancy there are few different sets, and many nodes of each: what a template makes of a set is asked once
-for the set, and looked up for the nodes. A label gets its column when a template first asks for its key.
+for the set, and looked up for the nodes. A label gets its column when a template first asks for its key, if a node has
+it: templates may ask for any. Values that no node has any more are let go once they are most of a column's.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ V = TypeVar("V", bound=Hashable)
 CodeArray = NDArray[np.int32]
 #: The code of what no node has.
 NONE = -1
+#: So many values that no row has are left in a column, beside as many as there are rows.
+STALE_MAX = 64
 
 
 class Codes(Generic[V]):
@@ -35,9 +38,18 @@ class Codes(Generic[V]):
         """The value of a row."""
         code = self._code_of.get(value)
         if code is None:
+            if len(self.values) > 2 * len(self.codes) + STALE_MAX:
+                self._compact()
             code = self._code_of[value] = len(self.values)
             self.values.append(value)
         self.codes[row] = code
+
+    def _compact(self) -> None:
+        """Let go of values that no row has; but for the first, which is that of rows that were never described."""
+        codes, places = np.unique(np.append(self.codes, np.int32(0)), return_inverse=True)
+        self.values = [self.values[code] for code in codes.tolist()]
+        self.codes = places[:-1].astype(np.int32)
+        self._code_of = {value: code for code, value in enumerate(self.values)}
 
     def code(self, value: V) -> int:
         """The number of a value; `NONE` if no row ever had it."""
@@ -59,6 +71,8 @@ class Marks:
         self.tenancies: Codes[tuple[str, ...]] = Codes()
         self.capabilities: Codes[Capabilities] = Codes()
         self._labels: dict[str, Codes[str | None]] = {}
+        #: Keys of labels that a node has, or had.
+        self._keys: set[str] = set()
 
     def describe(self, row: int, node: Node) -> None:
         """Take what a node is for."""
@@ -67,12 +81,15 @@ class Marks:
         self.taints.put(row, node.taints)
         self.tenancies.put(row, kept_for(node))
         self.capabilities.put(row, node.capabilities)
+        self._keys.update([key for labels in (node.labels, node.reported_labels) for key, _ in labels])
         for key, column in self._labels.items():
             column.put(row, label(node, key))
 
     def labels(self, key: str, nodes: list[Node]) -> Codes[str | None]:
-        """The column of a label."""
+        """The column of a label; one without values where no node has it."""
         column = self._labels.get(key)
+        if column is None and key not in self._keys:
+            return Codes(len(nodes))
         if column is None:
             column = self._labels[key] = Codes(len(nodes))
             for row, node in enumerate(nodes):

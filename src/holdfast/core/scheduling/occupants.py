@@ -76,6 +76,6 @@ class Occupants:
     def _put(self, row: int, uid: Revision) -> bool:
         known = self._known.get(uid)
         there = NOBODY if known is None else tuple(sorted({*known, *self._proposed.get(uid, ())}))
-        before = self.column.codes[row]
+        before = self.at(row)
         self.column.put(row, there)
-        return bool(self.column.codes[row] != before)
+        return there != before
