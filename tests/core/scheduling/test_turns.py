@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,6 +61,30 @@ def test_a_look_takes_as_many_steps_as_it_takes_groups_however_many_wait() -> No
             looked_at(queue, bench, 5)
         steps.append(one.calls)
     assert steps[1] <= steps[0] + 40, steps
+
+
+def test_a_look_puts_no_deadlines_in_order_that_were_there_before() -> None:
+    compared = 0
+
+    class Deadline(int):
+        def __lt__(self, other: int) -> bool:
+            nonlocal compared
+            compared += 1
+            return int(self) < int(other)
+
+    waits = turns.Turns(lambda _: True)
+    for number in range(200):
+        group: Any = SimpleNamespace(
+            oldest=lambda number=number: (0, (number, "d")),
+            lane=((0, Deadline(number * 77 % 200)), "acme"),
+            listed=None,
+        )
+        waits.put(group)
+    compared = 0
+    waits.begin(lambda _: 0, 200)
+    assert compared == 0
+    found = [group.lane[0][1] for group in iter(waits.take, None)]
+    assert found == list(range(200)), "the earliest first"
 
 
 def test_a_group_that_was_taken_and_still_waits_is_taken_in_the_next_look_again() -> None:

@@ -12,6 +12,7 @@ is until its turn comes, or until most are such.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
@@ -31,6 +32,8 @@ class Turns:
     def __init__(self, waits: Callable[[Group], bool]) -> None:
         self._waits = waits
         self._lanes: dict[Level, dict[str, list[Place]]] = {}
+        #: Its levels, the most urgent last: every deadline is one, and there may be as many as groups.
+        self._order: list[Level] = []
         #: How many places there are, and how many were ever given.
         self._count = self._number = 0
         self._share: Callable[[str], int] = lambda _: 0
@@ -48,14 +51,18 @@ class Turns:
         self._count += 1
         group.listed = place = (since, first, self._number, group)
         level, tenant = group.lane
-        heappush(self._lanes.setdefault(level, {}).setdefault(tenant, []), place)
+        lanes = self._lanes.get(level)
+        if lanes is None:
+            lanes = self._lanes[level] = {}
+            insort(self._order, level, key=_later)
+        heappush(lanes.setdefault(tenant, []), place)
 
     def begin(self, share: Callable[[str], int], groups: int) -> None:
         """A new look, in which `share` is what a tenant has now, and of so many groups."""
         if self._count > 2 * groups + STALE_MAX:
             self._compact()
         self._share = share
-        self._levels = sorted(self._lanes, reverse=True)
+        self._levels = self._order.copy()
         self._begin_level()
 
     def take(self) -> Group | None:
@@ -87,7 +94,12 @@ class Turns:
     def _end_level(self) -> None:
         level = self._levels.pop()
         if not self._lanes[level]:
-            del self._lanes[level]
+            self._drop(level)
+
+    def _drop(self, level: Level) -> None:
+        # Mostly it is the most urgent.
+        place = -1 if self._order[-1] == level else bisect_left(self._order, _later(level), key=_later)
+        del self._lanes[level], self._order[place]
 
     def _offer(self, tenant: str, share: int) -> None:
         """Let a tenant take part with its oldest group that waits; one without any has no lane."""
@@ -122,4 +134,9 @@ class Turns:
                 if not left:
                     del lanes[tenant]
             if not lanes:
-                del self._lanes[level]
+                self._drop(level)
+
+
+def _later(level: Level) -> Level:
+    """By which the most urgent level is the last."""
+    return -level[0], -level[1]
