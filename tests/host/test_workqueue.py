@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.host.workqueue import PATROL_SHARE, Pace, WorkQueue
+from holdfast.host.workqueue import PATROL_SHARE, STALE_MAX, Pace, WorkQueue
 from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 
@@ -84,6 +84,24 @@ def test_a_delay_that_is_over_and_was_not_seen_yet_does_not_swallow_the_next() -
         assert await drained(queue) == ["a"]
         assert (await queue.take()).key == "a"
         assert clock.boot() - began == 111
+
+    run_virtual(story())
+
+
+def test_alarms_do_not_pile_up_of_keys_that_are_to_be_looked_at_soon_and_then_in_an_hour() -> None:
+    async def story() -> None:
+        queue, clock = a_queue(), clock_here()
+        for _ in range(500):
+            for key in ("a", "b"):
+                queue.add_after(key, 3_600_000)
+                queue.add_after(key, 100)
+            await clock.sleep(100)
+            assert await drained(queue) == ["a", "b"]
+        assert len(queue._alarms) <= 2 * 2 + STALE_MAX + 1
+        queue.add_after("a", 1_000)
+        began = clock.boot()
+        assert (await queue.take()).key == "a"
+        assert clock.boot() - began == 1_000
 
     run_virtual(story())
 

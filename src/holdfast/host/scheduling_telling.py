@@ -93,11 +93,11 @@ class Telling:
         sight = self._region.sight()
         if sight is None:
             return [], AGAIN_MS if self._untold else None
-        queue, due, wait_ms = self._scheduler.queue, [], None
-        for key in list(self._untold):
+        queue, due, gone, wait_ms = self._scheduler.queue, list[RequestKey](), list[RequestKey](), None
+        for key in self._untold:
             entry = queue.entry(key)
             if entry is None or entry.open <= 0:
-                del self._untold[key]  # a look that finds it waiting once more says so
+                gone.append(key)  # a look that finds it waiting once more says so
                 continue
             left_ms = _left_ms(entry.request.since, entry.request.reasons, sight.now)
             if left_ms > 0:
@@ -106,6 +106,8 @@ class Telling:
             due.append(key)
             if len(due) == AT_A_TIME:
                 break
+        for key in gone:
+            del self._untold[key]
         if len(self._told_at) > 2 * len(queue) + 1_000:
             self._told_at = {key: at for key, at in self._told_at.items() if queue.entry(key) is not None}
         return due, wait_ms

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Hashable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
 
@@ -28,6 +28,8 @@ Key = Hashable
 PATROL_SHARE = 8
 #: A key whose own time comes within this, as far apart as patrols are, would have been looked at without one.
 SOON_MS = 60_000
+#: So many alarms that are out of date are kept, beside as many as are not.
+STALE_MAX = 64
 
 
 class Pace(Struct, frozen=True):
@@ -98,6 +100,9 @@ class WorkQueue:
         self._due[key] = due
         self._alarms_set += 1
         heappush(self._alarms, (due, self._alarms_set, key))
+        if len(self._alarms) > 2 * len(self._due) + STALE_MAX:
+            self._alarms = [alarm for alarm in self._alarms if self._due.get(alarm[2]) == alarm[0]]
+            heapify(self._alarms)
         self._changed.set()
 
     def retry(self, key: Key) -> int:
