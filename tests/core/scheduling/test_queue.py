@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.core.ledger.overrides import OpenOverride
 from holdfast.core.model.blocks import masks
+from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import SchedulingRequest, Sums
 from holdfast.core.model.resources import Resources
@@ -27,7 +29,7 @@ from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from holdfast.core.scheduling.sleepers import STALE_MAX as SLEEPERS_STALE_MAX
 from holdfast.core.scheduling.sleepers import Sleepers
 from tests.properties.scheduler_world import World
-from tests.support.region import REPLICA, T0, RegionBench, a_class, a_template, an_assignment
+from tests.support.region import REPLICA, ROOT, T0, RegionBench, a_class, a_template, an_assignment
 from tests.support.scheduling import Follower
 from tests.support.steps import Steps
 
@@ -427,8 +429,9 @@ def test_times_of_who_sleeps_do_not_pile_up_however_often_they_are_woken() -> No
     assert asleep._times == []
 
 
+@pytest.mark.parametrize("all_of_them", [False, True])
 def test_of_many_whose_time_has_come_in_one_moment_few_are_woken_at_once_and_all_in_the_end(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, all_of_them: bool
 ) -> None:
     monkeypatch.setattr(queue_module, "DUE_MAX", 3)
     monkeypatch.setattr(scheduler_module, "DUE_MAX", 3)
@@ -441,12 +444,27 @@ def test_of_many_whose_time_has_come_in_one_moment_few_are_woken_at_once_and_all
     assert follower.look() is None
     scheduler = follower.scheduler
     assert len(scheduler.queue.asleep) == 8
-    bench.at += RESYNC_MS
-    follower.waits = []
+    if all_of_them:
+        bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "b", "fire", bench.at + RESYNC_MS))
+        follower.catch_up()
+    else:
+        bench.at += RESYNC_MS
     awake: list[int] = []
     while scheduler.has_more or not awake:
         awake.append(len(scheduler.look(Sight(bench.state, bench.at))[1]))
     assert awake == [3, 3, 2]
+
+
+def test_who_is_woken_by_what_may_cure_anything_is_not_one_that_only_the_resync_noticed() -> None:
+    bench, queue = RegionBench(), Queue()
+    work(bench, 1)
+    queue.load(bench.state)
+    group = a_group(queue, 1)
+    for at, is_resync in ((499, False), (500, True)):
+        queue.sleep(group, Asleep(Why.NODES, 1, 500, resync=True))
+        queue.wake_all()
+        assert queue.wake_due(at) == 1
+        assert group.resynced is is_resync
 
 
 def test_who_falls_asleep_in_a_look_is_not_taken_in_it() -> None:
@@ -498,6 +516,7 @@ def test_a_queue_loaded_from_state_is_one_that_heard_every_change(seed: int) -> 
     follower.catch_up_at_once()
     heard = follower.scheduler.queue
     follower.scheduler.waking.all()
+    heard.wake_due(world.bench.at)
     assert in_order(heard, follower.state) == in_order(a_queue(world.bench), world.bench.state)
     for group in heard.groups.values():
         for entry in group.entries.values():

@@ -296,10 +296,14 @@ class Queue:
         while count < DUE_MAX and (due := self.asleep.take_due(now)) is not None:
             key, asleep = due
             self._woken(key)
-            if asleep.resync:
+            if asleep.resync and asleep.until <= now:
                 self._unprompt(key)
             count += 1
         return count
+
+    def wake_all(self) -> None:
+        """Look at everybody, in the next look or in those after it: there may be a hundred thousand."""
+        self.asleep.call_all()
 
     def look_again(self, key: GroupKey) -> None:
         """Look at a group though nothing was heard that can cure it."""

@@ -10,7 +10,7 @@ by time           everybody, in a heap: whose time is first is known without a w
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,8 @@ class Sleepers(dict[GroupKey, "Asleep"]):
         #: Until when each sleeps, with a number that no other has; and how many there were.
         self._times: list[tuple[Instant, int, GroupKey, Asleep]] = []
         self._number = 0
+        #: Those whom something may cure that may cure anything, and who were not woken for it yet.
+        self._called: Iterator[GroupKey] = iter(())
 
     def __setitem__(self, key: GroupKey, asleep: Asleep) -> None:
         self._unlist(key)
@@ -79,6 +81,10 @@ class Sleepers(dict[GroupKey, "Asleep"]):
             self._times = [time for time in self._times if self.get(time[2]) is time[3]] if self else []
             heapify(self._times)
 
+    def call_all(self) -> None:
+        """Everybody's time has come, whenever it was to."""
+        self._called = iter(list(self))
+
     def next_due(self) -> Instant | None:
         """The first time at which somebody is to be looked at whatever happens."""
         self._compact()
@@ -88,6 +94,9 @@ class Sleepers(dict[GroupKey, "Asleep"]):
 
     def take_due(self, now: Instant) -> tuple[GroupKey, Asleep] | None:
         """Whose time has come, the first of them, who sleeps no more; None: nobody's has."""
+        for key in self._called:
+            if key in self:
+                return key, self.pop(key)
         due = self.next_due()
         if due is None or due > now:
             return None

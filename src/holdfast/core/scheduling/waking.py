@@ -99,8 +99,7 @@ class Waking:
 
     def all(self) -> None:
         """Something changed that may cure anything."""
-        for key in list(self._queue.asleep):
-            self._queue.wake(key)
+        self._queue.wake_all()
         self._queue.backoff.changed()
 
     def assigned(self, assignment: Revision) -> None:
