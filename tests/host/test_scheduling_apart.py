@@ -16,8 +16,22 @@ from holdfast.host import digests
 from holdfast.host.mirror.wire import Step, read_message
 from holdfast.host.scheduling_apart import Superseded
 from holdfast.host.transport import NoAnswer
-from tests.support.apart import LINK, Far, a_node, a_region, bound, keep_nodes, placed_in_log, want
+from holdfast.sim.loop import VirtualClock
+from tests.support.apart import (
+    LINK,
+    Far,
+    a_node,
+    a_region,
+    bound,
+    keep_nodes,
+    placed_in_log,
+    replaced_by_one_whose_time_is_lower,
+    want,
+)
 from tests.support.served import Part, World, in_world
+
+#: How far the first leader's clock is ahead.
+AHEAD_MS = 100_000
 
 Story = Callable[[World, Part, Far], Coroutine[Any, Any, None]]
 
@@ -231,6 +245,28 @@ def test_a_new_leader_is_found_and_nothing_is_forgotten() -> None:
         nodes.cancel()
 
     told(story)
+
+
+def test_it_goes_on_at_once_under_a_leader_whose_time_is_lower() -> None:
+    """Found by the simulator, `machine-replaced` 1472: nothing was placed for as long as the last leader was idle."""
+
+    async def main(world: World) -> None:
+        assert isinstance(world.clock, VirtualClock)
+        world.clock.wrong_by = AHEAD_MS
+        region = await a_region(world)
+        nodes = asyncio.create_task(keep_nodes(world, region))
+        far = Far(world, "far", (region.name,)).schedule()
+        await all_bound(world, region, 4)
+        again = await replaced_by_one_whose_time_is_lower(world, region)
+        nodes.cancel()
+        nodes = asyncio.create_task(keep_nodes(world, again))
+        await want(again, range(4, 12))
+        await world.until(lambda: len(bound(again)) == 12, 5_000)
+        assert far.meters.counted("scheduler_refused", code="expired") == 0
+        nodes.cancel()
+        await far.end()
+
+    in_world(main)
 
 
 async def with_freshness(region: Part, limit_ms: int) -> None:

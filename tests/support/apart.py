@@ -20,6 +20,7 @@ from holdfast.host.mirror.wire import LOG
 from holdfast.host.scheduling_apart import SchedulerApart
 from holdfast.host.transport import Pairs, Request
 from holdfast.host.voice import Sender, Voice
+from holdfast.sim.loop import VirtualClock
 from tests.support.link import Line
 from tests.support.region import CLASSES, a_template, an_assignment
 from tests.support.served import Part, World, bearer
@@ -105,6 +106,24 @@ async def keep_nodes(world: World, region: Part) -> None:
             if session.principal.startswith("agent/") and region.ledger.leader is not None:
                 region.ledger.renew(session.principal, session.uid)
         await world.clock.sleep(1_000)
+
+
+async def replaced_by_one_whose_time_is_lower(world: World, region: Part, idle_ms: int = 40_000) -> Part:
+    """Nothing is logged for a while, in which the leader's time goes on; then another server leads. The first one's
+    clock was ahead of the log's readers and of the next one's: that begins at the last stamp in the log."""
+    assert isinstance(world.clock, VirtualClock)
+    await world.until(region.is_known)
+    await world.clock.sleep(idle_ms)
+    last = region.state.facts.at
+    assert region.ledger.leader is not None
+    assert region.ledger.leader.term.now() - last >= idle_ms - 1_000, "it was idle"
+    await region.stop()
+    world.clock.wrong_by = 0
+    start = region.ledger.identity.start
+    assert start is not None
+    again = world.part(region.name, region.ledger.book, region.ledger.store, start)
+    await again.start().leads()
+    return again
 
 
 async def want(region: Part, ordinals: range) -> None:

@@ -218,7 +218,7 @@ class Voice:
         renewed = read_renewed(reply)
         if isinstance(renewed, Renewed):
             self.trouble = ""
-            self.offset.asked(asked, renewed.at, self._now())
+            self.offset.asked(asked, renewed.at, self._now(), (renewed.log_id, renewed.term))
             return renewed
         self.must_live(renewed)
         self._not_here(server, renewed.code, renewed.detail, reply)

@@ -58,7 +58,7 @@ NOT_ASKED: dict[Code, str] = {
     Code.NO_RIGHT: _OPERATORS,
     Code.WRONG_SCOPE: _OPERATORS,
     Code.LEVEL: "all servers that lead write the same level",
-    Code.EXPIRED: "a proposal is seldom longer on its way than it is valid: where clocks of leaders are far apart",
+    Code.EXPIRED: "a proposal is dated by the time of the leader that is heard, and is seldom late",
     Code.EXISTS: f"{_OPERATORS}; {_RACES}",
     Code.IN_USE: _OPERATORS,
     Code.CONTRADICTORY: _OPERATORS,

@@ -516,6 +516,34 @@ def test_between_clocks_an_hour_apart_the_region_joins_and_what_ends_there_ends_
     linked(story)
 
 
+def test_a_pause_that_a_leader_with_a_lower_time_ships_first_of_all_does_not_end_early() -> None:
+    """Nobody has answered a question yet: what is known of its time is what it ships (RULES 19)."""
+
+    async def story(world: LinkWorld) -> None:
+        platform = await world.a_platform(clock=VirtualClock(world.loop, wrong_by=100_000))
+        region = world.region()
+        await region.leads()
+        await world.same(platform, region)
+        await world.clock.sleep(40_000)
+        assert platform.ledger.leader is not None
+        told = platform.ledger.leader.term.now()
+        await platform.stop()
+        region.line.loses_answers = True
+        after = world.platform()
+        await after.leads()
+        assert after.ledger.leader is not None
+        now = after.ledger.leader.term.now()
+        assert told - now > 20_000, "its time is lower"
+        pause = OpenOverride(Action.PAUSE_SCHEDULING, "eu", "", "work", now + 60_000)
+        uid = await after.accept("person/root", pause)
+        await until(lambda: uid in region.state.platform_overrides, world.clock, 5_000)
+        assert region.ledger.leader is not None
+        left = region.state.platform_overrides[uid].ends - region.ledger.leader.term.now()
+        assert now + 60_000 - after.ledger.leader.term.now() <= left <= 60_000
+
+    linked(story)
+
+
 @pytest.mark.parametrize("frame", [b"\x93\xa6parade\x01\x02", b"\x92\xa1\xff\x01"])
 def test_what_this_version_cannot_read_is_named_and_stops_nothing_else(frame: bytes) -> None:
     async def story(world: LinkWorld) -> None:

@@ -17,7 +17,8 @@ from holdfast.host.mirror.wire import SINCE, Beat, Step, read_message
 from holdfast.host.proposing import Touched
 from holdfast.host.store import Stored
 from holdfast.host.transport import named
-from tests.support.apart import Far, a_node, a_region, want
+from holdfast.sim.loop import VirtualClock
+from tests.support.apart import Far, a_node, a_region, keep_nodes, replaced_by_one_whose_time_is_lower, want
 from tests.support.served import Part, World, in_world
 
 Story = Callable[[World, Part, Far], Coroutine[None, None, None]]
@@ -238,6 +239,32 @@ def test_age_is_counted_from_the_last_word_and_grows_while_nothing_is_heard() ->
         assert far.mirror.age_ms() <= BEAT_MS + 20
 
     told(story)
+
+
+def test_its_time_is_that_of_the_leader_of_the_newest_term_also_backwards() -> None:
+    """And so is its age: what the last leader told of its own later time is not known of this one's."""
+
+    async def main(world: World) -> None:
+        assert isinstance(world.clock, VirtualClock)
+        world.clock.wrong_by = 100_000
+        region = await a_region(world)
+        far = Far(world, "far", (region.name,)).follow()
+        await far.voice.open()
+        alive = [asyncio.create_task(one) for one in (keep_nodes(world, region), far.voice.keep_alive())]
+        again = await replaced_by_one_whose_time_is_lower(world, region)
+        before, leader = far.mirror.now(), again.ledger.leader
+        assert leader is not None
+        await far.has_all_of(again)
+        assert before - leader.term.now() > 30_000
+        assert abs(far.mirror.now() - leader.term.now()) <= 20
+        far.line.is_cut = True
+        await world.clock.sleep(3_000)
+        assert 3_000 <= far.mirror.age_ms() <= 3_020 + BEAT_MS
+        for task in alive:
+            task.cancel()
+        await far.end()
+
+    in_world(main)
 
 
 def test_what_each_batch_touched_is_told() -> None:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 
 from msgspec import Struct
 
-from holdfast.core.model.shapes import Instant
+from holdfast.core.model.shapes import Duration, Instant
 from holdfast.core.scheduling.groups import GroupKey
 
 #: So many are known, the last that left.
@@ -61,3 +61,8 @@ class Backoff:
         """Something changed that may cure anything."""
         for key, left in self._left.items():
             self._left[key] = Left(left.tries, 0)
+
+    def go_back(self, step: Duration) -> None:
+        """Time is lower by so much than it was said to be: pauses end as much earlier."""
+        for key, left in self._left.items():
+            self._left[key] = Left(left.tries, left.until - step)

@@ -53,3 +53,8 @@ class Doubts:
             if self._queue.asleep.get(key) is asleep:
                 self._queue.look_again(key)
                 self._next = now + DOUBT_MS
+
+    def go_back(self) -> None:
+        """Time is lower than it was said to be, and whoever was doubted is looked at for that."""
+        self._doubted.clear()
+        self._next = 0

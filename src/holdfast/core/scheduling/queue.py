@@ -17,10 +17,11 @@ from heapq import heappop, heappush
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.core.model.placement import SchedulingRequest
 from holdfast.core.model.resources import NOTHING, Resources
-from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.model.shapes import Duration, Instant, Revision
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.ask import Ask, ask_of
 from holdfast.core.scheduling.backoff import Backoff
@@ -177,6 +178,18 @@ class Queue:
             self.update(state, assignment)
             for group in self.groups_of(assignment):
                 self.wake(group.key)
+
+    def go_back(self, state: RegionState, step: Duration) -> None:
+        """Time is lower by so much than it was said to be: deadlines are judged by it again, and whoever sleeps is
+        looked at, but for those who pause after a refusal, for as long as they were to."""
+        self._now = max(self._now - step, state.facts.at)
+        self.backoff.go_back(step)
+        for key, asleep in list(self.asleep.items()):
+            if asleep.why in (Why.REFUSED, Why.BEHIND):
+                self.asleep[key] = replace(asleep, until=asleep.until - step)
+            else:
+                self.wake(key)
+        self.load(state)
 
     def _note_turn(self, state: RegionState, assignment: Revision, *, waits: bool) -> None:
         known = state.assignments.get(assignment) if waits else None

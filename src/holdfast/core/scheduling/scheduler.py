@@ -19,7 +19,7 @@ from holdfast.core.ledger.keys import OVERRIDE
 from holdfast.core.ledger.reconciler import WatchKey
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.evidence import Decision
-from holdfast.core.model.shapes import Instant, Revision, SlotKey
+from holdfast.core.model.shapes import Duration, Instant, Revision, SlotKey
 from holdfast.core.region import keys
 from holdfast.core.region.commands import Propose
 from holdfast.core.region.state import RegionState
@@ -151,6 +151,8 @@ class Scheduler:
 
     def look(self, sight: Sight) -> tuple[Attempt | None, list[Waits]]:
         """The next proposal, if there is something to propose; and who was looked at and waits."""
+        if sight.now < self._now:
+            self._go_back(sight.state, self._now - sight.now)
         self._now = sight.now
         self.queue.pass_time(sight.state, sight.now)
         # What this view does not show by now can land no more: it is complete up to its age.
@@ -181,6 +183,13 @@ class Scheduler:
         view, policy = self.table.revision, look.policy.revision
         asks, waited = tuple(look.draft.asks), tuple(look.draft.waited)
         return Attempt(self._number, command, view, policy, decision, asks, workloads, waited), look.waits
+
+    def _go_back(self, state: RegionState, step: Duration) -> None:
+        """Another leader's time is lower by so much: what was found by the later one is found anew, and a pause is as
+        long as it was to be. Until when a proposal can land is said in ledger time: that stays."""
+        self.queue.go_back(state, step)
+        self.waking.go_back()
+        self.shunned.go_back(step)
 
     def take_caught(self) -> int:
         """What only the resync has noticed since the last time: slots that were placed though nothing else had woken

@@ -7,8 +7,9 @@ can tell which of them is wrong.
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.model.shapes import Duration, Instant, Revision
 from holdfast.core.scheduling.table import NodeTable
 
 STRIKES = 3
@@ -78,3 +79,7 @@ class Shunned:
                 table.shunned[row] = False
                 table.change(row)
         return bool(over)
+
+    def go_back(self, step: Duration) -> None:
+        """Time is lower by so much than it was said to be: nodes are left alone for as long as they were to be."""
+        self.now = {node: replace(shun, until=shun.until - step) for node, shun in self.now.items()}

@@ -119,6 +119,10 @@ class Waking:
         if not self.has_unasked:
             self._doubts.look_again(now)
 
+    def go_back(self) -> None:
+        """Time is lower than it was said to be, and all who sleep are looked at for that, or pause."""
+        self._doubts.go_back()
+
     def granted(self, account: str) -> None:
         """An account has more, or less: what was refused may go through. Gates are asked at every change."""
         for key in self._queue.asleep.refused_by(account):

@@ -164,7 +164,8 @@ class Following:
             return
         if not self._is_known:
             raise _Broken("nothing-known")
-        self._speaker.offset.heard(message.at, self._leader.term.now())
+        led = message.token.log_id, message.token.term
+        self._speaker.offset.heard(message.at, self._leader.term.now(), led)
         if isinstance(message, Shipment):
             await self._apply(server, message)
         elif message.whole and self._is_listing():

@@ -26,6 +26,7 @@ from holdfast.host import collector
 from holdfast.host.clock import Clock
 from holdfast.host.errors import NotReached, StateDiffers, show_token
 from holdfast.host.journal import Journal
+from holdfast.host.link.offset import Led
 from holdfast.host.load import FOLD_AT_ONCE
 from holdfast.host.meters import Meters
 from holdfast.host.mirror.loading import Loading
@@ -61,7 +62,9 @@ class Mirror:
         self._journal = Journal("mirror", actor=voice.actor)
         self.shown = Shown(clock, meters)
         self._loading: Loading | None = None
-        #: The ledger time as of which nothing is missing, and the latest time that was told or guessed here.
+        #: Who leads by what is shown; the ledger time as of which nothing is missing, and the latest time that was told
+        #: or guessed here, both of that leader.
+        self._led: Led = ("", 0)
         self._as_of: Instant = 0
         self._latest: Instant = 0
         #: What keeps it from following; empty when nothing does.
@@ -75,7 +78,8 @@ class Mirror:
         return self.shown.durable.state
 
     def now(self) -> Instant:
-        """Ledger time there, about: by this machine's even clock since it was last measured; never backwards."""
+        """Ledger time there, about: by this machine's even clock since it was last measured; never backwards while one
+        leads. The next leader's may be lower, and counts."""
         offset = self._voice.offset
         guess = offset.theirs(self._clock.boot()) if offset.is_measured else 0
         self._latest = max(self._latest, guess, self._as_of)
@@ -212,11 +216,15 @@ class Mirror:
 
     def _heard(self, at: Instant, as_of: Instant, *, whole: bool = True) -> None:
         """Nothing is missing as of this time; with `whole` there was nothing more when it was sent."""
-        if self._voice.offset.is_measured:
-            self._voice.offset.heard(at, self._clock.boot())
+        facts = (self._loading.state if self._loading is not None else self.state).facts
+        led = facts.log_id, facts.term
+        self._voice.offset.heard(at, self._clock.boot(), led)
         if self._loading is not None and whole:
             self._show(self._loading.state)
         if self._loading is None:
+            if led != self._led:
+                # As of when nothing was missing is not known in this one's time before it says so.
+                self._led, self._as_of, self._latest = led, 0, 0
             self._as_of = max(self._as_of, as_of)
             self.trouble = ""
 
@@ -224,6 +232,6 @@ class Mirror:
         """What was loaded is whole: it takes the place of what was there before, which may be another log's."""
         self._loading = None
         self.shown.show(state)
-        self._as_of = self._latest = 0
+        self._led = ("", 0)
         collector.freeze()
         self._journal.info("loaded", log=state.facts.log_id, seq=state.facts.seq)
