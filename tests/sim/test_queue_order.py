@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.draft import fold
+from holdfast.core.model.resources import times
 from holdfast.core.region.book import REGION
 from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling.scheduler import Attempt
@@ -63,4 +64,26 @@ def test_who_had_no_room_on_a_view_beside_what_was_on_its_way_is_not_passed_over
     bench.a_grant(version=3)
     sent(bench, follower, first)
     sent(bench, follower, second, in_flight=in_flight)
+    assert [one.promise for one in judged(bench)] == found
+
+
+@pytest.mark.parametrize(("paid", "found"), [(1, []), (2, ["queue-order"])])
+def test_who_had_no_room_on_a_view_beside_what_is_in_the_same_proposal_is_not_passed_over(
+    paid: int, found: list[str]
+) -> None:
+    """The grant pays for so many of two critical slots and is raised before the proposal lands, which has one."""
+    bench, follower = a_region(nodes=2, cpu=4000)
+    bench.a_grant("quota/beta")
+    bench.a_grant(version=2, target=times(a_template(cpu=500).need, paid))
+    bench.a_workload(a_template(cpu=500), count=2, priority_class="critical")
+    bench.a_workload(a_template(cpu=100), count=1, uid=101, workload=2, tenant="beta")
+    follower.catch_up()
+    attempt = follower.look()
+    assert attempt is not None
+    critical, other = attempt.command.groups
+    assert len(critical.placements) == paid
+    one = replace(critical, placements=critical.placements[:1])
+    attempt = replace(attempt, command=replace(attempt.command, groups=(one, other)))
+    bench.a_grant(version=3)
+    sent(bench, follower, attempt)
     assert [one.promise for one in judged(bench)] == found
