@@ -87,3 +87,25 @@ def test_who_had_no_room_on_a_view_beside_what_is_in_the_same_proposal_is_not_pa
     bench.a_grant(version=3)
     sent(bench, follower, attempt)
     assert [one.promise for one in judged(bench)] == found
+
+
+@pytest.mark.parametrize(("in_flight", "found"), [((1,), []), ((), ["queue-order"])])
+def test_who_had_no_room_on_a_view_beside_what_is_less_urgent_and_was_on_its_way_is_not_passed_over(
+    in_flight: tuple[int, ...], found: list[str]
+) -> None:
+    """That was proposed before who is more urgent came. A node is added before anything lands."""
+    bench, follower = a_region(nodes=1, cpu=600)
+    bench.a_workload(a_template(cpu=500), count=1)
+    follower.catch_up()
+    first = follower.look()
+    bench.a_workload(a_template(cpu=500), count=1, uid=101, workload=2, priority_class="critical")
+    bench.a_workload(a_template(cpu=100), count=1, uid=102, workload=3)
+    follower.catch_up()
+    second = follower.look()
+    assert first is not None
+    assert second is not None
+    assert second.decision.in_flight == (1,)
+    bench.a_node("n2", cpu=600)
+    sent(bench, follower, first)
+    sent(bench, follower, second, in_flight=in_flight)
+    assert [one.promise for one in judged(bench)] == found

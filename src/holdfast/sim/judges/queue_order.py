@@ -3,7 +3,7 @@
     after each batch: who waits and could be placed, since when?      (the oracle, where several priorities wait)
     a proposal: what it says of its view ──▶ who could be placed there all the while, still waits, and could be placed
                 beside all of it that is as urgent, while lower ones were ──▶ passed over, unless excused (`excused`),
-                or what is as urgent of the same scheduler, in it or on its way, left no room on that view
+                or what is as urgent in it and all that its scheduler had on its way left no room on that view
 
 A proposal is made under one policy, and either binds or reserves: who is of another kind than what is as urgent in it
 comes next.
@@ -104,9 +104,10 @@ class QueueOrder:
         return found
 
     def _had_room(self, slot: SlotKey, one: Waiting, by: Proposed) -> bool:
-        """Whether a slot could be placed on the view of a proposal, beside what is as urgent in it or on its way."""
+        """Whether a slot could be placed on the view of a proposal, beside what is as urgent in it, and beside all that
+        was on its way: whether that was in its turn is asked when it lands."""
         mine = self.priority(one.assignment)
-        beside = [event for event in (*by.beside, *by.placed) if self.priority(event.assignment) >= mine]
+        beside = [*by.beside, *(event for event in by.placed if self.priority(event.assignment) >= mine)]
         if not beside:
             return True
         seq = seq_of(by.decision.view)
