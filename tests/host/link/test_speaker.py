@@ -139,8 +139,8 @@ def test_heartbeats_go_on_until_the_session_is_over() -> None:
     assert 3_000 <= loop.time() * 1_000 <= 3_200, "four in each lease, and sooner after one that was not heard"
 
 
-def renewed(worth_ms: int) -> Reply:
-    return Reply(200, (JSON,), msgspec.json.encode(Renewed(worth_ms, 1, "log", 5)))
+def renewed(worth_ms: int, term: int = 1, at: int = 5) -> Reply:
+    return Reply(200, (JSON,), msgspec.json.encode(Renewed(worth_ms, term, "log", at)))
 
 
 def test_a_heartbeat_that_nobody_hears_goes_to_the_next_server() -> None:
@@ -149,6 +149,22 @@ def test_a_heartbeat_that_nobody_hears_goes_to_the_next_server() -> None:
     assert run_virtual(speaker.renew(), loop) is None
     assert speaker.server == "b"
     assert speaker.trouble == "a does not take what region/eu says: the store is silent (not-proven)"
+
+
+def test_a_deposed_leader_that_still_answers_says_nothing_of_the_time() -> None:
+    answers = iter([renewed(4_000, 1, 9_000_000), renewed(4_000, 2, 5_000_000), renewed(4_000, 1, 9_000_001)])
+
+    async def story() -> list[int]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        clock, speaker = VirtualClock(loop), a_speaker(Told(lambda *_: next(answers)), loop)
+        told: list[int] = []
+        for _ in range(3):
+            await speaker.renew()
+            told.append(speaker.offset.theirs(clock.wall()))
+        return told
+
+    assert run_virtual(story()) == [9_000_000, 5_000_000, 5_000_000]
 
 
 def test_once_the_platforms_time_is_known_commands_are_stamped_with_it() -> None:
