@@ -126,6 +126,16 @@ def test_a_trial_that_becomes_the_rule_gives_up_nothing_that_serves() -> None:
     assert sorted(web.phases()) == list(range(12))
 
 
+def test_what_serves_takes_up_the_template_that_has_no_slots_of_its_own_waiting() -> None:
+    web = serving(1)
+    web.ask({"one": 1, "two": 2})
+    web.settle(REPLICAS)
+    web.ask({"two": 2, "three": 2})
+    web.settle(REPLICAS)
+    assert web.templates()[0] == ("one", "three")
+    assert [names for names in web.templates().values() if names[0] == "two"] == [("two", "two")] * 2
+
+
 @given(st.dictionaries(st.sampled_from("abcd"), st.tuples(st.integers(0, 9), st.integers(0, 9))), st.integers(0, 30))
 def test_slots_are_shared_out_as_if_each_went_to_what_would_lack_most(
     templates: dict[str, tuple[int, int]], slots: int

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.invariants import Violation, check
 from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.model.allotment import Share
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import HoldPurpose, standing, with_key, without_key
 from holdfast.core.model.resources import NOTHING, Resources
@@ -249,6 +251,24 @@ def lie_elsewhere_by_law(state: RegionState) -> None:
     state.place = replace(state.place, jurisdiction="ch")
 
 
+def lose_a_template_that_others_ask_for_now(state: RegionState) -> None:
+    shares = state.assignments[500].shares
+    for uid in (100, 200, 300):
+        change(state, "assignments", uid, shares=shares)
+    state.assignments.put(700, replace(state.assignments[500], uid=700, workload=7))
+    state.templates.drop(shares[0].template)
+
+
+def lose_a_template_of_which_slots_come_and_go(state: RegionState) -> None:
+    """Of three things that are of it two are new, and one is of another now."""
+    slot, other = state.slots[5, 0], state.slots[HEIR]
+    for ordinal in (1, 2):
+        state.slots.put((5, ordinal), replace(slot, ordinal=ordinal))
+    change(state, "slots", VICTIM, template=other.template, next_template=other.template)
+    state.slots.drop((6, 1))
+    state.templates.drop(slot.template)
+
+
 def take_a_right_away(state: RegionState) -> None:
     change(state, "assignments", 400, ordinals=())
 
@@ -309,6 +329,8 @@ PLANTS: list[tuple[str, Wrong]] = [
     ("region.epochs", live_without_a_session),
     ("region.references", lose_an_assignment),
     ("region.references", lose_a_template),
+    ("region.references", lose_a_template_that_others_ask_for_now),
+    ("region.references", lose_a_template_of_which_slots_come_and_go),
     ("region.references", lose_a_node),
     ("region.references", report_of_a_node_that_is_gone),
     ("region.references", lose_an_heir),
@@ -346,6 +368,8 @@ def test_what_is_wrong_is_found_near_its_batch_and_in_full(invariant: str, wrong
     assert invariant in names(near)
     assert invariant in names(full)
     assert set(told(full)) <= set(names(near)), "what else is broken is found near, too"
+    places = [one for one in full if one.invariant != "region.counts" and one.invariant in told([one])]
+    assert [one for one in places if one not in near] == [], "at each place: counts are told otherwise"
 
 
 def test_every_invariant_is_shown_to_find_something() -> None:
@@ -367,6 +391,18 @@ def test_a_new_jurisdiction_is_looked_at_in_every_assignment() -> None:
 
     near, full = found_both_ways(REGION, bench.state, move_abroad)
     assert names(near) == names(full) == ["region.residency"]
+
+
+@pytest.mark.parametrize("lost", ["template", "next_template"])
+def test_what_is_or_is_to_be_of_a_template_that_is_lost_is_looked_at(lost: str) -> None:
+    bench, later = _scene().branch(), a_template(cpu=1400)
+    bench.ship(c.TemplateShipped(template_digest(later), later))
+    shares = (Share(template_digest(later), 1),)
+    bench.ship(c.AssignmentShipped(replace(bench.state.assignments[500], generation=2, shares=shares)))
+    bench.accept(REPLICA, c.OpenSlots(500, shares[0].template, (0,)))
+    digest = getattr(bench.state.slots[5, 0], lost)
+    near, _full = found_both_ways(REGION, bench.state, lambda state: state.templates.drop(digest))
+    assert Violation("region.references", "slot (5, 0) refers to what is not there") in near
 
 
 def test_the_scene_has_what_the_plants_need() -> None:
