@@ -348,6 +348,20 @@ def test_where_every_region_has_room_for_all_nobody_looks_again() -> None:
     assert story.look() == Outcome(())
 
 
+def test_what_is_where_it_should_be_and_bound_is_not_looked_at_again_though_regions_are_full() -> None:
+    story = Story(replicas=3).run().all_ready()
+    for region in ("eu", "us", "us2"):
+        story.summarises(region, nodes(10, cpu(1_000), 0))
+    assert story.look() == NOTHING
+
+
+def test_where_it_fits_nowhere_none_is_avoided_when_there_are_to_be_fewer() -> None:
+    story = Story(replicas=6, regions=("eu", "us")).run().says("us", 3)
+    for region in ("eu", "us"):
+        story.summarises(region, nodes(10, cpu(400), 10))
+    assert story.change(replicas=3).run().counts()["eu"] in (1, 2), "it is not left for the other, which runs some"
+
+
 def test_more_goes_where_there_is_room_and_is_looked_at_again_by_and_by() -> None:
     story = Story(replicas=3).run().all_ready()
     story.summarises("eu", nodes(10, cpu(1_000), 0))
@@ -379,6 +393,16 @@ def test_what_a_region_offers_back_goes_elsewhere_in_one_go() -> None:
     assert story.run().counts() == {"eu": 1, "us": 4, "us2": 4}
     until = story.bench.at + story.bench.state.facts.settings.offer_life
     assert story.all_ready().look() == Outcome((), until)
+
+
+def test_of_an_offer_that_ends_and_room_that_may_come_the_first_is_looked_at() -> None:
+    story, begun = offered().run(), a_world().at
+    settings = story.bench.state.facts.settings
+    for region in ("eu", "us", "us2"):
+        story.summarises(region, nodes(10, cpu(1_000), 0))
+    assert story.look() == Outcome((), begun + settings.rebalance_window)
+    story.bench.later(settings.offer_life - 1_000)
+    assert story.look() == Outcome((), begun + settings.offer_life)
 
 
 def test_when_an_offer_is_over_the_region_is_asked_again() -> None:

@@ -235,6 +235,26 @@ def test_leased_identities_move_when_their_lease_has_lapsed_for_certain() -> Non
     assert story.run().listed() == {"eu": (), "us": (0, 1)}
 
 
+def test_a_lost_region_that_was_never_told_of_its_identity_is_not_told_when_that_has_lapsed() -> None:
+    story = Story(replicas=1, leased=True)
+    story.bench.accept(ASSIGNMENT, c.GrantRight(story.uid, 0, "eu"))
+    story.bench.lose("eu")
+    story.bench.later(10_000_000)
+    assert {type(command) for command in story.asked()} == {c.GrantRight}
+    assert "eu" not in story.run().listed()
+    assert story.holders()[0] != "eu"
+
+
+def test_at_the_very_time_a_lease_is_renewed_and_not_looked_at_again() -> None:
+    story = Story(replicas=1, leased=True, placement=EU_ONLY).run()
+    at = story.look().again_at
+    assert at is not None
+    story.bench.later(at - story.bench.at)
+    found = story.look()
+    assert len(found.send) == 1
+    assert found.again_at is None
+
+
 def test_when_the_lost_primary_is_back_its_identities_move_back_one_by_one() -> None:
     story = Story(replicas=2, leased=True, placement=Placement(primary="eu")).run()
     story.bench.lose("eu")

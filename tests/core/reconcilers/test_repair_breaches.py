@@ -21,8 +21,8 @@ from holdfast.core.reconcilers import breaches
 from holdfast.core.reconcilers.breaches import _taken
 from holdfast.core.reconcilers.repair import Repair
 from holdfast.core.region import commands as c
-from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY
-from tests.support.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template
+from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY, RIGHT
+from tests.support.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 
 REPAIR = Repair()
 EVICTS = Taint("gpu", "", Effect.EVICT)
@@ -230,6 +230,52 @@ def test_what_the_law_forbids_here_is_stopped_at_the_deadline() -> None:
     region.bench.at += DEFAULTS.breach_deadline
     region.repair()
     assert region.phases() == ["terminating"] * 4
+
+
+@pytest.mark.parametrize(
+    ("changed", "invariant", "stopped"),
+    [({"jurisdictions": ("us",)}, RESIDENCY, (0, 1)), ({"ordinals": (1,)}, RIGHT, (0,))],
+    ids=("forbidden by law", "without a right"),
+)
+def test_the_law_stops_every_identity_and_a_lost_right_only_its_own(
+    changed: dict[str, Any], invariant: str, stopped: tuple[int, ...]
+) -> None:
+    region = Broken()
+    template = region.work.shares[0].template
+    owner = an_assignment(200, 2, template, 2, exclusive=True, ordinals=(0, 1))
+    region.bench.ship(c.AssignmentShipped(owner))
+    region.bench.accept(REPLICA, c.OpenSlots(200, template, (0, 1)))
+    region.bench.place(owner, *(c.Placement(ordinal, region.node) for ordinal in (0, 1)))
+    region.bench.ship(c.AssignmentShipped(replace(owner, generation=2, **changed)))
+    key = region.breach(invariant, "assignment/200")
+    region.bench.at += DEFAULTS.breach_deadline
+    assert [wanted.command for wanted in region.look(key).send] == [
+        c.Stop(tuple((2, ordinal) for ordinal in stopped), "not-allowed")
+    ]
+
+
+def test_of_a_device_that_is_gone_what_used_it_is_stopped_and_nothing_else() -> None:
+    region = Broken(template=a_template(gpus=1), node={"gpus": ("a10",) * 4})
+    region.bench.a_node(cpu=8000, gpus=("a10",) * 2)
+    keys = [region.breach(CAPACITY, f"node/{region.node}/device/{index}") for index in (2, 3)]
+    region.bench.at += DEFAULTS.breach_deadline
+    sent = [wanted.command for key in keys for wanted in region.look(key).send]
+    assert sent == [c.Stop(((1, 2),), "not-allowed"), c.Stop(((1, 3),), "not-allowed")]
+
+
+def test_room_held_on_a_node_that_is_too_small_is_given_back_when_the_node_has_had_its_time_to_grow() -> None:
+    region = Broken()
+    bench, template = region.bench, region.work.shares[0].template
+    held = c.Hold(HoldPurpose.PLACEHOLDER, region.node, "quota/acme", bench.at + 10**7, assignment=100, template=template)
+    bench.accept(SCHEDULER, held)
+    uid = next(uid for uid, _ in bench.state.holds.items())
+    bench.a_node(cpu=3000)
+    deadline = bench.at + DEFAULTS.breach_deadline
+    bench.at += 1_000
+    bench.a_node(cpu=3000, memory=2048)
+    assert region.look(region.node) == Outcome((), deadline)
+    bench.at = deadline
+    assert [wanted.command for wanted in region.look(region.node).send] == [c.DropHold(uid)]
 
 
 def _end(region: Broken) -> Any:

@@ -92,6 +92,14 @@ def test_a_quarter_is_near_and_more_is_far() -> None:
     assert not is_far(NOTHING, NOTHING)
 
 
+@pytest.mark.parametrize(("target", "raised"), [(44, 44), (43, 50)])
+def test_of_too_little_who_has_its_part_but_for_an_eighth_is_left_and_who_lacks_more_gets_it(
+    target: int, raised: int
+) -> None:
+    ones = [Slice(cpu(80), NOTHING, cpu(has), cpu(has), True, True) for has in (target, 50)]
+    assert cut(cpu(100), ones) == [cpu(raised), cpu(50)]
+
+
 @pytest.mark.parametrize(("whole", "kept"), [(30, 30), (31, 15)])
 def test_who_holds_twice_what_it_should_keeps_it_and_who_holds_more_gives_back(whole: int, kept: int) -> None:
     """Nobody asks for anything: half of what there is may stay lent."""
