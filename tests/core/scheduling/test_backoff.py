@@ -21,10 +21,13 @@ def a_key(number: int, account: str = "quota/acme") -> GroupKey:
     return (-50, 0, "acme", kind, (account,), "normal")
 
 
-def reserved_and_declined(meanwhile: Callable[[RegionBench], None] = lambda _: None) -> tuple[RegionBench, Follower]:
-    """One slot was reserved, which the view shows; somebody said no, something else happened, and it was given back."""
+def reserved_and_declined(
+    meanwhile: Callable[[RegionBench], None] = lambda _: None, *, count: int = 1
+) -> tuple[RegionBench, Follower]:
+    """Slots were reserved, which the view shows; somebody said no to one, something else happened, and it was given
+    back."""
     bench, follower = a_region(nodes=1)
-    bench.a_workload(a_template(cpu=100), count=1)
+    bench.a_workload(a_template(cpu=100), count=count)
     follower.catch_up()
     attempt = follower.look()
     assert attempt is not None
@@ -39,8 +42,9 @@ def reserved_and_declined(meanwhile: Callable[[RegionBench], None] = lambda _: N
     return bench, follower
 
 
-def test_what_was_declined_is_not_tried_before_its_pause_is_over_when_it_comes_back() -> None:
-    bench, follower = reserved_and_declined()
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_was_declined_is_not_tried_before_its_pause_is_over_when_it_comes_back(count: int) -> None:
+    bench, follower = reserved_and_declined(count=count)
     follower.catch_up()
     assert follower.look() is None
     bench.at += BACKOFF_MS

@@ -198,6 +198,17 @@ def test_a_stretch_is_as_long_as_many_slots_need(monkeypatch: pytest.MonkeyPatch
     assert [len(window.sample(whole, count, 3)[0]) for count in (1, 4, 5, 20, 30)] == [8, 8, 10, 40, 60]
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_is_chosen_is_one_of_the_rows_that_were_looked_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(window, "STRETCH", 8)
+    monkeypatch.setattr(window, "ALL", 16)
+    table = a_table(some_nodes(60))
+    ask = Ask("d", a_template(cpu=1000), "acme", True)
+    for seed in range(12):
+        (looked_at,) = window.sample(window.whole(table, ask), count, seed)
+        assert {*choose(Passing(table, ask, PACK, seed), count).rows} <= {*looked_at.rows().tolist()}
+
+
 def test_where_slots_are_counted_the_latest_rows_are_looked_at_beside_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window, "SAMPLE", 8)
     monkeypatch.setattr(window, "ALL", 16)

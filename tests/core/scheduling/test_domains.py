@@ -218,6 +218,15 @@ def test_evenness_falls_in_step_from_the_emptiest_domain_to_the_fullest() -> Non
     assert domains.evenness_of(("b",)) == 750
 
 
+def test_evenness_of_two_rules_is_the_mean_of_both() -> None:
+    template = a_template(100, spread=(Spread("zone", 5), Spread("pool", 5)))
+    taken = {("#1", "zone", "b"): 1, ("#1", "zone", "c"): 4, ("#1", "pool", "p1"): 2}
+    domains = Domains(a_region(nodes=3).state, an_ask(template), taken)
+    assert [domains.evenness(1, pool) for pool in ("p0", "p1")] == [1000, 0]
+    lanes = [("b", "p0"), ("b", "p1")] if domains.keys == ("zone", "pool") else [("p0", "b"), ("p1", "b")]
+    assert [domains.evenness_of(lane) for lane in lanes] == [875, 375]
+
+
 def test_evenness_counts_what_its_weight_says_within_a_pass_too() -> None:
     template = a_template(100, spread=(Spread("zone", 5),))
     bench = a_region(nodes=6)

@@ -228,6 +228,14 @@ def test_the_nearest_is_the_usable_node_that_lacks_least() -> None:
     assert found.startswith("nearest fit is nearly: has cpu ")
 
 
+def test_the_nearest_lacks_the_smallest_part_of_what_is_asked_for_not_the_smallest_number() -> None:
+    bench = RegionBench()
+    bench.a_node("a-tenth", cpu=3600, memory=200)
+    bench.a_node("a-half", cpu=8000, memory=50)
+    found = nearest_fit(Follower(bench).scheduler.table, an_ask(a_template(cpu=4000, memory=100)))
+    assert found.startswith("nearest fit is a-tenth: has cpu ")
+
+
 def test_the_nearest_says_what_the_node_is_not_for_where_none_is() -> None:
     _, follower = a_region(nodes=1)
     found = nearest_fit(follower.scheduler.table, an_ask(a_template(require=(("disk", "tape"),))))

@@ -12,6 +12,7 @@ from holdfast.core.model.placement import EMPTY_ROOM, Room
 from holdfast.core.model.resources import Resources
 from holdfast.core.region.keys import NODE
 from holdfast.core.scheduling.doubts import DOUBT_MS, Doubts
+from holdfast.core.scheduling.drafting import _paid
 from holdfast.core.scheduling.filling import NOTHING_CHANGES, Worth, _best, _Lane
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from holdfast.core.scheduling.table import NodeTable
@@ -132,3 +133,12 @@ def test_a_node_that_only_the_state_or_only_the_table_has_differs_and_one_that_n
     assert [key for key, _ in resync.differing(bench.state, named)] == [(NODE, only_there)]
     bench.state.nodes.drop(uids[0])
     assert [key for key, _ in resync.differing(bench.state, named)] == [(NODE, uids[0]), (NODE, only_there)]
+
+
+@pytest.mark.parametrize(
+    ("count", "paid"), [(0, ()), (2, (("a", 2),)), (3, (("a", 2), ("c", 1))), (9, (("a", 2), ("c", 4)))]
+)
+def test_the_first_account_pays_as_far_as_it_can_and_the_next_only_for_the_rest(
+    count: int, paid: tuple[tuple[str, int], ...]
+) -> None:
+    assert _paid(("a", "b", "c"), (2, 0, 4), count) == paid

@@ -15,6 +15,7 @@ from holdfast.core.model.placement import HoldPurpose
 from holdfast.core.model.resources import Resources, times
 from holdfast.core.model.topology import Device
 from holdfast.core.region import commands as c
+from holdfast.core.scheduling import table as table_module
 from holdfast.core.scheduling.devices import Taken
 from holdfast.core.scheduling.marks import STALE_MAX, Codes
 from holdfast.core.scheduling.table import Given, NodeTable, Numbers, _place
@@ -92,6 +93,21 @@ def test_a_node_that_is_named_twice_has_one_row() -> None:
     bench = RegionBench()
     uid = bench.a_node()
     assert a_table(bench, [uid, uid]).uids.tolist() == [uid]
+
+
+def test_the_rows_that_changed_last_are_known_though_another_changed_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table_module, "LATEST", 2)
+    bench = RegionBench()
+    bench.a_scheduler()
+    bench.a_grant()
+    uids = [bench.a_node(f"n{number}") for number in range(5)]
+    table, work = a_table(bench), bench.a_workload(a_template(cpu=100), count=5)
+    for number in (3, 0, 4):
+        bench.place(work, c.Placement(number, uids[number]))
+        refresh(table, bench, uids[number])
+    assert sorted(table.uids[table.latest()].tolist()) == [uids[0], uids[4]]
 
 
 def test_rows_are_in_a_mixed_order_of_uids() -> None:

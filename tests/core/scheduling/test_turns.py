@@ -186,3 +186,12 @@ def test_a_tenant_that_has_more_since_the_last_look_goes_behind_in_the_next() ->
     first = queue.take(bench.state)
     assert first is not None
     assert first.key == other
+
+
+def test_a_level_whose_groups_all_had_their_turn_is_not_kept() -> None:
+    bench = RegionBench(checked=False)
+    for uid in range(1, 4):
+        work(bench, uid, 100 + uid, deadline=bench.at + 1_000 * uid)
+    queue = a_queue(bench)
+    assert len(looked_at(queue, bench)) == 3
+    assert queue._turns._lanes == {}

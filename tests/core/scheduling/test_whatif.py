@@ -7,11 +7,14 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.allotment import Share
+from holdfast.core.model.topology import Taint
 from holdfast.core.reconcilers.replicas import Replicas
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.builtin import BUILT_IN
+from holdfast.core.scheduling.filters.taints import Taints
+from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.whatif import whatif
-from tests.support.region import LINK, RegionBench
+from tests.support.region import LINK, ROOT, RegionBench
 from tests.support.scheduling import Follower
 
 
@@ -43,6 +46,17 @@ def test_what_would_find_no_room_waits_with_its_reasons() -> None:
     found = whatif(bench.state, (), BUILT_IN, bench.at)
     assert 0 < len(found.placed) < 100
     assert [reason.code for reason in found.waiting[work.uid, work.shares[0].template]] == ["capacity"]
+
+
+def test_what_the_ledger_would_refuse_is_not_told_as_placed() -> None:
+    """A scheduler that knows of no taints proposes one slot on each node, and one of these refuses it."""
+    bench = a_region(cpu=1_000)
+    tainted = bench.a_node("n2", cpu=1_000)
+    bench.accept(ROOT, c.AdministerNode(tainted, taints=(Taint("kept"),)))
+    bench.a_workload(count=2)
+    unaware = Plugins(tuple(one for one in BUILT_IN.filters if not isinstance(one, Taints)), BUILT_IN.scores)
+    found = whatif(bench.state, (), unaware, bench.at)
+    assert [*found.placed.values()] == [bench.state.node_names["n1"]]
 
 
 def test_a_change_goes_through_the_controllers_that_are_named() -> None:
