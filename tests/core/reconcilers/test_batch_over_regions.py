@@ -107,6 +107,14 @@ def test_a_region_that_has_done_its_part_is_given_no_more_for_that() -> None:
     assert job.counts() == {"eu": 6, "us": 6}
 
 
+def test_what_is_done_counts_for_the_part_that_a_region_has_of_what_may_be_disrupted() -> None:
+    job = Job(disruption_max=4)
+    job.says("eu", 1, done=5)
+    job.says("us", 6)
+    assert job.assigns() == []
+    assert [one.disruption for one in job.bench.assignments(job.uid)] == [2, 2]
+
+
 def test_what_is_scaled_up_is_split_beside_what_is_done() -> None:
     job = Job()
     job.says("eu", done=6)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
+from typing import Any
 
-from holdfast.core.reconcilers.disruption import Holder, due, shared
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.reconcilers.disruption import Holder, due, holder, shared
+from holdfast.core.reconcilers.sites import Site
+from holdfast.core.reconcilers.splitting import Place
+from tests.support.region import an_assignment
 
 A, B, C = Holder("a", 6, 0), Holder("b", 3, 0), Holder("c", 0, 0)
 LEFT = Holder("l", 9, 0, left=True)
@@ -31,6 +39,15 @@ def test_a_budget_is_shared_by_whoever_has_replicas(
     holders: tuple[Holder, ...], most: int, shares: dict[str, int]
 ) -> None:
     assert due(holders, most) == shares
+
+
+@pytest.mark.parametrize(("heard", "is_settled"), [(199, False), (200, True)])
+def test_a_region_has_settled_on_what_it_was_told_once_it_acknowledged_just_that(heard: int, is_settled: bool) -> None:
+    status: Any = SimpleNamespace(cursor=heard, health=RegionHealth.HEALTHY)
+    region: Any = SimpleNamespace(meta=SimpleNamespace(name="a"), status=status)
+    old = replace(an_assignment(uid=100), revision=200)
+    site = Site(region, old, Place("a"), None, allowed=True, counts=True, left=False, over=0)
+    assert holder(site, 3, "any").is_settled is is_settled
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.draft import Landed
@@ -20,6 +21,7 @@ from holdfast.core.platform.book import ASSIGNMENT, GRANT, REGION_HEALTH
 from holdfast.core.platform.demand import asked_of_quota, beyond
 from holdfast.core.platform.state import grant_key
 from holdfast.core.reconcilers.grants import MARGIN_MS, USES_MS, Grants, _cause
+from holdfast.core.reconcilers.lending import _is_near
 from tests.support.platform import (
     DIGEST,
     HOUR,
@@ -327,6 +329,7 @@ def test_an_emergency_is_lent_to_its_region_until_it_ends_and_is_called_back_the
     world.answer(account=account)
     assert Grants().reconcile(world.state, account, world.bench.at).again_at == offer.ends
     world.bench.later(HOUR)
+    assert Grants().reconcile(world.state, account, world.bench.at).again_at is None
     (back,) = world.look(account)
     assert (back.target, back.ends) == (NOTHING, world.bench.at + MARGIN_MS)
     world.bench.accept("controller/override", EndOverride(uid, "its end has come"))
@@ -401,6 +404,19 @@ def test_a_change_wakes_the_accounts_that_it_concerns() -> None:
     assert list(woken(grants, state, [("standing", "eu")])) == list(grants.keys(state))
     world.ask("us", 20_000)
     assert list(grants.wake(state, ("summary", "eu"))) == ["quota/acme"]
+
+
+def test_what_turns_on_uses_is_looked_at_before_any_renewal() -> None:
+    world = World()
+    world.rest()
+    world.ask("us", 20_000)
+    world.rest()
+    assert Grants().reconcile(world.state, QUOTA, world.bench.at).again_at == world.bench.at + USES_MS
+
+
+@pytest.mark.parametrize(("target", "limit", "near"), [(95, 100, True), (94, 100, False), (100, 95, True), (0, 0, True)])
+def test_a_twentieth_of_the_larger_is_near(target: int, limit: int, near: bool) -> None:
+    assert _is_near(cpu(target), cpu(limit)) is near
 
 
 def test_a_quota_is_looked_at_again_soon_as_long_as_what_others_use_keeps_somebody_short() -> None:

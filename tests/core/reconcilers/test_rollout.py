@@ -80,6 +80,7 @@ def test_what_runs_is_given_some_time_to_serve_before_it_goes(phase: Phase) -> N
     web = rolling(2, phase)
     assert web.look(ROLLOUT) == Outcome((), web.bench.at + SETTLES_MS)
     web.bench.at += SETTLES_MS
+    assert web.look(ROLLOUT).again_at is None
     assert web.send(ROLLOUT) == gone(0, 1)
 
 

@@ -100,6 +100,13 @@ def test_of_too_little_who_has_its_part_but_for_an_eighth_is_left_and_who_lacks_
     assert cut(cpu(100), ones) == [cpu(raised), cpu(50)]
 
 
+@pytest.mark.parametrize(("uses", "second"), [(0, 19), (24, 13)], ids=["it gives enough", "it uses all it has"])
+def test_who_holds_most_gives_back_first_and_the_next_only_if_that_is_not_enough(uses: int, second: int) -> None:
+    has = ((18, 0, 17), (10, uses, 24), (10, 0, 19))
+    ones = [Slice(cpu(asked), cpu(used), cpu(target), cpu(target), True, True) for asked, used, target in has]
+    assert cut(cpu(60), ones) == [cpu(17), cpu(13), cpu(second)]
+
+
 @pytest.mark.parametrize(("whole", "kept"), [(30, 30), (31, 15)])
 def test_who_holds_twice_what_it_should_keeps_it_and_who_holds_more_gives_back(whole: int, kept: int) -> None:
     """Nobody asks for anything: half of what there is may stay lent."""

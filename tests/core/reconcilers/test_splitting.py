@@ -162,6 +162,12 @@ def test_if_nobody_has_room_new_ones_go_by_the_ideal() -> None:
     assert target(three(1, 1, 1, room=0), 6) == [2, 2, 2]
 
 
+@pytest.mark.parametrize("other", [silent(a_place("a", 1)), a_place("a", 1, weight=0)], ids=["silent", "no weight"])
+def test_if_nobody_has_room_none_goes_to_who_takes_no_more(other: Place) -> None:
+    assert target([other, a_place("b", 1, room=0)], 4) == [1, 3]
+    assert target([other], 4) == [1]
+
+
 def test_nothing_is_moved_to_where_there_is_no_room() -> None:
     assert target([a_place("a", 6), a_place("b", 0, room=0)], 6) == [6, 0]
     assert target([a_place("a", 6), a_place("b", 0, room=1)], 6) == [5, 1]

@@ -126,6 +126,19 @@ def test_a_trial_that_becomes_the_rule_gives_up_nothing_that_serves() -> None:
     assert sorted(web.phases()) == list(range(12))
 
 
+def test_a_rollout_of_two_templates_taken_back_leaves_each_what_it_runs() -> None:
+    web = Assigned()
+    web.ask({"one": 1, "three": 1})
+    web.settle(REPLICAS)
+    web.work()
+    web.ask({"two": 2})
+    web.settle(REPLICAS)
+    assert [*web.templates().values()][:2] == [("one", "two"), ("three", "two")]
+    web.ask({"three": 1, "one": 1})
+    web.settle(REPLICAS)
+    assert web.templates() == {0: ("one", "one"), 1: ("three", "three")}
+
+
 def test_what_serves_takes_up_the_template_that_has_no_slots_of_its_own_waiting() -> None:
     web = serving(1)
     web.ask({"one": 1, "two": 2})

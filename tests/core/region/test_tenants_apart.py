@@ -360,3 +360,15 @@ def test_holds_of_a_node_are_judged_by_one_look_at_who_keeps_it(monkeypatch: pyt
     node = region.bench.state.nodes[region.node]
     held_in_vain(region.bench.state, node, region.bench.at)
     assert asked == [region.node]
+
+
+@pytest.mark.parametrize(("tenant", "kept"), [("acme", True), ("beta", False)])
+def test_a_hold_on_a_node_of_one_tenant_is_kept_by_that_one_alone(tenant: str, kept: bool) -> None:
+    region = Tenants()
+    ends, need = region.bench.at + 60_000, a_template(cpu=100).need
+    held = c.Hold(HoldPurpose.DATED, region.node, f"quota/{tenant}", ends, need, tenant=tenant)
+    region.bench.accept(ROOT, held)
+    region.bench.place(region.acme, c.Placement(0, region.node))
+    region.bench.a_node(**ONE)
+    node = region.bench.state.nodes[region.node]
+    assert (held_in_vain(region.bench.state, node, region.bench.at) == []) is kept

@@ -36,12 +36,6 @@ def has_lapsed(state: RegionState, assignment: Assignment, now: Instant) -> bool
     return until is not None and until <= now
 
 
-def lapses_at(state: RegionState, assignment: Assignment, now: Instant) -> Instant | None:
-    """When its leased right will be over, if that is still to come."""
-    until = runs_until(state, assignment)
-    return until if until is not None and until > now else None
-
-
 def in_chunks(named: Sequence[T]) -> Iterator[tuple[T, ...]]:
     """As many as one command may name, and then as many again (RULES 11)."""
     for first in range(0, len(named), NAMED_MAX):

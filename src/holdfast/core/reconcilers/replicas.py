@@ -14,11 +14,11 @@ from holdfast.core.model.allotment import Assignment, Stage
 from holdfast.core.model.blocks import Blocks, each, shared, union
 from holdfast.core.model.lifecycle import PENDING, RESERVED, STOPPABLE, Phase
 from holdfast.core.model.shapes import Instant
-from holdfast.core.reconcilers.assigned import OfAssignments, has_lapsed, in_chunks, lapses_at
+from holdfast.core.reconcilers.assigned import OfAssignments, has_lapsed, in_chunks
 from holdfast.core.reconcilers.kinds import Kind
 from holdfast.core.reconcilers.wanted import Plan, plan
 from holdfast.core.region import commands as c
-from holdfast.core.region.assigned import is_given_up
+from holdfast.core.region.assigned import is_given_up, runs_until
 from holdfast.core.region.charging import is_emergency, paid_until
 from holdfast.core.region.kinds import kinds_in
 from holdfast.core.region.state import RegionState
@@ -39,7 +39,7 @@ class Replicas(OfAssignments):
             commands += _stopped(assignment, found, now)
         sent = tuple(Wanted(command, assignment.revision) for command in commands)
         paid = [until for _, until in _lent(state, assignment, found)]
-        ends = [lapses_at(state, assignment, now), *paid]
+        ends = [runs_until(state, assignment), *paid]
         return Outcome(sent, min((at for at in ends if at is not None and at > now), default=None))
 
 

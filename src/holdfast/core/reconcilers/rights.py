@@ -11,8 +11,9 @@ from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted
 from holdfast.core.model.blocks import each, union
 from holdfast.core.model.lifecycle import STOPPABLE
 from holdfast.core.model.shapes import Instant
-from holdfast.core.reconcilers.assigned import OfAssignments, has_lapsed, in_chunks, lapses_at
+from holdfast.core.reconcilers.assigned import OfAssignments, has_lapsed, in_chunks
 from holdfast.core.reconcilers.kinds import kinds_of
+from holdfast.core.region.assigned import runs_until
 from holdfast.core.region.commands import Stop
 from holdfast.core.region.state import RegionState
 
@@ -27,7 +28,7 @@ class Rights(OfAssignments):
         if assignment is None:
             return NOTHING
         if not has_lapsed(state, assignment, now):
-            return Outcome((), lapses_at(state, assignment, now))
+            return Outcome((), runs_until(state, assignment))
         kinds = kinds_of(state, assignment).items()
         running = each(union(ordinals for kind, ordinals in kinds if kind.phase in STOPPABLE))
         slots = [(assignment.workload, ordinal) for ordinal in running]
