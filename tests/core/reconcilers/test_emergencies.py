@@ -109,3 +109,35 @@ def test_room_that_an_emergency_holds_is_given_back_at_its_end() -> None:
     look = Repair().reconcile(web.state, web.nodes[0], web.bench.at)
     assert [wanted.command for wanted in look.send] == [c.DropHold(uid)]
     web.bench.accept("controller/repair", c.DropHold(uid))
+
+
+def test_of_two_emergencies_the_first_that_ends_is_looked_at_first() -> None:
+    """By whoever stops what it paid for, whoever withdraws what waits with its charge, and whoever gives room back."""
+    web = Assigned()
+    now, other = web.bench.at, "emergency/8"
+    web.bench.a_grant(QUOTA, version=2, target=ONE)
+    web.bench.a_grant(EMERGENCY, target=Resources(200, 200), ends=now + 90_000)
+    web.bench.a_grant(other, target=Resources(200, 200), ends=now + 60_000)
+    web.ask({"one": 3}, accounts=(QUOTA, EMERGENCY, other))
+    web.settle(REPLICAS)
+    web.work()
+    web.ask({"one": 4}, accounts=(QUOTA, EMERGENCY, other))
+    web.settle(REPLICAS)
+    web.work()
+    assert [slot.account for slot in web.slots()] == [QUOTA, EMERGENCY, EMERGENCY, other]
+    assert web.look(GRANTS) == Outcome((), now + 60_000)
+    web.bench.accept("controller/repair", stopped(2, 3, cause="not-allowed"))
+    for ordinal in (2, 3):
+        web.move(ordinal, Phase.RELEASED, "stopped")
+    assert web.look(REPLICAS) == Outcome((), now + 60_000)
+
+
+def test_of_room_held_by_two_emergencies_the_first_that_ends_is_looked_at_first() -> None:
+    web = Assigned()
+    now = web.bench.at
+    web.ask({"one": 2}, accounts=(EMERGENCY, "emergency/8"))
+    for account, ends in ((EMERGENCY, now + 90_000), ("emergency/8", now + 60_000)):
+        web.bench.a_grant(account, target=Resources(1_000, 1_000), ends=ends)
+        hold = c.Hold(HoldPurpose.PLACEHOLDER, web.nodes[0], account, ends, assignment=UID, template=DIGESTS["one"])
+        web.bench.accept(SCHEDULER, hold)
+    assert Repair().reconcile(web.state, web.nodes[0], now) == Outcome((), now + 60_000)

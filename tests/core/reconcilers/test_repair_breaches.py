@@ -266,7 +266,9 @@ def test_of_a_device_that_is_gone_what_used_it_is_stopped_and_nothing_else() -> 
 def test_room_held_on_a_node_that_is_too_small_is_given_back_when_the_node_has_had_its_time_to_grow() -> None:
     region = Broken()
     bench, template = region.bench, region.work.shares[0].template
-    held = c.Hold(HoldPurpose.PLACEHOLDER, region.node, "quota/acme", bench.at + 10**7, assignment=100, template=template)
+    held = c.Hold(
+        HoldPurpose.PLACEHOLDER, region.node, "quota/acme", bench.at + 10**7, assignment=100, template=template
+    )
     bench.accept(SCHEDULER, held)
     uid = next(uid for uid, _ in bench.state.holds.items())
     bench.a_node(cpu=3000)

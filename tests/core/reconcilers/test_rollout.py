@@ -84,6 +84,18 @@ def test_what_runs_is_given_some_time_to_serve_before_it_goes(phase: Phase) -> N
     assert web.send(ROLLOUT) == gone(0, 1)
 
 
+def test_of_several_that_may_serve_yet_the_first_says_when_to_look_again() -> None:
+    web = Assigned()
+    web.ask({"one": 2})
+    web.settle(REPLICAS)
+    for ordinal in (1, 0):
+        web.bench.at += 1_000
+        web.work([ordinal], Phase.RUNNING)
+    web.ask({"two": 2})
+    web.settle(REPLICAS)
+    assert web.look(ROLLOUT) == Outcome((), web.bench.at - 1_000 + SETTLES_MS)
+
+
 def test_an_outage_in_the_middle_of_a_rollout_is_not_made_whole() -> None:
     web = rolling(3, disruption=1)
     web.cut(0)

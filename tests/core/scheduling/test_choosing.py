@@ -198,6 +198,17 @@ def test_a_stretch_is_as_long_as_many_slots_need(monkeypatch: pytest.MonkeyPatch
     assert [len(window.sample(whole, count, 3)[0]) for count in (1, 4, 5, 20, 30)] == [8, 8, 10, 40, 60]
 
 
+def test_where_no_score_counts_only_what_passes_is_chosen() -> None:
+    nothing = PolicyDocument(scores=tuple((one.name, 0) for one in BUILT_IN.scores))
+    bench = some_nodes(6)
+    for number in range(1, 6):
+        bench.accept(ROOT, c.AdministerNode(bench.state.node_names[f"n{number}"], cordoned=True, note="why"))
+    table, ask = a_table(bench), Ask("d", a_template(cpu=1000), "acme", True)
+    for seed in range(5):
+        (row,) = choose(Passing(table, ask, rulebook(BUILT_IN, nothing), seed), 1).rows
+        assert table.nodes[row].name == "n0"
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_what_is_chosen_is_one_of_the_rows_that_were_looked_at(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(window, "STRETCH", 8)

@@ -88,6 +88,15 @@ def test_held_room_is_kept_from_firm_work_and_lent_to_what_can_be_taken_back() -
     assert passing(Capacity(), seen(bench, a_template(2000, 1024), firm=False)) == "n1"
 
 
+def test_a_held_device_is_kept_from_firm_work_and_lent_to_what_can_be_taken_back() -> None:
+    bench = a_bench()
+    node, template = bench.a_node("n1", gpus=("t4",)), a_template(gpus=1)
+    hold = c.Hold(HoldPurpose.ROOM, node, "quota/acme", bench.at + 60_000, template.need, tenant="acme", devices=(0,))
+    bench.accept(SCHEDULER, hold)
+    assert passing(Devices(), seen(bench, template)) == ""
+    assert passing(Devices(), seen(bench, template, firm=False)) == "n1"
+
+
 def test_devices_are_counted_whole_or_in_shares_whatever_their_model() -> None:
     bench = a_varied_region()
     for template, nodes in (

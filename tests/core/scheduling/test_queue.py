@@ -153,6 +153,7 @@ def test_a_share_is_of_the_resource_of_which_it_is_most() -> None:
     sums = Sums(capacity=Resources(10_000, 1_000, 0, 0, (("fpga", 4),)))
     assert share(sums, Resources(1_000, 500)) == 500_000
     assert share(sums, Resources(1_000, 50, 0, 0, (("fpga", 3),))) == 750_000
+    assert share(sums, Resources(6_000, 500)) == 600_000
     assert share(sums, Resources(disk=5)) == 0, "what the region has none of is nobody's share"
 
 

@@ -83,6 +83,7 @@ def test_that_no_node_has_the_ports_and_the_devices_at_once_is_told_without_a_wa
         (a_template(cpu=100, gpus=3), True),
         (a_template(cpu=100, gpus=2, gpu_models=("h100",)), True),
         (a_template(cpu=100, gpus=1, gpu_models=("h100", "v100")), False),
+        (a_template(cpu=100, gpus=1, gpu_models=("a10", "v100")), True),
         (a_template(cpu=100, ports=5), False),
         (a_template(cpu=100, ports=6), True),
         (a_template(cpu=100, require=(("disk", "ssd"),)), False),

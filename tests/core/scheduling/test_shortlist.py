@@ -104,6 +104,17 @@ def test_no_slot_is_given_a_row_without_room() -> None:
     assert (left < 200).all(), "before it is said that nothing fits, all rows are asked"
 
 
+@pytest.mark.parametrize(("lent", "firm", "has_room"), [(0, True, True), (1, True, False), (1, False, True)])
+def test_a_row_that_has_just_enough_has_room(lent: int, firm: bool, has_room: bool) -> None:
+    looking = Looking(1)
+    template = Template(("serve",), need=Resources(*looking.table.free_any[:2, 0].tolist()))
+    looking.table.free_firm[0, 0] -= lent
+    ask = looking.passing(template, firm=firm).ask
+    assert looking.shortlists._has_room(0, ask) is has_room
+    looking.table.take_one(0, Resources(1), firm=False)
+    assert not looking.shortlists._has_room(0, ask)
+
+
 @pytest.mark.parametrize(
     "other",
     [

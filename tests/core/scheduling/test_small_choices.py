@@ -10,9 +10,10 @@ import pytest
 
 from holdfast.core.model.placement import EMPTY_ROOM, Room
 from holdfast.core.model.resources import Resources
+from holdfast.core.model.workload import Template
 from holdfast.core.region.keys import NODE
 from holdfast.core.scheduling.doubts import DOUBT_MS, Doubts
-from holdfast.core.scheduling.drafting import _paid
+from holdfast.core.scheduling.drafting import Drafting, _paid
 from holdfast.core.scheduling.filling import NOTHING_CHANGES, Worth, _best, _Lane
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from holdfast.core.scheduling.table import NodeTable
@@ -142,3 +143,17 @@ def test_the_first_account_pays_as_far_as_it_can_and_the_next_only_for_the_rest(
     count: int, paid: tuple[tuple[str, int], ...]
 ) -> None:
     assert _paid(("a", "b", "c"), (2, 0, 4), count) == paid
+
+
+@pytest.mark.parametrize(
+    "template", [a_template(gpus=1), a_template(ports=1), a_template(gpus=1, ports=1)], ids=["device", "port", "both"]
+)
+def test_of_two_slots_on_a_row_with_one_device_and_one_port_one_is_placed(template: Template) -> None:
+    bench, follower = a_region(nodes=1, gpus=("t4",), ports=(30_000, 30_000))
+    bench.a_workload(template, count=2)
+    follower.catch_up()
+    scheduler = follower.scheduler
+    draft = Drafting(follower.state, bench.at, scheduler.table, scheduler.flight)
+    (group,) = scheduler.queue.groups.values()
+    slots = draft.slots([*group.entries.values()], 2, 2)
+    assert (len(slots), draft.add(group, slots, [0, 0], (2,))) == (2, 1)
