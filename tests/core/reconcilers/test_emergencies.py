@@ -40,6 +40,7 @@ def test_before_its_end_nothing_is_stopped_and_then_it_is_looked_at_again() -> N
 def test_at_its_end_what_it_paid_for_is_stopped_and_the_rest_goes_on() -> None:
     web = paid()
     web.bench.at += 60_000
+    assert web.look(GRANTS).again_at is None
     assert web.send(GRANTS) == [stopped(1, 2, cause="grant-ended")]
     assert web.look(GRANTS) == NOTHING
     assert web.phases() == {0: "serving", 1: "terminating", 2: "terminating"}

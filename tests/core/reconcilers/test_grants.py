@@ -414,9 +414,7 @@ def test_what_turns_on_uses_is_looked_at_before_any_renewal() -> None:
     assert Grants().reconcile(world.state, QUOTA, world.bench.at).again_at == world.bench.at + USES_MS
 
 
-@pytest.mark.parametrize(
-    ("target", "limit", "near"), [(95, 100, True), (94, 100, False), (100, 95, True), (0, 0, True)]
-)
+@pytest.mark.parametrize(("target", "limit", "near"), [(95, 100, True), (94, 100, False), (100, 95, True)])
 def test_a_twentieth_of_the_larger_is_near(target: int, limit: int, near: bool) -> None:
     assert _is_near(cpu(target), cpu(limit)) is near
 

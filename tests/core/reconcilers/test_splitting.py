@@ -74,7 +74,7 @@ def test_weights_are_met_by_the_largest_remainder(weights: tuple[int, ...], repl
 def test_what_does_not_divide_is_shared_among_those_alone_that_may_have_some() -> None:
     """With a third that may have none, one of four parts would be one of five, and its remainder the larger one."""
     places = [a_place("a", weight=3), a_place("b", weight=1), a_place("c", weight=1, cap=0)]
-    assert ideal(places, 2) == ideal(places[:2], 2) + [0] == [2, 0, 0]
+    assert ideal(places, 2) == [*ideal(places[:2], 2), 0] == [2, 0, 0]
 
 
 def test_remainders_of_many_workloads_do_not_pile_up_in_one_region() -> None:

@@ -369,6 +369,6 @@ def test_a_hold_on_a_node_of_one_tenant_is_kept_by_that_one_alone(tenant: str, k
     held = c.Hold(HoldPurpose.DATED, region.node, f"quota/{tenant}", ends, need, tenant=tenant)
     region.bench.accept(ROOT, held)
     region.bench.place(region.acme, c.Placement(0, region.node))
-    region.bench.a_node(**ONE)
+    region.bench.a_node(shares_user=False)
     node = region.bench.state.nodes[region.node]
     assert (held_in_vain(region.bench.state, node, region.bench.at) == []) is kept

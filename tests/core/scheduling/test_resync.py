@@ -127,7 +127,7 @@ def test_everything_is_compared_once_and_in_small_pieces(monkeypatch: pytest.Mon
 
 
 def test_a_node_that_is_not_in_what_is_taken_anew_has_no_row_any_more() -> None:
-    bench, follower = a_region(nodes=2)
+    _, follower = a_region(nodes=2)
     other, _ = a_region(nodes=1)
     follower.scheduler.load(other.state)
     assert {*follower.scheduler.table.rows} == {*other.state.nodes.keys()}
