@@ -98,3 +98,18 @@ def test_a_row_ends_where_protected_room_begins() -> None:
     program = [(101, [c.Placement(ordinal, NODES[ordinal % 4])], False, True, 0, 0) for ordinal in range(12)]
     answers = [draft.consider(envelope, REGION_BEFORE.at) for envelope in envelopes(program)]
     assert sum(isinstance(answer, Landed) for answer in answers) == 10
+
+
+def test_of_two_requests_in_turn_each_leaves_what_the_other_has_taken() -> None:
+    """As above: slots of 1 cpu and of half a cpu, one after the other, take ten together."""
+    draft = Draft(REGION, REGION_BEFORE.state.fork())
+    program = [
+        (uid, [c.Placement(ordinal, NODES[ordinal % 4])], False, True, 0, 0)
+        for ordinal in range(8)
+        for uid in (101, 102)
+    ]
+    answers = [draft.consider(envelope, REGION_BEFORE.at) for envelope in envelopes(program)]
+    taken = [
+        1000 if step[0] == 101 else 500 for step, one in zip(program, answers, strict=True) if isinstance(one, Landed)
+    ]
+    assert sum(taken) == 10_000

@@ -100,6 +100,40 @@ def test_of_too_little_who_has_its_part_but_for_an_eighth_is_left_and_who_lacks_
     assert cut(cpu(100), ones) == [cpu(raised), cpu(50)]
 
 
+@pytest.mark.parametrize(
+    ("whole", "ones", "new"),
+    [
+        # asked, used, has; offered where that is more; "silent" and "asked" for who is not heard or has not answered
+        (
+            100,
+            [(0, 10, 4, "silent"), (60, 10, 45), (10, 0, 12, 17)],
+            [4, 72, 12],
+        ),  # what lacks, its ease, half the rest
+        (100, [(20, 4, 20), (60, 0, 0)], [20, 72]),  # what grows gets half of what is left, beside who has enough
+        (60, [(5, 0, 5, 10), (0, 0, 0), (20, 0, 10)], [5, 5, 30]),  # also who asks for nothing has its ease
+        (60, [(20, 0, 30), (60, 0, 4, 9), (0, 20, 10)], [15, 20, 0]),  # too little: by what is asked, and who has more
+        (40, [(10, 0, 5), (40, 0, 20), (20, 4, 10, 15)], [5, 20, 10]),  # too little, and nobody is far from its part
+        (40, [(60, 10, 45), (20, 10, 12, "silent"), (10, 0, 12)], [26, 10, 4]),  # more is out than there is
+        (20, [(20, 0, 30)], [20]),  # and where it is one who has it
+        (20, [(0, 20, 20), (20, 0, 0, "silent", "asked")], [20, 0]),  # who uses it keeps it
+        (100, [(20, 0, 45), (10, 0, 20), (40, 20, 0)], [25, 20, 35]),  # who has most more than it should gives back
+        (100, [(0, 0, 45, 50), (5, 10, 5), (40, 0, 4)], [9, 8, 42]),  # far too much is given back, asked for or not
+        (40, [(10, 0, 0), (10, 10, 20), (0, 0, 12)], [8, 20, 3]),  # far too much of one spares the others
+        (40, [(0, 0, 4, 9, "silent"), (10, 10, 10, 15), (5, 0, 5, 10, "silent")], [4, 10, 5]),  # who has enough stays
+    ],
+)
+def test_a_whole_is_cut_by_what_is_asked_used_and_had(
+    whole: int, ones: list[tuple[int | str, ...]], new: list[int]
+) -> None:
+    assert cut(cpu(whole), [told(*one) for one in ones]) == [cpu(target) for target in new]
+
+
+def told(*words: int | str) -> Slice:
+    asked, used, has, *more = [word for word in words if isinstance(word, int)]
+    offered = more[0] if more else has
+    return Slice(cpu(asked), cpu(used), cpu(has), cpu(offered), "silent" not in words, "asked" not in words)
+
+
 @pytest.mark.parametrize(("uses", "second"), [(0, 19), (24, 13)], ids=["it gives enough", "it uses all it has"])
 def test_who_holds_most_gives_back_first_and_the_next_only_if_that_is_not_enough(uses: int, second: int) -> None:
     has = ((18, 0, 17), (10, uses, 24), (10, 0, 19))

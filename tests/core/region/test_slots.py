@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.revision import revision
 from holdfast.core.model.allotment import Assignment
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import PendingReason
 from holdfast.core.region import commands as c
 from holdfast.core.region.slots import ORDINAL_MAX
-from tests.support.region import REPLICA, RegionBench
+from tests.support.region import REPLICA, SCHEDULER, RegionBench
 
 
 def a_bench() -> tuple[RegionBench, Assignment, str]:
@@ -31,6 +33,18 @@ def test_the_last_number_there_is_can_be_opened() -> None:
     bench, work, template = a_bench()
     bench.accept(REPLICA, c.OpenSlots(work.uid, template, (2, ORDINAL_MAX - 1)))
     assert bench.slot(ORDINAL_MAX - 1).phase is Phase.PENDING
+
+
+def test_a_look_that_is_not_newer_replaces_nothing_that_was_told_of_a_request() -> None:
+    bench, work, template = a_bench()
+    bench.a_scheduler()
+    examined = revision(bench.state.facts.seq)
+    bench.accept(SCHEDULER, c.ReportPending(work.uid, template, examined, (PendingReason("capacity", 2),)))
+    for older in (examined, examined - 1):
+        command = c.ReportPending(work.uid, template, older, (PendingReason("spread", 2),))
+        assert bench.refuse(SCHEDULER, command).code is Code.ALREADY
+    (request,) = bench.state.requests[work.uid]
+    assert [reason.code for reason in request.reasons] == ["capacity"]
 
 
 def test_what_waits_is_not_opened_again_and_what_is_not_there_is_not_withdrawn() -> None:
