@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,13 +14,15 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.reconciler import principal
+from holdfast.core.ledger.reconciler import WatchKey, principal
 from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.shapes import Revision, SlotKey
 from holdfast.core.region import commands as c
 from holdfast.core.region.book import REGION
 from holdfast.core.region.keys import KEYS
+from holdfast.core.region.state import RegionState
+from holdfast.core.scheduling import scheduler
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.look import RESYNC_MS, Sight
@@ -178,6 +180,45 @@ def told(story: Callable[[Story], Coroutine[Any, Any, None]]) -> None:
                 await asyncio.wait({made.task})
 
     run_virtual(tell())
+
+
+# Taking everything
+
+
+def test_much_is_taken_anew_a_little_at_a_time_and_what_changes_meanwhile_is_heard_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scheduler, "LOADED_AT_ONCE", 4)
+
+    async def story(it: Story) -> None:
+        for number in range(10):
+            it.bench.a_node(f"n{number}", cpu=100)
+        for uid in range(100, 110):
+            it.bench.a_workload(a_template(cpu=1000 + uid), count=1, uid=uid, workload=uid)
+        pieces: list[int] = []
+        load_piece = it.scheduling.scheduler.load_piece
+
+        def counted(state: RegionState, named: Sequence[WatchKey]) -> None:
+            load_piece(state, named)
+            pieces.append(it.looks)
+            if len(pieces) == 3:  # when nodes are taken already
+                it.bench.a_node("large", cpu=10**6, memory=10**7)
+                it.bench.a_workload(a_template(cpu=900), count=1, uid=200, workload=200)
+                it.region.publish()
+            if len(pieces) == 5:
+                it.region.feeds[-1].close()  # something was left out: it begins anew
+
+        monkeypatch.setattr(it.scheduling.scheduler, "load_piece", counted)
+        looks = it.looks
+        await it.go_on(5_000)
+        assert len(pieces) > 10
+        assert set(pieces) == {pieces[0]}, "nothing is looked at before all is there"
+        assert it.looks > looks
+        assert set(placed_on(it.bench).values()) == {"large"}
+        assert len(placed_on(it.bench)) == 11
+        assert caught(it) == 0
+
+    told(story)
 
 
 # Under way

@@ -18,6 +18,7 @@ import msgspec
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.region.unmet import Unmet
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.look import RESYNC_MS, Sight
@@ -58,6 +59,7 @@ class Scheduling:
         self._touched: list[Touched] = []
         #: Whether changes were left out: everything is to be taken anew. Nothing is known before the first time.
         self._missed = False
+        self._is_loading = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._fault: BaseException | None = None
         self._proposals = 0
@@ -70,6 +72,9 @@ class Scheduling:
         try:
             while True:
                 sight = self._region.sight()
+                while sight is not None and self._missed:
+                    await self._load(sight)
+                    sight = self._region.sight()
                 if sight is not None:
                     self._hear(sight)
                 if sight is not None and self._proposals < UNDER_WAY and self._look(sight):
@@ -98,16 +103,34 @@ class Scheduling:
             if not heard:
                 await self._clock.sleep(IDLE_MS)  # it may go on like this
 
-    def _hear(self, sight: Sight) -> None:
-        """Take what changed since the last look."""
-        if self._missed:
-            self._missed = False
-            self._touched = []
+    async def _load(self, sight: Sight) -> None:
+        """Take everything anew. Much of it a little at a time: what changes meanwhile is heard afterwards."""
+        self._missed, self._touched = False, []
+        pieces = self.scheduler.pieces(sight.state)
+        piece, at = next(pieces, None), revision(sight.state.facts.seq, INDEX_MAX)
+        if piece is None:
             self.scheduler.load(sight.state)
-        elif self._touched:
+            return
+        self._is_loading, now = True, self._region.sight()
+        while piece is not None and now is not None:
+            self.scheduler.load_piece(now.state, piece)
+            await asyncio.sleep(0)
+            piece, now = next(pieces, None), self._region.sight()
+        self._is_loading = False
+        if now is not None:
+            self.scheduler.loaded(now.state, at)
+        else:
+            self._missed = True
+
+    def _hear(self, sight: Sight) -> bool:
+        """Take what changed since the last look; false while everything is to be taken anew."""
+        if self._missed or self._is_loading:
+            return False
+        if self._touched:
             keys = dict.fromkeys(key for touched in self._touched for key in touched.keys)
             at, self._touched = self._touched[-1].revision, []
             self.scheduler.hear(sight.state, keys, at, sight.now)
+        return True
 
     async def _resync(self) -> None:
         """Now and then compare everything with the state, a little at a time, and take what nobody told of."""
@@ -117,16 +140,14 @@ class Scheduling:
             found: list[Found] = []
             sight = self._region.sight()
             for piece in resync.pieces(sight.state) if sight is not None else ():
-                if (sight := self._region.sight()) is not None:
-                    self._hear(sight)
+                if (sight := self._region.sight()) is not None and self._hear(sight):
                     found += resync.differing(sight.state, piece)
                 await asyncio.sleep(0)
             if not found:
                 continue
             await self._clock.sleep(HEARD_MS)
             for number in range(0, len(found), PIECE):
-                if (sight := self._region.sight()) is not None:
-                    self._hear(sight)
+                if (sight := self._region.sight()) is not None and self._hear(sight):
                     missed = resync.still(sight.state, found[number : number + PIECE])
                     if missed:
                         self._journal.error("changes-missed", first=missed[0], count=len(missed))

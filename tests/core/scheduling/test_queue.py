@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.overrides import OpenOverride
+from holdfast.core.ledger.revision import INDEX_MAX, revision
 from holdfast.core.model.blocks import masks
 from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import Phase
@@ -22,10 +23,12 @@ from holdfast.core.region.state import RegionState
 from holdfast.core.scheduling import groups
 from holdfast.core.scheduling import queue as queue_module
 from holdfast.core.scheduling import scheduler as scheduler_module
+from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.groups import Entry, Group
 from holdfast.core.scheduling.look import RESYNC_MS, Sight
 from holdfast.core.scheduling.order import NEVER, share
 from holdfast.core.scheduling.queue import Asleep, Queue, Why
+from holdfast.core.scheduling.scheduler import Scheduler
 from holdfast.core.scheduling.sleepers import STALE_MAX as SLEEPERS_STALE_MAX
 from holdfast.core.scheduling.sleepers import Sleepers
 from tests.properties.scheduler_world import World
@@ -525,3 +528,32 @@ def test_a_queue_loaded_from_state_is_one_that_heard_every_change(seed: int) -> 
             assert loaded is not None
             assert loaded.look_up(world.bench.state) == entry.look_up(follower.state)
             assert loaded.charged == entry.charged
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_what_is_taken_anew_in_pieces_is_what_is_taken_at_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_module, "LOADED_AT_ONCE", 3)
+    world = World(Random(seed), checked=False)
+    follower = Follower(world.bench)
+    for _ in range(12):
+        world.happen()
+        follower.work()
+    for _ in range(12):  # of which nobody tells
+        world.happen()
+    follower.see_ahead()
+    state, scheduler = follower.state, follower.scheduler
+    pieces = list(scheduler.pieces(state))
+    assert len(pieces) > 1
+    for piece in pieces:
+        assert len(piece) <= 3
+        scheduler.load_piece(state, piece)
+    scheduler.loaded(state, revision(state.facts.seq, INDEX_MAX))
+    at_once = Scheduler(BUILT_IN)
+    at_once.load(state)
+    assert scheduler.table.uids.tolist() == at_once.table.uids.tolist()
+    assert scheduler.table.free_any.tolist() == at_once.table.free_any.tolist()
+    assert (scheduler.table.rooms, scheduler.table.nodes) == (at_once.table.rooms, at_once.table.nodes)
+    assert scheduler.table.revision == at_once.table.revision
+    scheduler.queue.wake_due(world.bench.at)
+    assert in_order(scheduler.queue, state) == in_order(at_once.queue, state)
+    assert [one for piece in scheduler.resync.pieces(state) for one in scheduler.resync.differing(state, piece)] == []

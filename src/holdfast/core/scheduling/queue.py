@@ -111,10 +111,14 @@ class Queue:
 
     def load(self, state: RegionState) -> None:
         """Take all requests of a state, in its time."""
-        self._now = max(self._now, state.facts.at)
+        self.begin_load(state)
         gone = [uid for uid in self._by_assignment if uid not in state.requests]
         for uid in (*gone, *state.requests.keys()):
             self.update(state, uid)
+
+    def begin_load(self, state: RegionState) -> None:
+        """From now on deadlines are judged by the time of a state."""
+        self._now = max(self._now, state.facts.at)
 
     def update(self, state: RegionState, assignment: Revision) -> None:
         """Take the requests of an assignment as they are now."""

@@ -32,12 +32,13 @@ class Resync:
         self._table = table
         self._queue = queue
 
-    def pieces(self, state: RegionState) -> Iterator[list[WatchKey]]:
-        """Everything that is here or there, in pieces; the state may change between them."""
-        yield from _pieces(keys.NODE, iter(list(self._table.rows)))
-        yield from _pieces(keys.NODE, _unknown(state.nodes.shard_rows(), self._table.rows))
-        yield from _pieces(keys.ASSIGNMENT, iter(self._queue.assignments()))
-        yield from _pieces(keys.ASSIGNMENT, _unknown(state.requests.shard_rows(), self._queue.known))
+    def pieces(self, state: RegionState, size: int = 0) -> Iterator[list[WatchKey]]:
+        """Everything that is here or there, in small pieces or of a size; the state may change between them."""
+        size = size or PIECE
+        yield from _pieces(keys.NODE, iter(list(self._table.rows)), size)
+        yield from _pieces(keys.NODE, _unknown(state.nodes.shard_rows(), self._table.rows), size)
+        yield from _pieces(keys.ASSIGNMENT, iter(self._queue.assignments()), size)
+        yield from _pieces(keys.ASSIGNMENT, _unknown(state.requests.shard_rows(), self._queue.known), size)
 
     def differing(self, state: RegionState, named: Iterable[WatchKey]) -> list[Found]:
         """Of which of these something else is held here."""
@@ -77,12 +78,12 @@ def _unknown(shards: Iterable[Mapping[Revision, Any]], known: Container[Revision
             yield None
 
 
-def _pieces(kind: str, named: Iterator[Revision | None]) -> Iterator[list[WatchKey]]:
+def _pieces(kind: str, named: Iterator[Revision | None], size: int) -> Iterator[list[WatchKey]]:
     piece: list[WatchKey] = []
     for uid in named:
         if uid is not None:
             piece.append((kind, uid))
-        if uid is None or len(piece) >= PIECE:
+        if len(piece) >= size or (uid is None and size <= PIECE):
             yield piece
             piece = []
     if piece:

@@ -10,7 +10,7 @@ Size: what is heard, proposed and answered changes one table, one queue and one 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -37,6 +37,8 @@ from holdfast.core.scheduling.waking import Waking
 
 #: After a refusal that the view does not explain, so long; doubled each time.
 BACKOFF_MS, BACKOFF_MOST_MS = 200, 30_000
+#: Of more nodes and requests than so many no more than these are taken anew at once: some 50 ms.
+LOADED_AT_ONCE = 5_000
 #: Refusals that say that this view and the ledger's state do not agree about a node.
 _OF_NODES = (
     Code.CAPACITY, Code.DEVICE, Code.PORT, Code.LABELS, Code.TAINT, Code.TENANCY, Code.ONE_TENANT, Code.ISOLATION,
@@ -93,6 +95,27 @@ class Scheduler:
         self.flight.settle(at, state.facts.at)
         self.flight.show(self.queue.take_shown())
         self.table.refresh(state, [*gone, *uids], at)
+        self.waking.all()
+
+    def pieces(self, state: RegionState) -> Iterator[list[WatchKey]]:
+        """Everything that is here or in a state, in pieces, for who takes it anew a piece at a time; none: it is
+        little, and taken at once."""
+        if len(state.nodes) + len(state.requests) > LOADED_AT_ONCE:
+            yield from self.resync.pieces(state, LOADED_AT_ONCE)
+
+    def load_piece(self, state: RegionState, named: Sequence[WatchKey]) -> None:
+        """Take a piece anew. Nothing is looked at before `loaded`."""
+        self.queue.begin_load(state)
+        nodes = [key for kind, key in named if kind == keys.NODE]
+        for kind, key in named:
+            if kind != keys.NODE:
+                self.queue.update(state, key)  # type: ignore[arg-type]
+        self.table.refresh(state, nodes, self.table.revision)  # type: ignore[arg-type]
+
+    def loaded(self, state: RegionState, at: Revision) -> None:
+        """All pieces were taken, from states that had this revision; what changed since is still to be heard."""
+        self.flight.settle(at, state.facts.at)
+        self.table.refresh(state, self.flight.show(self.queue.take_shown()), at)
         self.waking.all()
 
     def hear(self, state: RegionState, touched: Iterable[WatchKey], at: Revision, now: Instant) -> None:
