@@ -11,8 +11,9 @@ from holdfast.core.ledger.revision import revision
 from holdfast.core.model.resources import Resources
 from holdfast.core.model.topology import Taint
 from holdfast.core.region import commands as c
-from holdfast.core.scheduling.doubts import DOUBT_MS, DOUBTED_MAX
+from holdfast.core.scheduling.doubts import DOUBT_MS, DOUBTED_MAX, STALE_MAX, Doubts
 from holdfast.core.scheduling.look import RESYNC_MS
+from holdfast.core.scheduling.queue import Asleep, Queue, Why
 from tests.support.region import ROOT, RegionBench, a_template
 from tests.support.scheduling import Follower, a_region
 
@@ -163,3 +164,25 @@ def test_who_was_refused_is_not_tried_before_its_time_since_its_assignment_has_c
     bench.at += SOON_MS
     assert follower.look() is None
     assert follower.asleep() is not None
+
+
+def test_doubts_about_who_has_left_do_not_pile_up_behind_those_who_wait() -> None:
+    bench, queue = RegionBench(checked=False), Queue()
+    doubts = Doubts(queue)
+    for uid in range(1, 21):
+        bench.a_workload(a_template(cpu=100 + uid), count=1, uid=uid, workload=uid)
+    queue.load(bench.state)
+    groups = list(queue.groups.values())
+    for number in range(100):
+        for group in groups:
+            queue.sleep(group, Asleep(Why.NODES, number, bench.at))
+            doubts.note(group.key, bench.at)
+        for group in groups[1:]:
+            queue.wake(group.key)
+        for other in range(10):  # others come, are doubted, and leave
+            key = (*groups[0].key[:2], f"tenant-{number}-{other}", *groups[0].key[3:])
+            queue.asleep[key] = Asleep(Why.NODES, number, bench.at)
+            doubts.note(key, bench.at)
+            queue.asleep.pop(key)
+    assert len(doubts._doubted) <= 2 * len(groups) + STALE_MAX + 1
+    assert groups[0].key in doubts._doubted

@@ -115,3 +115,18 @@ def test_a_node_that_leaves_while_it_is_left_alone_is_forgotten_at_its_time() ->
     shuns.strike(table, node, "capacity", bench.at)
     shuns.release(table, bench.at + SHUN_MS)
     assert shuns.now == {}
+
+
+def test_refusals_of_a_node_that_has_left_are_forgotten() -> None:
+    bench, follower = a_region(nodes=1)
+    bench.a_workload(count=1)
+    for _ in range(STRIKES + 1):
+        refuse(bench, follower)
+        bench.at += SHUN_MOST_MS
+    known = follower.scheduler.shunned
+    assert known._strikes
+    bench.accept("ledger", EndSession(bench.sessions["agent/n1"], "silent"))
+    bench.accept(ROOT, c.RemoveNode(bench.state.node_names["n1"]))
+    follower.catch_up()
+    assert follower.look() is None
+    assert (known._strikes, known._times) == ({}, {})

@@ -20,6 +20,8 @@ from holdfast.core.scheduling.queue import Asleep, Queue, Why
 #: What is doubted is looked at after so long; and so many at most in as long.
 DOUBT_MS = 1_000
 DOUBTED_MAX = 16
+#: So many are known beside as many as sleep: who left, or was looked at, is let go once these are most.
+STALE_MAX = 64
 
 
 class Doubts:
@@ -41,6 +43,15 @@ class Doubts:
             if known is None or known[0] is not asleep:
                 self._doubted.pop(key, None)
                 self._doubted[key] = asleep, now
+                if len(self._doubted) > 2 * len(self._queue.asleep) + STALE_MAX:
+                    self._let_go()
+
+    def _let_go(self) -> None:
+        """Of who does not sleep as it did when it was doubted."""
+        known, self._doubted = self._doubted, OrderedDict()
+        for key, doubt in known.items():
+            if self._queue.asleep.get(key) is doubt[0]:
+                self._doubted[key] = doubt
 
     def look_again(self, now: Instant) -> None:
         """Let those be looked at who were doubted long enough ago."""

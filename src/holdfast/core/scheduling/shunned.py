@@ -70,7 +70,10 @@ class Shunned:
         return bool(self._strikes)
 
     def release(self, table: NodeTable, now: Instant) -> bool:
-        """Try those again whose time is over; whether there were some."""
+        """Try those again whose time is over; whether there were some. Nodes that are gone are forgotten."""
+        for known in (self._strikes, self._times):
+            for node in [node for node in known if node not in table.rows]:
+                del known[node]
         over = [node for node, shun in self.now.items() if shun.until <= now]
         for node in over:
             del self.now[node]
