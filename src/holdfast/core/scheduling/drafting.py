@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from holdfast.core.model.resources import NOTHING
 from holdfast.core.model.shapes import Instant, Revision
 from holdfast.core.model.workload import is_counted
@@ -19,6 +21,7 @@ from holdfast.core.scheduling.table import NodeTable
 _Placed = tuple[tuple[Entry, tuple[Placement, ...]], ...]
 #: A slot that waits: its request and its ordinal.
 Waiting = tuple[Entry, int]
+_NONE_CHARGED: Mapping[tuple[Entry, int], str] = {}
 
 
 class Drafting:
@@ -69,10 +72,12 @@ class Drafting:
         if not placed:
             return 0
         whole = tuple([(entry, tuple(placements)) for entry, placements in placed.items()])
-        charged, count = self._charged(whole), 0
+        charged, count = _NONE_CHARGED, 0
         for entry, placements in whole:
             self._propose(entry, placements)
             count += len(placements)
+            if entry.charged:
+                charged = {**charged, **self._charged(entry, placements)}
             self.asks.append(group.ask)
             self.waited.append(group.key)
         paid = _paid(group.accounts, purses, count - len(charged))
@@ -83,18 +88,16 @@ class Drafting:
         self.left -= count
         return count
 
-    def _charged(self, placed: _Placed) -> dict[tuple[Entry, int], str]:
-        """Placements that somebody pays for already, and who."""
-        found: dict[tuple[Entry, int], str] = {}
-        for entry, placements in [one for one in placed if one[0].charged]:
-            workload = self._state.assignments[entry.key[0]].workload
-            for ordinal in [one.ordinal for one in placements if one.ordinal in entry.charged]:
-                slot = self._state.slots.get((workload, ordinal))
-                found[entry, ordinal] = slot.account if slot is not None else ""
+    def _charged(self, entry: Entry, placements: tuple[Placement, ...]) -> dict[tuple[Entry, int], str]:
+        """Placements of a request that somebody pays for already, and who."""
+        workload, found = self._state.assignments[entry.key[0]].workload, dict[tuple[Entry, int], str]()
+        for ordinal in [one.ordinal for one in placements if one.ordinal in entry.charged]:
+            slot = self._state.slots.get((workload, ordinal))
+            found[entry, ordinal] = slot.account if slot is not None else ""
         return found
 
     def _owed(
-        self, ask: Ask, paid: tuple[tuple[str, int], ...], charged: dict[tuple[Entry, int], str]
+        self, ask: Ask, paid: tuple[tuple[str, int], ...], charged: Mapping[tuple[Entry, int], str]
     ) -> tuple[tuple[str, int], ...]:
         """By account that is owed protected room: how many placements take of that. What is charged has its payer."""
         state = self._state

@@ -120,8 +120,9 @@ class Look:
 
     def _is_enough(self) -> bool:
         """Whether whoever comes now is left for the next look."""
-        walked = len(self._walks) * self._table.count
-        return self._rested >= RESTED_MAX or len(self.passes) >= PLACED_MAX or walked >= WALKED_MAX
+        if self._rested >= RESTED_MAX or len(self.passes) >= PLACED_MAX:
+            return True
+        return bool(self._walks) and len(self._walks) * self._table.count >= WALKED_MAX
 
     def _is_of_this(self, group: Group) -> bool:
         """Whether its slots may be in the same proposal; as long as that is empty, anybody's may."""

@@ -227,7 +227,7 @@ class Queue:
             entry = Entry(request)
         since = entry.request.since
         entry.take(state, request)
-        if entry.has_shown:
+        if entry.proposed and entry.has_shown:
             self._shown[entry] = None
         group = self._group_of.get(key)
         if group is None:

@@ -149,6 +149,14 @@ class Waking:
 
         Whoever is asked later is asked about all that was heard since anybody was left unasked.
         """
+        if self.has_unasked:
+            self._ask_some(state, rules, now)
+        if not self.has_unasked:
+            self._stirred.clear()
+            self._grown.clear()
+            self._changed.clear()
+
+    def _ask_some(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
         rows = self._rows(self._grown), self._rows(self._stirred), self._rows(self._changed)
         asking = _Asking(state, rules, now, *rows)
         for _ in range(ASKED_MAX):
@@ -160,10 +168,6 @@ class Waking:
                 self._queue.wake(key)
             elif self._is_doubtful(asking, group, asleep):
                 self._doubts.note(key, now)
-        if not self.has_unasked:
-            self._stirred.clear()
-            self._grown.clear()
-            self._changed.clear()
 
     def _rows(self, nodes: dict[Revision, None]) -> Numbers:
         rows = self._table.rows
