@@ -43,7 +43,7 @@ def excused(
     view: tuple[int, int] = (100, 0),
     actor: str = ACTOR,
     sequence: int = 2,
-    in_flight: int = 0,
+    in_flight: tuple[int, ...] = (),
 ) -> bool:
     return judge.is_excused((actor, 7, sequence), in_flight, (1, template), 0, view, at)
 
@@ -120,7 +120,7 @@ def test_who_was_proposed_and_has_no_answer_may_wait_for_as_long_as_that_could_l
     judge.said(proposal("web"), answered=True)
     assert not excused(judge, "web", at=1)
     # What was made beside it may be sent after its answer came.
-    assert excused(judge, "web", at=1, sequence=3, in_flight=1)
+    assert excused(judge, "web", at=1, sequence=3, in_flight=(1,))
     assert not excused(judge, "web", at=1, sequence=3)
 
 
@@ -132,3 +132,30 @@ def test_whoever_waits_with_a_slot_that_is_given_back_may_wait_a_while_and_nobod
     assert excused(judge, "crawl", at=PAUSE_MS)
     assert not excused(judge, "crawl", at=PAUSE_MS + HEARD_MS)
     assert not excused(judge, "web", at=1)
+
+
+def test_what_is_reserved_has_not_come_through_before_it_is_bound() -> None:
+    """Found in `stale-cache` 22011: a scheduler counts its refusals in a row up to there."""
+    refusal, end = Refused(Code.STALE, "", {}), 10_000 + 2 * PAUSE_MS + HEARD_MS
+    for is_bound, ends in ((False, end), (True, end - PAUSE_MS)):
+        judge = Excused(equals, Clock())
+        judge.refused(proposal("web"), refusal, 0)
+        judge.reserved([(1, 0)], equals(1, "web"))
+        judge.met_in_part((ACTOR, 7, 2), [equals(1, "web")], b"", 5_000, bound=False)
+        if is_bound:
+            judge.bound(ACTOR, [(1, 0)])
+        judge.refused(proposal("web", sequence=3), refusal, 10_000)
+        assert excused(judge, "web", at=ends - 1)
+        assert not excused(judge, "web", at=ends)
+
+
+def test_a_pause_that_has_begun_is_as_long_as_it_was_to_be_though_something_came_through_meanwhile() -> None:
+    clock = Clock()
+    judge = Excused(equals, clock)
+    judge.refused(proposal("web"), Refused(Code.STALE, "", {}), 0)
+    judge.met_in_part((ACTOR, 7, 2), [equals(1, "web")], b"", 10)
+    assert excused(judge, "web", at=PAUSE_MS)
+    clock.now += 1_000
+    judge.said(proposal("web"), answered=True)
+    assert excused(judge, "web", at=PAUSE_MS + 1_000), "it begins when the refusal is heard"
+    assert not excused(judge, "web", at=PAUSE_MS + 1_000 + HEARD_MS)

@@ -26,10 +26,6 @@ from holdfast.core.region.unmet import Unmet
 Equals = tuple[str, str, str]
 #: A command by its sender, session and number.
 Number = tuple[str, Revision, int]
-#: Slots that a proposal names, by assignment and ordinal.
-Named = frozenset[tuple[Revision, int]]
-#: So many proposals of a scheduler are under way at most.
-UNDER_WAY = 3
 #: The pause after a first refusal, and the longest; each time it is twice as long.
 PAUSE_MS, PAUSE_MOST_MS = 200, 30_000
 #: For so much of the life of a proposal one is meant to be valid.
@@ -62,9 +58,9 @@ class Excused:
         self._valid: dict[Number, Instant] = {}
         #: By scheduler and slot: until when a proposal that it sent can land.
         self._sent: dict[tuple[str, Revision, int, str], Instant] = {}
-        #: What each of the last proposals of a scheduler named, and of those before a proposal.
-        self._last: dict[str, tuple[Named, ...]] = {}
-        self._before: dict[Number, tuple[Named, ...]] = {}
+        #: By session of a scheduler apart its proposals in their order, which it numbers by: and those by their number.
+        self._proposals: dict[tuple[str, Revision], list[Propose]] = {}
+        self._proposal: dict[Number, Propose] = {}
         #: By slot that is reserved: with whom it waited.
         self._reserved: dict[SlotKey, Equals] = {}
 
@@ -75,12 +71,9 @@ class Excused:
             self._heard(number)
         if isinstance(command, Propose):
             self._valid[number] = command.valid_until
-            if not answered and number not in self._before:
-                last = self._last.get(envelope.actor, ())
-                named = frozenset(
-                    (group.assignment, one.ordinal) for group in command.groups for one in group.placements
-                )
-                self._before[number], self._last[envelope.actor] = last, (*last, named)[-UNDER_WAY:]
+            if not answered and number not in self._proposal:
+                self._proposal[number] = command
+                self._proposals.setdefault(number[:2], []).append(command)
             for group in command.groups:
                 for one in group.placements:
                     key = envelope.actor, group.assignment, one.ordinal, group.template
@@ -94,6 +87,16 @@ class Excused:
         meant to be valid. One from beside the leader waits for nobody."""
         return min(sent, self._valid.get(by, sent + life_ms) - life_ms * MEANT_OF_LIFE[0] // MEANT_OF_LIFE[1])
 
+    def sent(self, by: Number) -> Propose | None:
+        """A proposal of a scheduler apart; of one from beside the leader nothing is known."""
+        return self._proposal.get(by)
+
+    def beside(self, by: Number, in_flight: Iterable[int]) -> list[Propose]:
+        """What a scheduler apart had on its way when it made a proposal, whatever became of it; what was answered
+        before that was sent included. It numbers what it proposes in one session from 1 on."""
+        known = self._proposals.get(by[:2], [])
+        return [known[number - 1] for number in in_flight if number <= len(known)]
+
     def refused(self, envelope: Envelope[Any], answer: Refused, at: Instant) -> None:
         """The region refuses something as a whole, at a time of its own."""
         command, number = envelope.command, (envelope.actor, envelope.session, envelope.sequence)
@@ -105,21 +108,40 @@ class Excused:
         elif isinstance(command, Bind):
             self._pause(number, [self._reserved.pop(slot, None) for slot in command.slots], at)
 
-    def met_in_part(self, by: Number, groups: list[Equals | None], answer: bytes, at: Instant) -> None:
-        """A proposal has landed but for some parts: whoever lost some may wait as if all had been refused."""
+    def met_in_part(
+        self, by: Number, groups: list[Equals | None], answer: bytes, at: Instant, *, bound: bool = True
+    ) -> None:
+        """A proposal has landed but for some parts: whoever lost some may wait as if all had been refused. What is
+        not `bound` is reserved: it has not come through before it is."""
         lost: dict[int, Revision] = {}
         for one in _unmet.decode(answer) if answer else ():
             lost[one.group] = max(one.catch_up_to, lost.get(one.group, 0))
         for number, group in enumerate(groups):
             if number in lost:
                 self._pause(by, [group], at, lost[number])
-            elif group is not None:
-                self._pauses.pop((by[0], group), None)
+            elif group is not None and bound:
+                self._come_through((by[0], group))
 
     def reserved(self, slots: Iterable[SlotKey], group: Equals | None) -> None:
         """Slots of one request are reserved, and are bound later or given back."""
         if group is not None:
             self._reserved.update(dict.fromkeys(slots, group))
+
+    def bound(self, actor: str, slots: Iterable[SlotKey]) -> None:
+        """Slots that were reserved are bound."""
+        for slot in slots:
+            group = self._reserved.pop(slot, None)
+            if group is not None:
+                self._come_through((actor, group))
+
+    def _come_through(self, key: tuple[str, Equals]) -> None:
+        """What was in vain before does not count any more. A pause that has begun ends when it was to."""
+        known = self._pauses.get(key)
+        if known is not None:
+            self._pauses[key] = known._replace(times=0)
+            for _, mine in self._unheard.values():
+                if mine.get(key) is known:
+                    mine[key] = self._pauses[key]
 
     def declined(self, by: Number, slots: Iterable[SlotKey], at: Instant) -> None:
         """Slots that were reserved are given back: whoever waits with them may wait a while. Who gives back knows."""
@@ -145,7 +167,7 @@ class Excused:
     def is_excused(
         self,
         by: Number,
-        in_flight: int,
+        in_flight: Iterable[int],
         request: tuple[Revision, str],
         ordinal: int,
         view: tuple[Revision, Instant],
@@ -154,9 +176,9 @@ class Excused:
         """Whether a scheduler may leave a slot alone in what it sent then; a view is a revision, and when that was."""
         actor, (assignment, template) = by[0], request
         key = actor, assignment, ordinal, template
-        # What it was made beside may have been answered before it was sent.
-        beside = self._before.get(by, ())[-in_flight:] if in_flight else ()
-        if any((assignment, ordinal) in named for named in beside) or self._sent.get(key, -1) >= view[1]:
+        groups = [group for sent in self.beside(by, in_flight) for group in sent.groups]
+        named = {(group.assignment, one.ordinal) for group in groups for one in group.placements}
+        if (assignment, ordinal) in named or self._sent.get(key, -1) >= view[1]:
             return True
         group = self._equals(assignment, template)
         pause = self._pauses.get((actor, group)) if group is not None else None

@@ -82,6 +82,7 @@ class Placements:
                 elif isinstance(event, SlotsBound):
                     for one in event.slots:
                         self._judge_bound(one.slot, one.node, record.at, position)
+                    self.queue.excused.bound(record.actor, [one.slot for one in event.slots])
                 elif isinstance(event, SlotsReleased):
                     given = [one.slot for one in event.releases if record.command == UNRESERVE]
                     self.queue.excused.declined((record.actor, record.session, record.sequence), given, record.at)

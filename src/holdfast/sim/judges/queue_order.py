@@ -94,7 +94,7 @@ class QueueOrder:
             view = by.decision.view
             seen = view, self._written.get(seq_of(view), 0)
             excused = self.excused.is_excused(
-                by.by, len(by.decision.in_flight), (one.assignment, one.template), slot[1], seen, by.made
+                by.by, by.decision.in_flight, (one.assignment, one.template), slot[1], seen, by.made
             )
             if not excused and self._had_room(slot, one, by):
                 told = (
@@ -107,7 +107,8 @@ class QueueOrder:
         """Whether a slot could be placed on the view of a proposal, beside what is as urgent in it, and beside all that
         was on its way: whether that was in its turn is asked when it lands."""
         mine = self.priority(one.assignment)
-        beside = [*by.beside, *(event for event in by.placed if self.priority(event.assignment) >= mine)]
+        urgent = [event for event in by.placed if self.priority(event.assignment) >= mine]
+        beside = [*by.beside, *urgent, *self._named(by, mine)]
         if not beside:
             return True
         seq = seq_of(by.decision.view)
@@ -123,7 +124,29 @@ class QueueOrder:
                     )  # fmt: skip
                     state.slots.put(key, stands)
         waits = state.slots.get(slot)
-        return waits is not None and bool(Oracle(state, self._written.get(seq, 0)).verdict(waits).node)
+        if waits is None or waits.phase is not Phase.PENDING:
+            return False
+        return bool(Oracle(state, self._written.get(seq, 0)).verdict(waits).node)
+
+    def _named(self, by: Proposed, mine: int) -> list[SlotsPlaced]:
+        """The same of a scheduler apart by what it sent, as if all of it had landed: what was refused since, for it was
+        withdrawn meanwhile or had another node by then, stood on that view as well."""
+        known_here, itself = self._log.assignments, self.excused.sent(by.by)
+        own = [group for group in itself.groups if group.assignment in known_here] if itself is not None else []
+        groups = [group for group in own if self.priority(group.assignment) >= mine]
+        for sent in self.excused.beside(by.by, by.decision.in_flight):
+            groups += [group for group in sent.groups if group.assignment in known_here]
+        found: list[SlotsPlaced] = []
+        for group in groups:
+            known = known_here[group.assignment]
+            cls, account = self._state.classes.get(known.priority_class), next(iter(known.accounts), "")
+            firm = cls is None or not cls.spec.reclaimable
+            found.append(
+                SlotsPlaced(
+                    group.assignment, known.workload, group.template, account, False, firm, 0, 0, group.placements
+                )
+            )
+        return found
 
     def take(self, record: Record[Any], decision: Decision, position: Revision) -> str:
         """A proposal that landed, before its batch is looked at; what is wrong with its own order, empty: nothing."""
@@ -136,7 +159,8 @@ class QueueOrder:
                 slots = [(event.workload, one.ordinal) for one in event.placements]
                 self.excused.reserved(slots, self._equals(event.assignment, event.template))
         by = record.actor, record.session, record.sequence
-        self.excused.met_in_part(by, groups, record.answer, record.at)
+        bound = all(event.bound for event in placed)
+        self.excused.met_in_part(by, groups, record.answer, record.at, bound=bound)
         order = [self.priority(uid) for uid, _ in requests if uid in self._log.assignments]
         if order != sorted(order, reverse=True):
             return f"in one proposal requests of priorities {order} were served in turn"
