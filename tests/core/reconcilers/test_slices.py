@@ -78,6 +78,20 @@ def test_what_is_protected_is_within_the_slice_and_never_raised_above_the_whole(
             assert not exceeded(before, whole)
 
 
+@pytest.mark.parametrize(
+    ("whole", "shields", "new"),
+    [
+        (40, [(10, 20, 5, True), (0, 30, 5, True), (10, 20, 10, True)], [20, 0, 15]),  # by what is asked, as room comes
+        (10, [(5, 10, 20, False), (0, 4, 5, True)], [10, 0]),  # what a silent one protects is not there for others
+    ],
+)
+def test_what_is_protected_is_spread_by_what_is_asked(
+    whole: int, shields: list[tuple[int, int, int, bool]], new: list[int]
+) -> None:
+    known = [Shield(cpu(asked), cpu(has), cpu(mine), is_well, True) for asked, has, mine, is_well in shields]
+    assert spread(cpu(whole), known) == [cpu(amount) for amount in new]
+
+
 @given(st.integers(0, 1_000), st.lists(st.integers(0, 50), max_size=6))
 def test_parts_are_the_whole_to_the_last_unit(whole: int, weights: list[int]) -> None:
     found = parts(whole, weights)
@@ -101,31 +115,47 @@ def test_of_too_little_who_has_its_part_but_for_an_eighth_is_left_and_who_lacks_
 
 
 @pytest.mark.parametrize(
-    ("whole", "ones", "new"),
+    ("whole", "ones", "new", "turns"),
     [
         # asked, used, has; offered where that is more; "silent" and "asked" for who is not heard or has not answered
-        (
-            100,
-            [(0, 10, 4, "silent"), (60, 10, 45), (10, 0, 12, 17)],
-            [4, 72, 12],
-        ),  # what lacks, its ease, half the rest
-        (100, [(20, 4, 20), (60, 0, 0)], [20, 72]),  # what grows gets half of what is left, beside who has enough
-        (60, [(5, 0, 5, 10), (0, 0, 0), (20, 0, 10)], [5, 5, 30]),  # also who asks for nothing has its ease
-        (60, [(20, 0, 30), (60, 0, 4, 9), (0, 20, 10)], [15, 20, 0]),  # too little: by what is asked, and who has more
-        (40, [(10, 0, 5), (40, 0, 20), (20, 4, 10, 15)], [5, 20, 10]),  # too little, and nobody is far from its part
-        (40, [(60, 10, 45), (20, 10, 12, "silent"), (10, 0, 12)], [26, 10, 4]),  # more is out than there is
-        (20, [(20, 0, 30)], [20]),  # and where it is one who has it
-        (20, [(0, 20, 20), (20, 0, 0, "silent", "asked")], [20, 0]),  # who uses it keeps it
-        (100, [(20, 0, 45), (10, 0, 20), (40, 20, 0)], [25, 20, 35]),  # who has most more than it should gives back
-        (100, [(0, 0, 45, 50), (5, 10, 5), (40, 0, 4)], [9, 8, 42]),  # far too much is given back, asked for or not
-        (40, [(10, 0, 0), (10, 10, 20), (0, 0, 12)], [8, 20, 3]),  # far too much of one spares the others
-        (40, [(0, 0, 4, 9, "silent"), (10, 10, 10, 15), (5, 0, 5, 10, "silent")], [4, 10, 5]),  # who has enough stays
+        # what lacks gets what it asks for, its ease and half of the rest
+        (100, [(0, 10, 4, "silent"), (60, 10, 45), (10, 0, 12, 17)], [4, 72, 12], True),
+        # also beside who has enough
+        (100, [(20, 4, 20), (60, 0, 0)], [20, 72], True),
+        # who asks for nothing has its ease
+        (60, [(5, 0, 5, 10), (0, 0, 0), (20, 0, 10)], [5, 5, 30], True),
+        # too little: by what is asked, and who has more gives back
+        (60, [(20, 0, 30), (60, 0, 4, 9), (0, 20, 10)], [15, 20, 0], True),
+        # too little, and nobody is far from its part
+        (40, [(10, 0, 5), (40, 0, 20), (20, 4, 10, 15)], [5, 20, 10], True),
+        # more is out than there is
+        (40, [(60, 10, 45), (20, 10, 12, "silent"), (10, 0, 12)], [26, 10, 4], True),
+        # and one has it all
+        (20, [(20, 0, 30)], [20], True),
+        # who uses it keeps it
+        (20, [(0, 20, 20), (20, 0, 0, "silent", "asked")], [20, 0], False),
+        # who has most above its part gives back
+        (100, [(20, 0, 45), (10, 0, 20), (40, 20, 0)], [25, 20, 35], True),
+        # far too much is given back, needed or not
+        (100, [(0, 0, 45, 50), (5, 10, 5), (40, 0, 4)], [9, 8, 42], True),
+        # far too much of one spares the others
+        (40, [(10, 0, 0), (10, 10, 20), (0, 0, 12)], [8, 20, 3], True),
+        # so does what is on its way back
+        (60, [(18, 0, 17), (10, 0, 13, 24, "asked"), (10, 0, 19)], [17, 13, 19], True),
+        # nothing is on its way
+        (60, [(18, 0, 17), (10, 0, 24, "asked"), (10, 0, 19)], [17, 24, 13], True),
+        # half of what it might have is near enough
+        (40, [(0, 0, 10)], [10], False),
+        # who has enough stays, whatever silent ones hold
+        (40, [(0, 0, 4, 9, "silent"), (10, 10, 10, 15), (5, 0, 5, 10, "silent")], [4, 10, 5], False),
     ],
 )
 def test_a_whole_is_cut_by_what_is_asked_used_and_had(
-    whole: int, ones: list[tuple[int | str, ...]], new: list[int]
+    whole: int, ones: list[tuple[int | str, ...]], new: list[int], turns: bool
 ) -> None:
-    assert cut(cpu(whole), [told(*one) for one in ones]) == [cpu(target) for target in new]
+    slices = [told(*one) for one in ones]
+    assert cut(cpu(whole), slices) == [cpu(target) for target in new]
+    assert turns_on_uses(cpu(whole), slices) is turns
 
 
 def told(*words: int | str) -> Slice:

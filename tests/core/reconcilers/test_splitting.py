@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.core.reconcilers.sites import sites_of
@@ -168,6 +171,36 @@ def test_if_nobody_has_room_none_goes_to_who_takes_no_more(other: Place) -> None
     assert target([other], 4) == [1]
 
 
+def test_up_to_a_cap_and_no_further_while_others_may_have_it() -> None:
+    assert target([a_place("a", 2, cap=3), a_place("b", room=2)], 8) == [3, 5]
+    assert target([a_place("a", 2, cap=3), a_place("b", 3)], 4, "a") == [3, 1]
+
+
+def test_what_came_new_has_taken_of_the_room_for_what_is_moved() -> None:
+    assert target([a_place("a", 4, room=1), a_place("b", 1)], 9, "a") == [5, 4]
+
+
+def test_of_what_is_not_moved_less_is_taken_where_most_is_over() -> None:
+    places = [a_place("a", 4, weight=3), a_place("b", 4)]
+    assert target(places, 4, stays=True) == [3, 1]
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=5), st.integers(0, 30), st.randoms())
+def test_what_is_taken_is_taken_one_by_one_where_most_is_left(amounts: list[int], count: int, chance: Random) -> None:
+    order = chance.sample(range(len(amounts)), len(amounts))
+    left, taken = list(amounts), [0] * len(amounts)
+    for _ in range(count):
+        index = max(order, key=lambda index: (left[index], -order.index(index)))
+        left[index] -= 1
+        taken[index] += 1
+    assert shaved(amounts, order, count) == taken
+
+
+def test_a_workload_has_its_turns_from_one_version_to_the_next() -> None:
+    """Otherwise what does not divide would move with the program."""
+    assert [turns(uid << 20, 7) for uid in range(1, 9)] == [1, 5, 2, 6, 3, 0, 4, 5]
+
+
 def test_nothing_is_moved_to_where_there_is_no_room() -> None:
     assert target([a_place("a", 6), a_place("b", 0, room=0)], 6) == [6, 0]
     assert target([a_place("a", 6), a_place("b", 0, room=1)], 6) == [5, 1]
@@ -257,6 +290,23 @@ def test_down_to_its_floor_a_region_is_lowered_whatever_is_ready() -> None:
     assert stepped([late, a_place("b", 0)], [0, 3], 3) == [0, 3]
     strained = Place("a", 5, ready=5, floor=3)
     assert stepped([strained, a_place("b", 0)], [3, 2], 5) == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("places", "targets", "replicas", "told"),
+    [
+        # who stays is ready with all it has, whatever its floor
+        ([a_place("a", 2, ready=2, floor=1), a_place("b", 3, ready=3)], [2, 1], 3, [2, 1]),
+        # more of it is idle than it is to lose: that spares no other
+        ([a_place("a", 5, ready=0), a_place("b", 4, ready=4)], [3, 2], 5, [3, 4]),
+        # some of it is idle, and enough are ready elsewhere: it is told its target, and not less
+        ([a_place("a", 5, ready=4), a_place("b", 5, ready=5)], [3, 5], 4, [3, 5]),
+    ],
+)
+def test_who_is_lowered_is_told_no_less_than_its_target(
+    places: list[Place], targets: list[int], replicas: int, told: list[int]
+) -> None:
+    assert stepped(places, targets, replicas) == told
 
 
 def test_a_floor_gives_nothing_to_others() -> None:
