@@ -7,7 +7,7 @@ import pytest
 from holdfast.core.model.workload import Template
 from holdfast.core.scheduling.devices import Taken
 from holdfast.core.scheduling.table import NodeTable
-from tests.core.scheduling.test_table import a_table
+from tests.core.scheduling.test_table import a_table, refresh
 from tests.support.region import RegionBench, a_template
 
 
@@ -51,3 +51,14 @@ def test_a_slot_gets_the_fullest_devices_that_have_enough_left(
     assert table.devices.pick(row, template, firm=firm) == picked
     enough = table.devices.accepted(template, slice(row, row + 1), firm=firm)[:, 0].tolist()
     assert set(picked) <= {index for index, is_enough in enumerate(enough) if is_enough}
+
+
+@pytest.mark.parametrize(("firm", "left"), [(True, (400, 400)), (False, (400, 1_000))])
+def test_what_is_proposed_of_a_device_is_taken_when_its_node_is_counted_anew(firm: bool, left: tuple[int, int]) -> None:
+    bench = RegionBench()
+    uid = bench.a_node(gpus=("l4",))
+    table = a_table(bench)
+    table.devices.take(0, uid, Taken((0,), 600, (), firm))
+    bench.a_node(gpus=("l4",), cpu=9_000)
+    refresh(table, bench, uid)
+    assert (table.devices.free_any.item(0, 0), table.devices.free_firm.item(0, 0)) == left
