@@ -80,6 +80,10 @@ def test_what_does_not_divide_is_shared_among_those_alone_that_may_have_some() -
     assert ideal(places, 2) == [*ideal(places[:2], 2), 0] == [2, 0, 0]
 
 
+def test_who_takes_just_its_part_has_its_part_of_what_does_not_divide() -> None:
+    assert ideal([a_place("a"), a_place("b", 4, cap=2), a_place("c", weight=3)], 8) == [1, 2, 5]
+
+
 def test_remainders_of_many_workloads_do_not_pile_up_in_one_region() -> None:
     first = [turns(uid << 20, 3) for uid in range(300)]
     assert all(60 < first.count(region) < 140 for region in range(3))
@@ -174,6 +178,7 @@ def test_if_nobody_has_room_none_goes_to_who_takes_no_more(other: Place) -> None
 def test_up_to_a_cap_and_no_further_while_others_may_have_it() -> None:
     assert target([a_place("a", 2, cap=3), a_place("b", room=2)], 8) == [3, 5]
     assert target([a_place("a", 2, cap=3), a_place("b", 3)], 4, "a") == [3, 1]
+    assert target([a_place("a", 4, cap=4), a_place("b", 5, cap=5)], 10, "a") == [5, 5], "one of all that are beyond"
 
 
 def test_what_came_new_has_taken_of_the_room_for_what_is_moved() -> None:
