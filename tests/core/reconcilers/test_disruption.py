@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from holdfast.core.model.allotment import Assignment
+from holdfast.core.model.summary import Counted, Seen
 from holdfast.core.model.topology import RegionHealth
 from holdfast.core.reconcilers.disruption import Holder, due, holder, shared
 from holdfast.core.reconcilers.sites import Site
@@ -41,13 +44,30 @@ def test_a_budget_is_shared_by_whoever_has_replicas(
     assert due(holders, most) == shares
 
 
-@pytest.mark.parametrize(("heard", "is_settled"), [(199, False), (200, True)])
-def test_a_region_has_settled_on_what_it_was_told_once_it_acknowledged_just_that(heard: int, is_settled: bool) -> None:
+def a_site(old: Assignment | None = None, heard: int = 0, counts: Mapping[str, int] = {}) -> Site:
+    """A region that was told of an assignment, has heard so far, and says how many it has of each template."""
     status: Any = SimpleNamespace(cursor=heard, health=RegionHealth.HEALTHY)
     region: Any = SimpleNamespace(meta=SimpleNamespace(name="a"), status=status)
+    seen = Seen(1, 1, tuple(Counted(template, bound, bound, bound) for template, bound in counts.items()))
+    return Site(region, old, Place("a"), seen if counts else None, allowed=True, counts=True, left=False)
+
+
+@pytest.mark.parametrize(("heard", "is_settled"), [(199, False), (200, True)])
+def test_a_region_has_settled_on_what_it_was_told_once_it_acknowledged_just_that(heard: int, is_settled: bool) -> None:
     old = replace(an_assignment(uid=100), revision=200)
-    site = Site(region, old, Place("a"), None, allowed=True, counts=True, left=False, over=0)
-    assert holder(site, 3, "any").is_settled is is_settled
+    assert holder(a_site(old, heard), 3, "new").is_settled is is_settled
+
+
+def test_a_region_that_was_told_nothing_yet_has_nothing_to_settle_on() -> None:
+    assert holder(a_site(), 3, "new") == Holder("a", 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "is_rolling"),
+    [({}, False), ({"new": 2}, False), ({"old": 2}, True), ({"new": 2, "old": 1}, True), ({"new": 2, "old": 0}, False)],
+)
+def test_a_region_that_has_any_of_another_template_is_rolling(counts: dict[str, int], is_rolling: bool) -> None:
+    assert holder(a_site(counts=counts), 3, "new").is_rolling is is_rolling
 
 
 @pytest.mark.parametrize(
@@ -61,6 +81,17 @@ def test_a_region_has_settled_on_what_it_was_told_once_it_acknowledged_just_that
         ((Holder("a", 6, 0), Holder("b", 3, 1, is_settled=False)), 3, {"a": 0, "b": 1}, True),
         ((Holder("a", 6, 9), Holder("b", 3, 0)), 3, {"a": 2, "b": 0}, False),  # more was given than there is
         ((Holder("a", 6, 2), Holder("b", 3, 1)), 3, {"a": 2, "b": 1}, False),
+        # nobody is to have more: nobody is waited for
+        ((Holder("a", 6, 2), Holder("b", 3, 1, is_settled=False)), 3, {"a": 2, "b": 1}, False),
+        # more waits for each of the others
+        (
+            (Holder("a", 6, 0), Holder("b", 3, 1, is_settled=False), Holder("c", 3, 0)),
+            3,
+            {"a": 0, "b": 1, "c": 0},
+            True,
+        ),
+        # what one is given the next has not
+        ((Holder("a", 6, 0), Holder("b", 3, 0), Holder("c", 3, 2)), 3, {"a": 1, "b": 0, "c": 1}, False),
     ],
 )
 def test_a_share_is_lowered_at_once_and_raised_only_by_what_nobody_can_still_act_on(
