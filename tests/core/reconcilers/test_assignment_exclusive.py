@@ -205,6 +205,14 @@ def test_a_region_that_has_none_gets_one_by_a_move() -> None:
     assert story.returning() == {}
 
 
+@pytest.mark.parametrize(("most", "asked"), [(0, 1), (1, 1), (2, 2)])
+def test_of_several_regions_that_have_too_many_as_few_are_asked_back_as_may_be_disrupted(most: int, asked: int) -> None:
+    story = Story(replicas=6, placement=Placement(regions=("eu", "us")), disruption_max=most).run()
+    assert {region: len(ordinals) for region, ordinals in story.listed().items()} == {"eu": 3, "us": 3}
+    story.change(placement=ANYWHERE).run()
+    assert sum(len(ordinals) for ordinals in story.returning().values()) == asked
+
+
 def test_a_silent_region_is_not_asked_for_anything_back() -> None:
     story = Story(replicas=3, placement=EU_ONLY).run()
     story.bench.judge("eu", SUSPECT)
