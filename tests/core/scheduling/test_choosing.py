@@ -237,6 +237,18 @@ def test_where_slots_are_counted_the_latest_rows_are_looked_at_beside_a_sample(m
             assert sorted(rows) == sorted({*range(start, start + wanted), *latest})
 
 
+@pytest.mark.parametrize(("count", "is_all"), [(14, False), (15, True)])
+def test_where_slots_are_counted_all_rows_are_looked_at_for_so_many_that_a_sample_is_half_of_them(
+    monkeypatch: pytest.MonkeyPatch, count: int, is_all: bool
+) -> None:
+    monkeypatch.setattr(window, "SAMPLE", 4)
+    monkeypatch.setattr(window, "ALL", 8)
+    bench = some_nodes(60)
+    ask = Ask("d", a_template(cpu=1000, spread=(Spread("zone", 1),)), "acme", True, 1)
+    found = window.sample(window.whole(a_table(bench), ask, (), a_count(bench.state, ask)), count, 3)
+    assert (len(found) == 1 and found[0].is_all) is is_all
+
+
 # Ties, keys, counts
 
 

@@ -218,6 +218,18 @@ def test_evenness_falls_in_step_from_the_emptiest_domain_to_the_fullest() -> Non
     assert domains.evenness_of(("b",)) == 750
 
 
+@pytest.mark.parametrize(("there", "takes"), [(0, 2), (1, 1), (2, 0), (3, 0)])
+def test_what_is_kept_apart_comes_as_often_as_its_rule_allows(there: int, takes: int) -> None:
+    bench = a_region(nodes=1)
+    node = bench.state.nodes[bench.state.node_names["n0"]]
+    for key, name in (("node", "n0"), ("zone", "a")):
+        ask = an_ask(a_template(100, apart=(Apart("db", key, 2),)))
+        domains = Domains(bench.state, ask, {("acme/db", key, name): there})
+        shut = domains.shut(domains.lane(node))
+        assert (domains.takes(node) if key == "node" else 0 if shut else takes) == takes
+        assert (shut == (Code.APART, "zone")) is (key == "zone" and not takes)
+
+
 def test_evenness_of_two_rules_is_the_mean_of_both() -> None:
     template = a_template(100, spread=(Spread("zone", 5), Spread("pool", 5)))
     taken = {("#1", "zone", "b"): 1, ("#1", "zone", "c"): 4, ("#1", "pool", "p1"): 2}

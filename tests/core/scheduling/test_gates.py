@@ -47,6 +47,9 @@ def test_who_has_no_grant_or_one_that_ended_does_not_pay() -> None:
     assert (nobody.most, nobody.code) == (0, Code.OVER_GRANT)
     both = paying(bench.state, ("quota/acme", "quota/beta"), NEED, bench.at, {})
     assert both.code is Code.OVER_GRANT, "a grant that is raised would help"
+    bench.a_grant("quota/beta", cpu=2000)
+    one_of_two = paying(bench.state, ("quota/acme", "quota/beta"), NEED, bench.at, {})
+    assert (one_of_two.most, one_of_two.each) == (2, (0, 2))
 
 
 def test_the_first_account_pays_as_far_as_it_can() -> None:

@@ -14,15 +14,18 @@ from holdfast.core.model.allotment import Stage
 from holdfast.core.model.control import Action, PolicyDocument, PolicyStage, SchedulerPolicy, Strategy, Validity
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.meta import Reason
+from holdfast.core.model.workload import Spread, is_counted
 from holdfast.core.region import commands as c
 from holdfast.core.region.commands import NAMED_MAX
 from holdfast.core.region.unmet import Unmet
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.builtin import BUILT_IN
+from holdfast.core.scheduling.choosing import Choice, Passing, choose
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.look import STALE_MS, Sight
 from holdfast.core.scheduling.queue import Why
 from holdfast.core.scheduling.scheduler import BACKOFF_MOST_MS, BACKOFF_MS, Attempt
+from holdfast.core.scheduling.shortlist import Shortlists
 from holdfast.core.scheduling.table import Truths
 from holdfast.core.scheduling.window import Window
 from tests.support.region import LINK, REPLICA, ROOT, RegionBench, a_class, a_template
@@ -246,6 +249,22 @@ def test_ordinals_without_a_right_are_told_so_and_not_proposed() -> None:
     assert set(placed_on(bench)) == {(1, 4)}
     assert follower.refused == []
     assert {reason.code for one in follower.waits for reason in one.reasons} == {Code.NOT_ASSIGNED}, "no gate is shut"
+
+
+def test_only_a_slot_that_is_not_counted_over_domains_comes_from_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[bool] = []
+
+    def choose_by_list(_: Shortlists, passing: Passing) -> Choice:
+        listed.append(is_counted(passing.ask.template))
+        return choose(passing, 1)
+
+    monkeypatch.setattr(Shortlists, "choose", choose_by_list)
+    bench, follower = a_region(nodes=1)
+    bench.a_workload(a_template(cpu=100), count=1)
+    bench.a_workload(a_template(cpu=100, spread=(Spread("zone"),)), count=1, uid=101, workload=2)
+    follower.work()
+    assert len(placed_on(bench)) == 2
+    assert listed == [False]
 
 
 # Answers
