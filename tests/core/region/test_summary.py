@@ -23,7 +23,17 @@ from holdfast.core.region import commands as c
 from holdfast.core.region import seen as seen_module
 from holdfast.core.region import summary as summary_module
 from holdfast.core.region.seen import at_once, counting, seen_of
-from holdfast.core.region.summary import KINDS_MAX, LARGEST_MAX, MIXED, Pieces, exposing, summarising, summary_of
+from holdfast.core.region.summary import (
+    KINDS_MAX,
+    LARGEST_KEPT,
+    LARGEST_MAX,
+    MIXED,
+    Pieces,
+    _raise,
+    exposing,
+    summarising,
+    summary_of,
+)
 from tests.support.region import LINK, REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 
 
@@ -338,3 +348,12 @@ def test_a_node_has_a_most_of_extended_resources() -> None:
     bench.open_session("agent/n1")
     capacity = Resources(1_000, 1_024, extended=tuple((f"r{number:03}", 1) for number in range(65)))
     assert "at most 64 extended" in bench.refuse("agent/n1", c.RegisterNode("n1", "general", "a", capacity)).message
+
+
+def test_as_many_largest_pieces_as_are_kept_are_kept_as_they_are_and_one_more_makes_them_few() -> None:
+    front: list[Resources] = []
+    for number in range(1, LARGEST_KEPT + 1):
+        _raise(front, Resources(number, 1_000 - number))
+    assert len(front) == LARGEST_KEPT
+    _raise(front, Resources(0, 1_000))
+    assert len(front) <= LARGEST_MAX
