@@ -14,7 +14,7 @@ from statistics import median
 
 from holdfast.bench.filling import filled
 from holdfast.bench.region import Machine
-from holdfast.bench.report import Result, at_least, at_most
+from holdfast.bench.report import Result, at_least, at_most, must
 from holdfast.core.model.control import PolicyDocument
 from holdfast.core.model.workload import Template
 from holdfast.core.scheduling.ask import Ask
@@ -31,6 +31,8 @@ ROWS = ("schedule.growth", "schedule.growth_score")
 WHOLE, SMALL = (1_000, 50_000, 600, 50), (20, 40, 20, 10)
 #: Every so many decisions the best of all nodes is looked for, too.
 COMPARED = 5
+#: Of those for which some node had room so many are chosen one for, or the figure is none.
+CHOSEN_PERCENT = 95
 
 
 def measure_growth(asked: list[Template], real: list[Machine], *, small: bool = False) -> list[Result]:
@@ -40,6 +42,8 @@ def measure_growth(asked: list[Template], real: list[Machine], *, small: bool = 
     turns = [
         [side.decide(range(first, first + at_a_time)) for side in sides] for first in range(0, decisions, at_a_time)
     ]
+    for side in sides:
+        side.must_have_chosen()
     slower = [of_few / of_many for of_few, of_many in turns]
     scores = [100 * side.got / side.best for side in sides]
     rate = median([of_few for of_few, _ in turns])
@@ -60,6 +64,8 @@ class _Side:
         self._asks = [Ask(str(number), chance.choice(asked), "acme", True) for number in range(decisions)]
         self._rules = rulebook(BUILT_IN, PolicyDocument())
         self.got = self.best = 0
+        #: For how many of those that are compared some node had room, and for how many of these one was chosen.
+        self._fitting = self._chosen = 0
         # Columns of labels are made when they are first asked for.
         choose(self._passing(0), 1)
 
@@ -79,7 +85,15 @@ class _Side:
             if best is not None and best.rows:
                 self.best += best.candidates[0].score
                 self.got += choice.candidates[0].score if choice.rows else 0
+                self._fitting += 1
+                self._chosen += bool(choice.rows)
         return len(numbers) / spent
+
+    def must_have_chosen(self) -> None:
+        """Who chooses nothing is quick: almost all that fits somewhere was placed."""
+        must(self._fitting, "no node has room for anything that is asked for")
+        told = f"of {self._fitting} that fit somewhere {self._chosen} were placed"
+        must(self._chosen * 100 >= self._fitting * CHOSEN_PERCENT, told)
 
     def _take(self, ask: Ask, choice: Choice) -> None:
         """Count it as proposed, as a scheduler does."""

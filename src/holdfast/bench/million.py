@@ -58,6 +58,7 @@ async def measure_million(folder: Path, nodes: int, *, small: bool = False) -> l
         placed = time.perf_counter() - start
         await yard.decisions.reach(yard.state.facts.seq, WITHIN_S * 1_000)
         kept = time.perf_counter() - start
+        yard.must_be_bound()
         return [
             at_most("schedule.c1m", placed, "s", raw * size.slots / 1_000, 60),
             at_most("schedule.c1m_indexed", kept, "s", placed, 60),

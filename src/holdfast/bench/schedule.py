@@ -120,6 +120,7 @@ async def _rate(yard: Yard, raw: RawLoop, name: str, rounds: list[Wanted], least
         durable = yard.ledger.durable
         seq, size = durable.state.facts.seq, durable.log_bytes
         took = await yard.schedule()
+        yard.must_be_bound()
         batches = durable.state.facts.seq - seq
         plain = raw.times((durable.log_bytes - size) // batches, 50)
         rates.append((count / took, count / batches * 50 / sum(plain)))

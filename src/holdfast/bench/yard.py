@@ -18,6 +18,7 @@ from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.allotment import Assignment, Purpose, Share, Stage
+from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.workload import Template
 from holdfast.core.region import commands as c
 from holdfast.core.region.state import RegionState
@@ -39,6 +40,7 @@ class Yard:
         self.region = region
         self.decisions = decisions
         self._number = 0
+        self._opened = 0
 
     @property
     def state(self) -> RegionState:
@@ -48,6 +50,7 @@ class Yard:
     async def open(self, wanted: Sequence[tuple[Template, int]]) -> None:
         """Workloads of so many slots of a template each, all waiting: shipped one after another, then opened."""
         known: dict[str, Template] = {}
+        self._opened += sum(count for _, count in wanted)
         assignments = [self._assignment(template, count, known) for template, count in wanted]
         puts: list[c.Shipped] = [c.TemplateShipped(*one) for one in known.items() if one[0] not in self.state.templates]
         puts += [c.AssignmentShipped(one) for one in assignments]
@@ -96,6 +99,12 @@ class Yard:
             scheduler.cancel()
             await asyncio.wait({scheduler})
         return time.perf_counter() - start
+
+    def must_be_bound(self) -> None:
+        """All that was opened is bound, or what was measured is no binding: what is reserved waits no more, either. To
+        be asked once the time is taken, for it looks at all slots."""
+        bound = sum(slot.phase is Phase.BOUND for _, slot in self.state.slots.unordered())
+        must(bound == self._opened, f"{bound:,} of {self._opened:,} slots are bound")
 
     async def placed(self, within_s: float, scheduler: asyncio.Task[None]) -> None:
         """Return when nothing waits."""
