@@ -85,7 +85,7 @@ def test_a_refusal_is_told_with_the_time_of_the_ledger_that_refuses() -> None:
     ledger: Any = SimpleNamespace(
         denials=SimpleNamespace(refused=lambda _envelope, _answer: None), leader=SimpleNamespace(term=term)
     )
-    Servers(Manner(), lambda _question: True).listen(ledger, lambda _, answer, at: told.append((answer.code, at)))
+    Servers(Manner(), lambda *_args: True).listen(ledger, lambda _, answer, at: told.append((answer.code, at)))
     ledger.denials.refused(proposal("web"), Refused(Code.EXPIRED, "", {}))
     assert told == [(Code.EXPIRED, 9_000)]
 

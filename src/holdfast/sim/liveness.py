@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from holdfast.core.ledger.state import LedgerState
 from holdfast.core.model.allotment import ACTIVE, Assignment
-from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.lifecycle import STOPPABLE, Phase
 from holdfast.core.model.placement import Slot
 from holdfast.core.model.shapes import Instant
 from holdfast.core.model.topology import RegionHealth
@@ -20,19 +20,17 @@ from holdfast.core.platform.state import PlatformState
 from holdfast.core.region.state import RegionState
 from holdfast.host.ledger import Role
 from holdfast.sim.judges.counted import is_open
+from holdfast.sim.judges.elsewhere import not_moved
 from holdfast.sim.judges.moving import is_spent, moves, serves
 from holdfast.sim.judges.patience import PROMPT_MS, Left
 from holdfast.sim.judges.placement import Oracle
 from holdfast.sim.judges.reported import ENDING_MS, misreported, unmended
+from holdfast.sim.judges.shipped import left_over
 from holdfast.sim.judges.unwell import other_processes, unnoticed
 from holdfast.sim.scene import PLATFORM_NAME, Scene, old_server
 
-#: A node that is gone is given up within this, whatever its region doubts first: a lease, a second one if many are
-#: silent at once, and its turn.
-SILENCE_MS = 60_000
 #: A step of a rollout: a replica starts, is asked until it is ready, and an old one ends; or it is given up.
 STEP_MS = 60_000
-_ALIVE = (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING)
 
 
 def unsettled(scene: Scene) -> Iterator[Left]:
@@ -44,7 +42,8 @@ def unsettled(scene: Scene) -> Iterator[Left]:
         if old.role is not Role.STOPPED:
             yield Left("leads", old_server(name), f"cannot read the log and is {old.role}: it should have stopped")
     yield from _platform(scene, platform)
-    yield from misreported(platform, {name: scene.audits[name].state for name in scene.cast.nodes})
+    yield from misreported(platform, _regions(scene))
+    yield from not_moved(platform, _regions(scene))
     for name in scene.cast.nodes:
         region: RegionState = scene.audits[name].state
         yield from _region(scene, name, region, platform)
@@ -58,18 +57,6 @@ def leaderless(scene: Scene) -> Iterator[Left]:
         if roles != sorted([Role.LEADING.value, *[Role.FOLLOWING.value] * (len(names) - 1)]):
             detail = f"has servers that are {', '.join(roles)}: one should lead and all others follow"
             yield Left("leads", ledger, detail)
-
-
-def silent(scene: Scene) -> Iterator[Left]:
-    """Nodes whose machines are gone, and on which something still counts as running."""
-    for name, nodes in scene.cast.nodes.items():
-        state: RegionState = scene.audits[name].state
-        gone = {state.node_names.get(node) or 0: node for node in nodes if scene.world.machines[node].life is None}
-        for uid in gone:
-            slots = [slot for slot in state.slots.values() if slot.node == uid and slot.phase in _ALIVE]
-            if uid and slots:
-                told = f"is gone, and {len(slots)} replicas are said to live there"
-                yield Left("silence", f"{name} {gone[uid]}", told, SILENCE_MS)
 
 
 def _platform(scene: Scene, state: PlatformState) -> Iterator[Left]:
@@ -135,6 +122,7 @@ def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState
         workload = platform.workloads.get(assignment.workload)
         stays = assignment.exclusive and workload is not None and is_spent(_regions(scene), workload)
         yield from _replicas(name, state, uid, assignment, stays=stays)
+    yield from _unpaid(name, state)
     yield from _slots(scene, name, state, Oracle(state, now))
     speaking = {f"agent/{node}" for node in scene.cast.nodes[name]}
     speaking |= {f"scheduler/{scheduler}" for scheduler in scene.cast.schedulers[name]}
@@ -142,6 +130,16 @@ def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState
     metals = [metal for metal in scene.metals.values() if metal.region == name]
     yield from (*other_processes(state, metals), *unnoticed(name, state, metals))
     yield from unmended(name, state)
+
+
+def _unpaid(name: str, state: RegionState) -> Iterator[Left]:
+    """What an emergency paid for ends with it; no other charge does."""
+    for slot in state.slots.values():
+        if slot.account.startswith("emergency/") and slot.phase in STOPPABLE:
+            paid = state.allowances.get(slot.account)
+            if paid is None or paid.ends <= state.facts.at:
+                subject = f"{name} slot {slot.workload}/{slot.ordinal} under {slot.epoch}"
+                yield Left("repaid", subject, f"runs on {slot.account}, which is over", PROMPT_MS)
 
 
 def _shipped(name: str, state: RegionState, platform: PlatformState) -> Iterator[Left]:
@@ -154,6 +152,7 @@ def _shipped(name: str, state: RegionState, platform: PlatformState) -> Iterator
         grant = platform.grants.get(f"{name}|{account}")
         if grant is None or grant.acknowledged != allowance.version or grant.version != allowance.version:
             yield Left("granted", f"{name} {account}", "is not settled", PROMPT_MS)
+    yield from left_over(platform, name, state)
 
 
 def _sessions(where: str, state: LedgerState, speaking: set[str]) -> Iterator[Left]:

@@ -22,11 +22,11 @@ from holdfast.sim.answers import Answer, Struck, answers, strike, unanswered
 from holdfast.sim.audit import Finding
 from holdfast.sim.counts import counted
 from holdfast.sim.explained import unexplained
-from holdfast.sim.judges.budgets import Budgets
-from holdfast.sim.judges.churn import Churn
+from holdfast.sim.judges.careful import Careful
 from holdfast.sim.judges.placed import Placements
+from holdfast.sim.judges.regional import regional
 from holdfast.sim.judges.same_state import same_states
-from holdfast.sim.judges.shipped import Steps, missed
+from holdfast.sim.judges.shipped import missed
 from holdfast.sim.loop import run_virtual
 from holdfast.sim.plan import Fault, Plan
 from holdfast.sim.recovery import Recovery
@@ -99,6 +99,8 @@ class Run:
         self.logs: dict[str, list[Stored]] = {name: [] for name in self.scene.audits}
         for name, log in self.logs.items():
             self.scene.world.store(name).disk.listeners.append(log.append)
+        platform = self.scene.audits[PLATFORM_NAME]
+        platform.listeners.append(Careful(platform.state, self.findings.append, self.scene.world.now).take)
         for name in self.scene.cast.nodes:
             self._listen(name)
 
@@ -135,7 +137,7 @@ class Run:
         )
         self.scene.on_said[name] = placements.queue.excused.said
         self.scene.servers.on_refused[name] = placements.queue.excused.refused
-        others = [judge(name, self.findings.append) for judge in (Budgets, Churn, Steps)]
+        others = regional(name, audit.state, self.findings.append, hears)
 
         def take(batch: Batch[Any]) -> None:
             placements.take(batch, lambda: REGION.batches.evidence(audit.newest))

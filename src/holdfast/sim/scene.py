@@ -67,6 +67,10 @@ STORES = {
 PLATFORM_NAME = "platform"
 #: Phases in which the ledger knows of a process, and whoever ends it gives it its time.
 UNDER_CARE = (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING, Phase.TERMINATING)
+#: Phases in which a process is to run; of what is unknown its agent says that it has it.
+KEPT = (Phase.BOUND, Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING, Phase.UNKNOWN)
+#: Who serves is asked after half of five seconds at the soonest, and is taken from the list after the third failure.
+WITHDRAWN, WITHDRAWN_MS = "withdrawn", 7_000
 #: How often somebody looks whether the operator's token is there.
 PROOF_MS = 100
 
@@ -80,10 +84,12 @@ class Scene:
         self.world = World(seed, network=NETWORKS[scenario.network], stores=self.store_weather)
         self.plan = plan or drawn(scenario, cast_of(scenario), seed)
         self.cast = cast_of(scenario, self.plan)
-        self.truth = Truth(self._is_exclusive, self._grace_of, self._restarts_of)
+        self.truth = Truth(self._is_exclusive, self._grace_of, self._restarts_of, self._is_kept)
         self.servers = Servers(manner or Manner(), self._lives)
         #: Which replicas were asked and have answered, by region, and under which epoch.
         self._answered: set[tuple[str, SlotKey, Revision]] = set()
+        #: By server, and by replica under which epoch: when it last answered a question of that server.
+        self._heard_well: dict[tuple[str, SlotKey, Revision], int] = {}
         self.metals: dict[str, Metal] = {}
         #: What nodes are, and what operators say that they are for.
         self.furnished: dict[str, Furnished] = {}
@@ -123,12 +129,13 @@ class Scene:
         leases = self.leases[name] = Leases(name, audit.state, self.truth.findings.append, self.world.now)
         audit.listeners += leases.take, EvenTime(name, self.truth.findings.append, self.world.now).take
 
-    def _lives(self, question: Question) -> bool:
-        """Whether a process lives at an address, by what the node really runs; then it has answered."""
+    def _lives(self, server: str, question: Question) -> bool:
+        """Whether a process lives at an address, by what the node really runs; then it has answered who asks."""
         metal = self.metals[question.host]
         binding = metal.answering(question.port)
         if binding is not None:
             self._answered.add((metal.region, *binding))
+            self._heard_well[url(server), *binding] = self.world.now()
         return binding is not None
 
     def _is_exclusive(self, work: Work) -> bool:
@@ -152,13 +159,33 @@ class Scene:
         slot = self.audits[region].state.slots.get(work.slot)
         return slot.restarts if slot is not None and slot.epoch == work.epoch else 0
 
+    def _is_kept(self, metal: Metal, work: Work) -> bool:
+        """Whether a process is to run where it is, by what its region's log says, and goes on while that is cut off.
+        What was given to another machine of the name is no concern of this one."""
+        state: RegionState = self.audits[metal.region].state
+        slot = state.slots.get(work.slot)
+        if slot is None or slot.epoch != work.epoch or slot.phase not in KEPT or self.metals[metal.name] is not metal:
+            return False
+        assignment = state.assignments[slot.assignment]
+        return not (assignment.exclusive or assignment.stops_cut)
+
     def _judge_serving(self, ledger: str, batch: Batch[Any]) -> None:
-        """What serves has answered under its binding epoch."""
+        """What serves has answered under its binding epoch; and whoever has answered the same leader a moment ago is
+        not taken from the list."""
         for move in [one for r in batch.records for e in r.events if isinstance(e, SlotsMoved) for one in e.moves]:
+            if move.phase is Phase.READY and move.cause == WITHDRAWN:
+                self._judge_withdrawn(ledger, move.slot)
             slot = self.audits[ledger].state.slots.get(move.slot) if move.phase is Phase.SERVING else None
             if slot is not None and (ledger, move.slot, slot.epoch) not in self._answered:
                 detail = f"{move.slot} serves under epoch {show(slot.epoch)}, and was not asked"
                 self.truth.findings.append(Finding("answered", detail))
+
+    def _judge_withdrawn(self, ledger: str, slot: SlotKey) -> None:
+        epoch, leader = self.audits[ledger].state.slots[slot].epoch, self.leases[ledger].leader
+        last = self._heard_well.get((leader, slot, epoch))
+        if last is not None and self.world.now() - last < WITHDRAWN_MS:
+            detail = f"{slot} is taken from the list, and {leader} had its answer {self.world.now() - last} ms ago"
+            self.truth.findings.append(Finding("withdrawn-late", f"{ledger}: {detail}"))
 
     def _populate(self) -> None:
         settings = settings_of_platform(settings_of(self.scenario.topology.times))

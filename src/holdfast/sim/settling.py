@@ -12,10 +12,12 @@ from collections.abc import Callable
 from holdfast.sim import links, service
 from holdfast.sim.actors.habits import Habits
 from holdfast.sim.gates import HELD, held_back
+from holdfast.sim.judges.elsewhere import not_replaced
 from holdfast.sim.judges.patience import Left, Patience
-from holdfast.sim.liveness import leaderless, silent, unsettled
+from holdfast.sim.judges.silence import not_given_up, silent
+from holdfast.sim.liveness import leaderless, unsettled
 from holdfast.sim.scenario import span
-from holdfast.sim.scene import Scene
+from holdfast.sim.scene import PLATFORM_NAME, Scene
 from holdfast.sim.troubles import Troubles
 
 LOOK_MS = 2_000
@@ -54,10 +56,14 @@ class Settling:
         return [*self._late(), *(map(str, left) if left else ["settled: things change to and fro"])]
 
     def look_meanwhile(self) -> None:
-        """While faults strike: nodes that are gone are noticed, wherever somebody leads; rollouts that wait for their
-        budgets are counted."""
+        """While faults strike: nodes that are gone are noticed, and what stood there is given up; what lost
+        regions had is assigned to others; wherever somebody leads. Rollouts that wait for their budgets are counted."""
         self.scene.acted[HELD] += sum(held_back(self.scene.audits[name].state) for name in self.scene.cast.nodes)
-        self.patience.look(self.scene.world.now(), [] if any(leaderless(self.scene)) else silent(self.scene))
+        scene, without = self.scene, [one.subject for one in leaderless(self.scene)]
+        left = [] if without else [*silent(scene), *not_given_up(scene)]
+        if PLATFORM_NAME not in without:
+            left += not_replaced(scene.audits[PLATFORM_NAME].state)
+        self.patience.look(scene.world.now(), left)
 
     def calm(self) -> None:
         """Nothing is wrong with the world any more, and everybody is there. What is started from now on is well: a

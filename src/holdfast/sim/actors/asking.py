@@ -13,8 +13,8 @@ WAY_MS = 5
 #: What is sent into a partition is never answered: longer than anybody waits.
 NEVER_MS = 3_600_000
 
-#: Whether a process lives where a question is asked.
-Lives = Callable[[Question], bool]
+#: Whether a process lives where a machine asks a question.
+Lives = Callable[[str, Question], bool]
 
 
 class SimAsker(Asker):
@@ -42,4 +42,4 @@ class SimAsker(Asker):
         return self._process.transport.network.is_open(self._process.machine, question.host)
 
     def _found(self, question: Question) -> str:
-        return "" if self._lives(question) else "connection refused"
+        return "" if self._lives(self._process.machine, question) else "connection refused"

@@ -3,8 +3,8 @@
 Leased work runs under a guard, which ends it at its deadline by the node's even clock, also while the agent is gone.
 The guard is taken at its slowest: what it ends lives on for all its grace and the kill margin. `Truth` sees all
 processes of all nodes, and judges the promises that no log can: never two of one exclusive identity, and never two
-tenants at a time where all runs as one user; nothing is killed before its grace is over, and what fails is started
-again later each time.
+tenants at a time where all runs as one user; nothing is killed before its grace is over, what fails is started again
+later each time, and what is well and is to run is ended by nobody, however long its node is cut off.
 """
 
 from __future__ import annotations
@@ -26,19 +26,22 @@ PAUSE_MS, PAUSE_MOST_MS = 1_000, 60_000
 
 class Truth:
     """All processes there are, by identity. `is_exclusive` says of which no two may live, `grace_of` how long one has
-    to end where nothing says that it must end at once, `restarts_of` how often the ledger says it was started again."""
+    to end where nothing says that it must end at once, `restarts_of` how often the ledger says it was started again,
+    `is_kept` of what on a machine the ledger says that it is to run there, also while that is cut off."""
 
     def __init__(
         self,
         is_exclusive: Callable[[Work], bool],
         grace_of: Callable[[str, Work], int],
         restarts_of: Callable[[str, Work], int],
+        is_kept: Callable[[Metal, Work], bool],
     ) -> None:
         self.findings: list[Finding] = []
         self.started = 0
         self._is_exclusive = is_exclusive
         self._grace_of = grace_of
         self._restarts_of = restarts_of
+        self._is_kept = is_kept
         #: By machine and binding: its last process there.
         self._last: dict[tuple[str, Binding], Played] = {}
         self._exclusive: dict[SlotKey, list[tuple[Metal, Played]]] = {}
@@ -49,6 +52,9 @@ class Truth:
         work = process.work
         self._judge_tenants(metal, work)
         self._judge_haste(metal, process)
+        if work.leased and self._is_kept(metal, work):
+            told = "is started so that it ends when its node is cut off, and it is to be kept then"
+            self.findings.append(Finding("kept", f"{work.name} on {metal.name} {told}"))
         if not self._is_exclusive(work):
             return
         others = [(where, one) for where, one in self._exclusive.get(work.slot, ()) if where.may_live(one)]
@@ -83,8 +89,12 @@ class Truth:
             told = f"is started again after {pause} ms, after {times} restarts, and {least} ms are the least"
             self.findings.append(Finding("haste", f"{work.name} on {metal.name} {told}"))
 
-    def note_stop(self, metal: Metal, process: Played, grace_ms: int) -> None:
-        """A process is asked to end: it has the time to do so that was promised to it."""
+    def note_stop(self, metal: Metal, process: Played, grace_ms: int, *, well: bool) -> None:
+        """A process is asked to end, `well` or not: it has the time to do so that was promised to it; and of what is
+        well and is to run nobody asks it."""
+        if well and self._is_kept(metal, process.work):
+            told = "is asked to end, and it is well and is to run there"
+            self.findings.append(Finding("kept", f"{process.work.name} on {metal.name} {told}"))
         promised = self._grace_of(metal.region, process.work)
         if grace_ms < promised:
             told = f"is asked to end within {grace_ms} ms, and {promised} ms were promised to it"
@@ -150,8 +160,9 @@ class Metal(SimulatedMachine):
 
     def ask_to_end(self, process: Played, grace_ms: int) -> None:
         """It is asked to end, and that is judged."""
+        well = process.answers(self.clock.boot())
         super().ask_to_end(process, grace_ms)
-        self._truth.note_stop(self, process, grace_ms)
+        self._truth.note_stop(self, process, grace_ms, well=well)
 
     def unwell(self) -> list[Played]:
         """What runs, was well, and does not answer now though nobody has asked it to end."""

@@ -9,6 +9,12 @@ None of them imports a gate, a controller or a scheduler: what these have in com
 - `followed`   what a region's log says, kept event by event
 - `placed`     every placement where it stands: spread, policies, pauses
 - `meant`      every placement against what its template asks of a node
+- `causes`     every stop against what its cause says
+- `evicted`    what a taint evicts, and stays
+- `silence`    what follows from silent nodes: that it is noticed, and given up in time
+- `damped`     how many silent nodes are given up at a time
+- `careful`    the platform moves work: what is ready before something is lowered, how many identities at once
+- `elsewhere`  what waits for room that another region has
 - `budgets`    how many of those that serve are stopped at a time
 - `queue_order`  who is passed over, and could have been placed
 - `turns`      in one proposal, who of equals comes first
@@ -16,8 +22,9 @@ None of them imports a gate, a controller or a scheduler: what these have in com
 - `reported`   what the platform says of workloads, and what is left of those that were to fail
 - `unwell`     what does not answer, and is not noticed
 - `even_time`  how fast ledger time passes
-- `leases`     sessions that are ended before their time
+- `leases`     sessions that are ended before their time, or many at once for one silence
 - `churn`      how often controllers end a replica, against how often anybody had a reason to
-- `shipped`    the link: every step once, in its turn, and nothing missed at the cursor
+- `shipped`    the link: every step once, in its turn, nothing missed at the cursor, and nothing left over
+- `regional`   those who judge a region's log batch by batch, put together
 - `same_state`  servers that have read the whole log hold what it says
 """

@@ -1,4 +1,5 @@
-"""Nobody's session is ended for silence whom the same leader answered less than a lease ago.
+"""Nobody's session is ended for silence whom the same leader answered less than a lease ago; nor are many at once, of
+whom it answered all less than two leases ago: such a silence is doubted once (RULES 5).
 
 A heartbeat was heard between when it was sent and when its answer came: so what was sent last and answered by whoever
 leads says how long a silence can have been. What another leader answered does not count: each listens for itself.
@@ -19,6 +20,8 @@ from holdfast.core.model.shapes import Revision
 from holdfast.sim.audit import Audit, Finding
 
 SILENT = "silent"
+#: So many at least, and so many percent of all, are many.
+MANY, PERCENT = 3, 20
 
 
 class Leases:
@@ -29,9 +32,12 @@ class Leases:
         self._state = state
         self._find = find
         self._now = now
-        self._leader = ""
+        #: Whose term it is.
+        self.leader = ""
         #: By server and session: when the last heartbeat was sent that it answered.
         self._renewed: dict[tuple[str, Revision], int] = {}
+        #: Sessions that were ended for silence lately: when, and for how long they had been quiet.
+        self._ended: list[tuple[int, int]] = []
 
     def renewed(self, server: str, session: Revision, sent: int) -> None:
         """A server has answered a heartbeat that was sent then."""
@@ -41,14 +47,25 @@ class Leases:
         """The next batch."""
         for event in (event for record in batch.records for event in record.events):
             if isinstance(event, TermStarted):
-                self._leader = event.leader
+                self.leader = event.leader
             elif isinstance(event, SessionEnded) and event.reason == SILENT:
-                sent = self._renewed.get((self._leader, event.session))
+                sent = self._renewed.get((self.leader, event.session))
                 quiet = self._state.facts.settings.session_lease if sent is None else self._now() - sent
                 if quiet < self._state.facts.settings.session_lease:
                     told = f"{show(event.session)} of {event.principal} is ended for silence"
-                    why = f"{self._leader} answered what it sent {quiet} ms ago"
+                    why = f"{self.leader} answered what it sent {quiet} ms ago"
                     self._find(Finding("lease", f"{self._where} batch {batch.header.seq}: {told}, and {why}"))
+                if sent is not None:
+                    self._judge_many(quiet, batch.header.seq)
+
+    def _judge_many(self, quiet: int, seq: int) -> None:
+        """One more was ended, whom this leader had heard. Whoever is doubted waits for a second lease."""
+        lease, now = self._state.facts.settings.session_lease, self._now()
+        self._ended = [*((at, ms) for at, ms in self._ended if now - at < lease // 2), (now, quiet)]
+        count, known = len(self._ended), len(self._ended) + len(self._state.sessions)
+        if count >= MANY and count * 100 > known * PERCENT and all(ms < 2 * lease for _, ms in self._ended):
+            told = f"{count} of {known} sessions are ended for a silence of {max(ms for _, ms in self._ended)} ms"
+            self._find(Finding("doubted", f"{self._where} batch {seq}: {told}, and nobody doubts it"))
 
 
 class Hearing:

@@ -2,7 +2,8 @@
 meant.
 
 A region that misses a step never hears of it again: the cursor is its acknowledgement (RULES 14). So what the platform
-means it to have at or before that place must be here, at every moment and not only in the end.
+means it to have at or before that place must be here, at every moment and not only in the end. What is gone there is
+gone here soon.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ from typing import Any
 
 from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.revision import revision, show
+from holdfast.core.ledger.table import Table
 from holdfast.core.model.allotment import Stage
+from holdfast.core.model.shapes import Revision
 from holdfast.core.platform.state import PlatformState
 from holdfast.core.region import events as e
 from holdfast.core.region.state import RegionState
 from holdfast.sim.audit import Finding
+from holdfast.sim.judges.patience import PROMPT_MS, Left
+
+#: Who has made what every log begins with: each ledger has its own.
+OWN = "ledger"
 
 
 class Steps:
@@ -55,16 +62,68 @@ def missed(platform: PlatformState, regions: Mapping[str, RegionState]) -> Itera
         place = state.place
         if place.listing is not None or place.platform_log != platform.facts.log_id:
             continue
-        for uid, assignment in platform.assignments.items():
-            if assignment.region != name or assignment.revision > place.cursor or assignment.stage is Stage.ENDED:
-                continue
-            here = state.assignments.get(uid)
-            if here is None or here.revision < assignment.revision:
-                told = f"assignment {uid} of {show(assignment.revision)}"
-                yield Finding("step-missed", f"{name} is at {show(place.cursor)} and has not {told}")
-        for grant in platform.grants.values():
-            if grant.region == name and grant.revision <= place.cursor:
-                known = state.allowances.get(grant.account)
-                if known is None or known.version < grant.version:
-                    told = f"version {grant.version} of {grant.account}"
-                    yield Finding("step-missed", f"{name} is at {show(place.cursor)} and has not {told}")
+        for told in (*_own(platform, name, state), *_everybodys(platform, name, state)):
+            yield Finding("step-missed", f"{name} is at {show(place.cursor)} and has not {told}")
+
+
+def _own(platform: PlatformState, name: str, state: RegionState) -> Iterator[str]:
+    """What is meant for one region alone."""
+    cursor = state.place.cursor
+    for uid, assignment in platform.assignments.items():
+        if assignment.region != name or assignment.revision > cursor or assignment.stage is Stage.ENDED:
+            continue
+        here = state.assignments.get(uid)
+        if here is None or here.revision < assignment.revision:
+            yield f"assignment {uid} of {show(assignment.revision)}"
+    for grant in platform.grants.values():
+        if grant.region == name and grant.revision <= cursor:
+            known = state.allowances.get(grant.account)
+            if known is None or known.version < grant.version:
+                yield f"version {grant.version} of {grant.account}"
+
+
+def _everybodys(platform: PlatformState, name: str, state: RegionState) -> Iterator[str]:
+    """What every region has a copy of: who may act, by what secret, in which order; policies; and overrides, but those
+    of other regions."""
+    cursor = state.place.cursor
+    for kind, there, here in _copied(platform, state):
+        for key, one in there.items():
+            if one.meta.revision <= cursor and one.meta.created_by != OWN:
+                known = here.get(key)
+                if known is None or known.meta.revision < one.meta.revision:
+                    yield f"{kind} {key} of {show(one.meta.revision)}"
+    for uid in overrides_for(platform, name):
+        if uid <= cursor and uid not in state.platform_overrides:
+            yield f"override {show(uid)}"
+    for policy in platform.policies.values():
+        if policy.revision <= cursor and policy.revision not in state.policies:
+            yield f"policy {show(policy.revision)}"
+
+
+def left_over(platform: PlatformState, name: str, state: RegionState) -> Iterator[Left]:
+    """Copies of what the platform has no more, or has otherwise: told soon, though no cursor says when."""
+    for kind, there, here in _copied(platform, state):
+        more = [key for key, one in here.items() if key not in there and one.meta.created_by != OWN]
+        if more:
+            yield Left("shipped", f"{name} {kind}", f"is there for {sorted(more)}, which are gone", PROMPT_MS)
+    more_of = {uid for uid, _ in state.platform_overrides.items()} - {*overrides_for(platform, name)}
+    if more_of:
+        yield Left("shipped", f"{name} override", f"is there for {sorted(more_of)}, which are gone", PROMPT_MS)
+    meant = {one.scope: one.revision for one in platform.validities.values() if one.region == name}
+    valid = dict(state.validities.items())
+    if meant != valid:
+        yield Left("shipped", f"{name} policies", f"are valid as {valid}, and meant as {meant}", PROMPT_MS)
+
+
+def overrides_for(platform: PlatformState, name: str) -> list[Revision]:
+    """Overrides of a region, or of all."""
+    return [uid for uid, one in platform.overrides.items() if one.region in ("", name)]
+
+
+def _copied(platform: PlatformState, state: RegionState) -> tuple[tuple[str, Table[str, Any], Table[str, Any]], ...]:
+    """By kind: the platform's objects, and a region's copies of them."""
+    return (
+        ("principal", platform.principals, state.principals),
+        ("token", platform.tokens, state.tokens),
+        ("priority class", platform.priority_classes, state.classes),
+    )
