@@ -372,6 +372,17 @@ def test_more_goes_where_there_is_room_and_is_looked_at_again_by_and_by() -> Non
     assert story.run().counts()["eu"] == 3
 
 
+def test_what_waits_is_looked_at_again_by_and_by_since_no_summary_wakes_it() -> None:
+    story = Story(replicas=4, regions=("eu", "us")).run().says("us", 2)
+    for region in ("eu", "us"):
+        story.summarises(region, nodes(10, cpu(1_000), 9))
+    assert story.says("eu", 0, waiting=2).look() == Outcome(
+        (), story.bench.at + story.bench.state.facts.settings.rebalance_window
+    )
+    story.summarises("eu", nodes(10, cpu(400), 10))  # none of its nodes could hold it any more
+    assert story.run().counts() == {"us": 4}
+
+
 def test_what_was_assigned_and_is_not_bound_yet_takes_of_the_room() -> None:
     story = Story(replicas=6, regions=("eu", "us")).run().all_ready()
     story.summarises("eu", nodes(10, cpu(500), 3))

@@ -156,7 +156,8 @@ def aimed(state: PlatformState, workload: Workload, sites: Sites, replicas: int,
     """How many each of those that count is to have.
 
     Room is asked for only where something is to change, or something that was assigned is bound nowhere. What is short
-    of it is looked at again by and by: a summary wakes nobody, since it comes every second and concerns everybody.
+    of it is looked at again by and by, and so is what a region says to wait, for whatever: it may come to fit there no
+    more. A summary wakes nobody, since it comes every second and concerns everybody.
     """
     counting, primary = sites.counting(), workload.spec.placement.primary
     places = [site.place for site in counting]
@@ -166,7 +167,8 @@ def aimed(state: PlatformState, workload: Workload, sites: Sites, replicas: int,
     stays = workload.spec.batch  # to move what runs is to begin it anew
     if not waiting and is_settled(places, replicas, primary, stays=stays):
         return {place.name: place.have for place in places}
-    if _look_for_room(state, workload, counting):
+    is_told = any(site.seen is not None and site.seen.waiting for site in counting)
+    if _look_for_room(state, workload, counting) or is_told:
         sites.again.append(now + state.facts.settings.rebalance_window)
     counts = target(places, replicas, primary, stays=stays)
     return {place.name: count for place, count in zip(places, counts, strict=True)}
