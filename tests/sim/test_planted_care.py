@@ -15,10 +15,20 @@ from holdfast.agent.simulated import Habit, SimulatedDriver
 from holdfast.core.agent import bound
 from holdfast.core.ledger.reconciler import NOTHING
 from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.topology import Effect
+from holdfast.core.model.topology import Effect, RegionHealth
 from holdfast.core.platform import rights
 from holdfast.core.platform.state import lease_told
-from holdfast.core.reconcilers import assignment, breaches, exclusive, node_health, repair, sites, wanted
+from holdfast.core.reconcilers import (
+    assignment,
+    breaches,
+    exclusive,
+    node_health,
+    region_health,
+    repair,
+    rollout,
+    sites,
+    wanted,
+)
 from holdfast.core.reconcilers.emergencies import Emergencies
 from holdfast.core.region import breaches as region_breaches
 from holdfast.core.region import fence
@@ -116,7 +126,27 @@ def withdrawn_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Asking, "__init__", hasty)
 
 
+def all_withdrawn(patch: pytest.MonkeyPatch) -> None:
+    """A leader that reaches nobody takes all addresses from the list."""
+    patch.setattr(Asking, "_brake", lambda _self: False)
+
+
+def nothing_settles(patch: pytest.MonkeyPatch) -> None:
+    """A rollout stops at once what runs an old template and has yet to serve, as after an outage everybody has."""
+    patch.setattr(rollout, "SETTLES_MS", 0)
+
+
 # What moves between regions
+
+
+def never_lost(patch: pytest.MonkeyPatch) -> None:
+    """A region that is silent stays suspect."""
+    judged = region_health._judged
+
+    def suspect(region: Any, health: RegionHealth, reason: str) -> Any:
+        return NOTHING if health is RegionHealth.LOST else judged(region, health, reason)
+
+    patch.setattr(region_health, "_judged", suspect)
 
 
 def ended_before_begun(patch: pytest.MonkeyPatch) -> None:
@@ -223,6 +253,9 @@ LONG_LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 70 * SECOND)
 CRASHED = Fault(14 * SECOND, "crash", "eu-n1", 3 * SECOND)
 ALL_LOST = tuple(Fault((72 + n) * SECOND, "lose-node", f"eu-n{n}", 80 * SECOND) for n in (1, 2, 3))
 ALL_CUT = tuple(Fault(14 * SECOND, "isolate", f"eu-n{n}", 15 * SECOND) for n in (1, 2, 3))
+CUT_FOR_LONGER = tuple(Fault(14 * SECOND, "isolate", f"eu-n{n}", 20 * SECOND) for n in (1, 2, 3))
+CUT_FOR_LONG = tuple(Fault(14 * SECOND, "isolate", f"eu-n{n}", 32 * SECOND) for n in (1, 2, 3))
+LATE_ROLL = Act(30 * SECOND, "roll", 0)
 EMERGENCY = Act(14 * SECOND, "emergency", 1)
 #: One region hears of nothing at first, so that the other one has all of it.
 LATE = Fault(1, "cut-link", "us", 40 * SECOND)
@@ -247,6 +280,11 @@ PLANTED = {
     "identities at once": planted(
         identities_at_once, IDENTITIES, "few-at-once", seconds=44, faults=(LATE,), fittings=BUDGET
     ),
+    "all withdrawn": planted(all_withdrawn, ROOMY, "most-listed", seconds=44, faults=CUT_FOR_LONGER),
+    "nothing settles": planted(
+        nothing_settles, ROOMY, "cause-true", seconds=64, faults=CUT_FOR_LONG, acts=(LATE_ROLL,)
+    ),
+    "never lost": planted(never_lost, TWO_REGIONS, "lost", seconds=94, faults=(LOST,)),
     "lost regions counted on": planted(lost_regions_counted_on, TWO_REGIONS, "replaced", seconds=94, faults=(LOST,)),
     "leases not renewed": planted(leases_not_renewed, LEASED, "replicas", seconds=100),
     "rights given away early": planted(

@@ -14,7 +14,7 @@ from holdfast.sim.actors.habits import Habits
 from holdfast.sim.gates import HELD, held_back
 from holdfast.sim.judges.elsewhere import not_replaced
 from holdfast.sim.judges.patience import Left, Patience
-from holdfast.sim.judges.silence import not_given_up, silent
+from holdfast.sim.judges.silence import not_given_up, not_lost, silent
 from holdfast.sim.liveness import leaderless, unsettled
 from holdfast.sim.scenario import span
 from holdfast.sim.scene import PLATFORM_NAME, Scene
@@ -62,7 +62,7 @@ class Settling:
         scene, without = self.scene, [one.subject for one in leaderless(self.scene)]
         left = [] if without else [*silent(scene), *not_given_up(scene)]
         if PLATFORM_NAME not in without:
-            left += not_replaced(scene.audits[PLATFORM_NAME].state)
+            left += [*not_lost(scene), *not_replaced(scene.audits[PLATFORM_NAME].state)]
         self.patience.look(scene.world.now(), left)
 
     def calm(self) -> None:

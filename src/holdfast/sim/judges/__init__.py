@@ -11,8 +11,9 @@ None of them imports a gate, a controller or a scheduler: what these have in com
 - `meant`      every placement against what its template asks of a node
 - `causes`     every stop against what its cause says
 - `evicted`    what a taint evicts, and stays
-- `silence`    what follows from silent nodes: that it is noticed, and given up in time
+- `silence`    what follows from silent nodes and regions: that it is noticed, and given up in time
 - `damped`     how many silent nodes are given up at a time
+- `listed`     most addresses, taken from the list at once
 - `careful`    the platform moves work: what is ready before something is lowered, how many identities at once
 - `elsewhere`  what waits for room that another region has
 - `budgets`    how many of those that serve are stopped at a time

@@ -1,6 +1,6 @@
 """Whoever is stopped is stopped for a cause that is true, judged by the log.
 
-- rollout: more run its template than are asked for of it
+- rollout: more run its template than are asked for of it, and it is not just about to serve
 - scaled-down, superseded: there are more than are asked for, and none of those that wait goes in its place
 - deleted, deadline-missed: its assignment has ended
 - right-lapsed: it runs by a right that is leased
@@ -34,6 +34,8 @@ ALLOWED = "region.allowed"
 #: What is so for so long was seen by whoever chose whom to stop, and what was so until then may have been.
 SEEN_MS = 3_000
 NEVER = 2**62
+#: For so long what runs and has yet to serve is left to: after an outage that is everybody.
+SETTLES_MS = 29_000
 
 
 class _Slot(Struct, frozen=True):
@@ -147,7 +149,10 @@ class Causes:
             case "rollout":
                 asked = sum(share.count for share in assignment.shares if share.template == slot.template)
                 there = sum(one.template == slot.template for one in self._of(slot.assignment))
-                return "" if there > asked else f"{asked} are asked for of what it runs, and {there} are there"
+                if there <= asked:
+                    return f"{asked} are asked for of what it runs, and {there} are there"
+                settles = slot.phase in (Phase.RUNNING, Phase.READY) and at < slot.since + SETTLES_MS
+                return f"it is {slot.phase} for {at - slot.since} ms, and is to come to serve" if settles else ""
             case "scaled-down" | "superseded":
                 return self._not_surplus(key, slot, assignment, at)
             case "deleted" | "deadline-missed":

@@ -13,6 +13,7 @@ from holdfast.sim.judges.causes import Causes
 from holdfast.sim.judges.churn import Churn
 from holdfast.sim.judges.damped import Damped
 from holdfast.sim.judges.evicted import Evictions
+from holdfast.sim.judges.listed import Listed
 from holdfast.sim.judges.shipped import Steps
 
 
@@ -29,5 +30,5 @@ def regional(
     """The judges of a region; `hears` says whether controllers there are told of what happens."""
     return (
         Budgets(name, find), Causes(name, find), Churn(name, find), Steps(name, find),
-        Evictions(name, state, find, hears), Damped(name, state, find),
+        Evictions(name, state, find, hears), Damped(name, state, find), Listed(name, state, find),
     )  # fmt: skip

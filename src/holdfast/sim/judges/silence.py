@@ -1,4 +1,5 @@
-"""What follows from the silence of nodes, while faults strike: it is noticed, and what stood there is given up in time.
+"""What follows from the silence of nodes, while faults strike: it is noticed, and what stood there is given up in time;
+and that a region which is gone is called lost.
 
     gone ──a lease, or two──▶ its session ends ──its turn──▶ what stood there is unknown ──the fence──▶ given up
 
@@ -11,15 +12,19 @@ from collections.abc import Iterator
 
 from holdfast.core.model.control import Action
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.topology import RegionHealth
+from holdfast.core.platform.state import PlatformState
 from holdfast.core.region.state import RegionState
 from holdfast.sim.judges.patience import Left
-from holdfast.sim.scene import Scene
+from holdfast.sim.scene import PLATFORM_NAME, Scene
 
 #: A node that is gone is noticed within this, whatever its region doubts first: a lease, a second one if many are
 #: silent at once, and its turn.
 SILENCE_MS = 60_000
 #: So many silent nodes have their turn in one window, and what stood there is given up so much after the fence at most.
 TOGETHER, WINDOW_MS, GIVEN_UP_MS = 2, 60_000, 10_000
+#: A region's session ends after a lease, or two where its silence is doubted; it is called lost so much later at most.
+LEASES, LOST_MS = 2, 10_000
 _ALIVE = (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING)
 
 
@@ -50,6 +55,18 @@ def not_given_up(scene: Scene) -> Iterator[Left]:
                 subject = f"{name} slot {slot.workload}/{slot.ordinal} under {slot.epoch} in term {state.facts.term}"
                 told = f"is unknown on {nodes[slot.node].name}, which is silent, and is not given up"
                 yield Left("given-up", subject, told, fence + _waits(len(nodes)) + GIVEN_UP_MS)
+
+
+def not_lost(scene: Scene) -> Iterator[Left]:
+    """Regions of which no server is there, and which the platform does not call lost: before that nothing moves."""
+    platform: PlatformState = scene.audits[PLATFORM_NAME].state
+    settings = platform.facts.settings
+    for name in scene.cast.nodes:
+        known = platform.regions.get(name)
+        gone = all(scene.world.machines[server].life is None for server in scene.cast.servers[name])
+        if gone and known is not None and known.status.log_id and known.status.health is not RegionHealth.LOST:
+            within = LEASES * settings.session_lease + settings.lost_after + LOST_MS
+            yield Left("lost", f"region {name}", f"is gone, and is called {known.status.health}", within)
 
 
 def _waits(nodes: int) -> int:
