@@ -48,6 +48,8 @@ class _Slot(Struct, frozen=True):
     next_template: str
     node: Revision = 0
     account: str = ""
+    #: What it was before, and since when: whoever stops it may have seen that.
+    before: tuple[Phase, Instant] = (Phase.PENDING, 0)
 
     @property
     def stays(self) -> bool:
@@ -110,7 +112,8 @@ class Causes:
                     self._change(one.slot, phase=Phase.BOUND, since=at)
             case e.SlotsMoved(moves):
                 for move in moves:
-                    self._change(move.slot, phase=move.phase, since=at)
+                    known = self._slots[move.slot]
+                    self._change(move.slot, phase=move.phase, since=at, before=(known.phase, known.since))
             case e.SlotsStopping(cause, stops):
                 for stop in stops:
                     why = self._wrong(stop.slot, cause, at)
@@ -151,7 +154,7 @@ class Causes:
                 there = sum(one.template == slot.template for one in self._of(slot.assignment))
                 if there <= asked:
                     return f"{asked} are asked for of what it runs, and {there} are there"
-                settles = slot.phase in (Phase.RUNNING, Phase.READY) and at < slot.since + SETTLES_MS
+                settles = _settles(slot, at)
                 return f"it is {slot.phase} for {at - slot.since} ms, and is to come to serve" if settles else ""
             case "scaled-down" | "superseded":
                 return self._not_surplus(key, slot, assignment, at)
@@ -198,3 +201,11 @@ class Causes:
         if kept or exposed or alone:
             return ""
         return f"nothing of {node.name} keeps it from there"
+
+
+def _settles(slot: _Slot, at: Instant) -> bool:
+    """Whether it runs, has yet to serve, and is to be left to: now, and as it was seen a moment ago."""
+    seen = [(slot.phase, slot.since), *([slot.before] if at < slot.since + SEEN_MS else [])]
+    is_new = any(phase in (Phase.BOUND, Phase.STARTING, Phase.FAILED) for phase, _ in seen)
+    waits = [phase not in (Phase.RUNNING, Phase.READY) or at < since + SETTLES_MS for phase, since in seen]
+    return slot.phase in (Phase.RUNNING, Phase.READY) and not is_new and all(waits)
