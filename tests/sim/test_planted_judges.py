@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from holdfast.agent.simulated import SimulatedDriver
 from holdfast.core.ledger.overrides import NOTHING_IN_FORCE
 from holdfast.core.ledger.reconciler import NOTHING, Outcome, Wanted
+from holdfast.core.model import blocks
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.placement import PendingReason
 from holdfast.core.platform import assignments, escrow, fitting
@@ -157,6 +158,19 @@ def rollout_fights_the_others(patch: pytest.MonkeyPatch) -> None:
         return Outcome((Wanted(Stop((chosen,), "rollout"), state.assignments[key].revision),))
 
     patch.setattr(Rollout, "reconcile", stop)
+
+
+def opened_and_stopped(patch: pytest.MonkeyPatch) -> None:
+    """The replica controller opens one too many, and stops it when it serves: each time for a cause that is true."""
+    begin = wanted._Choice.__init__
+
+    def to_and_fro(self: Any, assignment: Any, kinds: Any, finished: Any) -> None:
+        begin(self, assignment, kinds, finished)
+        serving = sum(blocks.count(ordinals) for kind, ordinals in kinds.items() if kind.phase is Phase.SERVING)
+        if serving <= wanted.asked(assignment):
+            self._lacks = {template: count + 1 for template, count in self._lacks.items()}
+
+    patch.setattr(wanted._Choice, "__init__", to_and_fro)
 
 
 def link_drops_a_step(patch: pytest.MonkeyPatch) -> None:
@@ -307,7 +321,10 @@ PLANTED = {
     ),
     "controllers not woken": planted(controllers_not_woken, ROOMY, "woken"),
     "one slot too many": planted(one_slot_too_many, ROOMY, "replicas"),
-    "rollout fights the others": planted(rollout_fights_the_others, ROOMY, "churn", "runs"),
+    "rollout fights the others": planted(rollout_fights_the_others, ROOMY, "churn", "cause-true", "runs"),
+    "opened and stopped": planted(
+        opened_and_stopped, ROOMY, "churn", "replicas", "runs", "processes", "served", seconds=60
+    ),
     "rollout never begins": planted(rollout_never_begins, ROOMY, "rolled", seconds=24, acts=(ROLL,)),
     "stops are not heard": planted(
         stops_are_not_heard, ROOMY, "runs", "rolled", "woken", "processes", seconds=24, acts=(ROLL,)
