@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from holdfast.core.ledger.answers import Code
 from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.placement import PendingReason
 from holdfast.core.model.workload import Workload
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.state import PlatformState
@@ -58,3 +60,23 @@ def test_what_serves_elsewhere_is_ended_where_it_was() -> None:
 def test_work_of_which_none_may_be_gone_may_serve_in_full_where_it_was() -> None:
     platform, regions, web = a_move(budget=0, serving=3, offered=False)
     assert moves(platform, regions, web, 1)
+
+
+def unpaid(regions: dict[str, RegionState], workload: Workload, count: int) -> None:
+    """So many of a workload wait for quota in us."""
+    state = regions["us"]
+    (assignment,) = state.assignments_of[workload.meta.uid]
+    (request,) = state.requests[assignment]
+    waits = PendingReason(Code.OVER_GRANT.value, count, "quota/acme cannot pay for more")
+    state.requests.put(assignment, (replace(request, reasons=(waits,)),))
+
+
+def test_what_serves_may_hold_the_quota_that_the_others_wait_for_as_long_as_no_more_may_be_gone() -> None:
+    """Found by zone-loss 40067: four serve in us, three wait in eu, and the quota pays for four."""
+    platform, regions, web = a_move(budget=1, serving=2, offered=False)
+    unpaid(regions, web, 1)
+    assert moves(platform, regions, web, 1)
+    assert not moves(platform, regions, web, 2), "only one waits for quota"
+    platform, regions, web = a_move(budget=2, serving=2, offered=False)
+    unpaid(regions, web, 1)
+    assert not moves(platform, regions, web, 1), "one more may be gone"

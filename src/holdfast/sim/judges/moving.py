@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from holdfast.core.ledger.answers import Code
 from holdfast.core.model.allotment import ACTIVE, Assignment, Purpose
 from holdfast.core.model.lifecycle import Phase
 from holdfast.core.model.workload import Workload
@@ -20,13 +21,16 @@ Regions = Mapping[str, RegionState]
 
 def moves(platform: PlatformState, regions: Regions, workload: Workload, more: int) -> bool:
     """Whether so many more are assigned since work moves of which no more may be gone now: where it goes to it waits,
-    for a reason that is judged with that slot, and where it was it serves: all of it, or what a region offered back."""
+    for a reason that is judged with that slot, and where it was it serves: all of it, or what a region offered back, or
+    what holds the quota that the others wait for."""
     spec, phases = workload.spec, phases_of(regions, workload)
     if not phases[Phase.PENDING] >= more > 0:
         return False
     if not spec.disruption_max and phases[Phase.SERVING] >= spec.replicas:
         return True
-    return is_spent(regions, workload) and _offered_back(platform, regions, workload) >= more
+    return is_spent(regions, workload) and (
+        _offered_back(platform, regions, workload) >= more or _unpaid(regions, workload) >= more
+    )
 
 
 def is_spent(regions: Regions, workload: Workload) -> bool:
@@ -54,4 +58,14 @@ def _offered_back(platform: PlatformState, regions: Regions, workload: Workload)
             assigned = sum(share.count for assignment in mine if serves(assignment) for share in assignment.shares)
             serving = phases_of({one.region: regions[one.region]}, workload)[Phase.SERVING]
             found += max(0, min(serving, assigned - one.most))
+    return found
+
+
+def _unpaid(regions: Regions, workload: Workload) -> int:
+    """How many of its replicas wait for quota: what serves elsewhere may be what holds it."""
+    found = 0
+    for state in regions.values():
+        for uid in state.assignments_of.get(workload.meta.uid) or ():
+            reasons = [one for request in state.requests.get(uid) or () for one in request.reasons]
+            found += sum(one.count for one in reasons if one.code == Code.OVER_GRANT)
     return found
