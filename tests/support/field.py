@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
+from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from holdfast.api.client.sync import HoldfastSync
 from holdfast.wiring import first
@@ -26,16 +30,41 @@ PLACE = "eu-central"
 QUOTA = {"hard": {"cpu": 400, "memory": "400Gi", "disk": "400Gi"}}
 
 
+#: Below those that the system gives out by itself; each process has a thousand of them.
+PORTS, STRETCH = range(21_000, 32_000), 1_000
+
+
+@cache
+def _stretch() -> tuple[IO[str], Iterator[int]]:
+    """A thousand ports of this process, as long as it lives, whoever else runs tests on this machine; and which of them
+    is the next to be tried."""
+    for begin in PORTS[::STRETCH]:
+        lock = (Path(tempfile.gettempdir()) / f"holdfast-tests-{begin}.lock").open("w", encoding="utf-8")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            continue
+        return lock, cycle(range(begin, begin + STRETCH))
+    raise AssertionError("too many run tests at a time")
+
+
 def free_ports(count: int) -> int:
     """The first of so many ports in a row that nobody listens on."""
-    for begin in range(21_000 + os.getpid() % 5_000, 60_000, count):
+    _, nexts = _stretch()
+    found: list[int] = []
+    for port in islice(nexts, 2 * STRETCH):
+        if found and port != found[-1] + 1:
+            found = []
         try:
-            for port in range(begin, begin + count):
-                with socket.socket() as trial:
-                    trial.bind(("127.0.0.1", port))
+            with socket.socket() as trial:
+                trial.bind(("127.0.0.1", port))
         except OSError:
+            found = []
             continue
-        return begin
+        found.append(port)
+        if len(found) == count:
+            return found[0]
     raise AssertionError("no ports are free")
 
 
