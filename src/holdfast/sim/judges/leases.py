@@ -1,5 +1,6 @@
 """Nobody's session is ended for silence whom the same leader answered less than a lease ago; nor are many at once, of
-whom it answered all less than two leases ago: such a silence is doubted once (RULES 5).
+whom it answered all less than a lease and a half ago: such a silence is doubted once (RULES 5), and whoever counted for
+the doubt had been silent for half a lease.
 
 A heartbeat was heard between when it was sent and when its answer came: so what was sent last and answered by whoever
 leads says how long a silence can have been. What another leader answered does not count: each listens for itself.
@@ -59,11 +60,12 @@ class Leases:
                     self._judge_many(quiet, batch.header.seq)
 
     def _judge_many(self, quiet: int, seq: int) -> None:
-        """One more was ended, whom this leader had heard. Whoever is doubted waits for a second lease."""
+        """One more was ended, whom this leader had heard. Whoever is doubted waits for another lease: the one
+        whose silence was the longest may have come back since."""
         lease, now = self._state.facts.settings.session_lease, self._now()
         self._ended = [*((at, ms) for at, ms in self._ended if now - at < lease // 2), (now, quiet)]
         count, known = len(self._ended), len(self._ended) + len(self._state.sessions)
-        if count >= MANY and count * 100 > known * PERCENT and all(ms < 2 * lease for _, ms in self._ended):
+        if count >= MANY and count * 100 > known * PERCENT and all(2 * ms < 3 * lease for _, ms in self._ended):
             told = f"{count} of {known} sessions are ended for a silence of {max(ms for _, ms in self._ended)} ms"
             self._find(Finding("doubted", f"{self._where} batch {seq}: {told}, and nobody doubts it"))
 
