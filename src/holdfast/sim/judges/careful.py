@@ -3,8 +3,8 @@
 - moved-late: no region is told to have less while too few are ready without what it gives up
 - few-at-once: of identities, which cannot be begun before they are ended, no more are asked back than may be gone
 
-What is ready is what regions had said by then. What was said a moment before or after counts as well: whoever decided
-saw one of these.
+What is ready is what regions had said by then. What was said or wanted a moment before or after counts as well: whoever
+decided saw one of these.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ SAID_MS = 3_000
 
 
 class _Said(NamedTuple):
-    """What regions had said of a workload: how many are ready in each, and how many wait for somebody to pay."""
+    """What regions had said of a workload: how many are ready in each, and how many wait for somebody to pay; and how
+    many were wanted."""
 
     at: int
     ready: dict[str, int]
     unpaid: int
+    wanted: int
 
 
 class Careful:
@@ -51,19 +53,19 @@ class Careful:
     def take(self, batch: Batch[Any]) -> None:
         """The next batch."""
         for uid, workload in self._state.workloads.items():
-            said = self._hear(uid)
+            said = self._hear(uid, workload)
             if workload.meta.deletion is None:
                 if workload.spec.exclusive:
                     self._judge_identities(workload, batch.header.seq)
                 elif not workload.spec.batch:
                     self._judge_counts(workload, said, batch.header.seq)
 
-    def _hear(self, uid: Revision) -> list[_Said]:
+    def _hear(self, uid: Revision, workload: Workload) -> list[_Said]:
         seen = [(one.region, one.seen) for one in self._state.observed.get(uid) or ()]
         ready = {region: sum(count.ready for count in what.counts) for region, what in seen}
         unpaid = [one.count for _, what in seen for one in what.waiting if one.code == Code.OVER_GRANT]
         known, now = self._said.setdefault(uid, deque()), self._now()
-        known.append(_Said(now, ready, sum(unpaid)))
+        known.append(_Said(now, ready, sum(unpaid), workload.spec.replicas))
         # The last one that is older than that held until then.
         while len(known) > 1 and known[1].at <= now - SAID_MS:
             known.popleft()
@@ -87,7 +89,7 @@ class Careful:
         spec = workload.spec
         had = sum(min(said.ready.get(name, 0), count) for name, count in before.items())
         has = sum(min(said.ready.get(name, 0), count) for name, count in after.items())
-        return has < min(had, spec.replicas - min(spec.disruption_max, said.unpaid))
+        return has < min(had, said.wanted - min(spec.disruption_max, said.unpaid))
 
     def _judge_identities(self, workload: Workload, seq: int) -> None:
         """Of those that are wanted still: what is beyond the wanted number may all go at once, and is on its way yet if

@@ -1,0 +1,76 @@
+"""Work that is moved with care: what is wanted now, or was a moment ago, serves meanwhile."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.model.summary import Counted, Observation, Seen
+from holdfast.sim.audit import Finding
+from holdfast.sim.judges.careful import SAID_MS, Careful
+from tests.support.platform import PlatformBench, a_workload, a_world
+
+BATCH: Any = SimpleNamespace(header=SimpleNamespace(seq=7))
+
+
+class World:
+    """Two replicas serve in each of two regions, four are wanted, and a judge looks on."""
+
+    def __init__(self) -> None:
+        self.platform: PlatformBench = a_world()
+        self.state = self.platform.state
+        self.web = self.platform.put(a_workload(replicas=4))
+        for region in ("eu", "us"):
+            self.platform.assign(self.web, region, 2)
+        counts = (Counted("t", bound=2, ready=2, serving=2),)
+        said = [Observation(region, 1, Seen(self.web, 1, counts), 1, 1) for region in ("eu", "us")]
+        self.state.observed.put(self.web, tuple(said))
+        self.found: list[Finding] = []
+        self.now = 10_000
+        self.judge = Careful(self.state, self.found.append, lambda: self.now)
+        self.judge.take(BATCH)
+
+    def want(self, replicas: int) -> None:
+        """So many are wanted from now on."""
+        stored = self.state.workloads[self.web]
+        self.state.workloads.put(self.web, replace(stored, spec=replace(stored.spec, replicas=replicas)))
+        self.judge.take(BATCH)
+
+    def lower(self) -> list[str]:
+        """Each region is to have one of the two that it has; what is found then."""
+        for one in list(self.state.assignments.values()):
+            shares = tuple(replace(share, count=1) for share in one.shares)
+            self.state.assignments.put(one.uid, replace(one, shares=shares))
+        self.judge.take(BATCH)
+        return [one.promise for one in self.found]
+
+
+def test_what_is_wanted_is_not_given_up() -> None:
+    assert World().lower() == ["moved-late"]
+
+
+def test_what_is_wanted_no_more_is_given_up() -> None:
+    world = World()
+    world.want(2)
+    assert world.lower() == []
+
+
+def test_who_was_told_a_moment_ago_that_less_is_wanted_may_land_though_more_is_wanted_again() -> None:
+    """Found by timeout-after-commit 52189: scaled to one and to three, and the first was answered after the second."""
+    world = World()
+    world.want(2)
+    world.want(4)
+    world.now += SAID_MS - 1
+    assert world.lower() == []
+
+
+def test_what_was_wanted_for_long_is_not_given_up_since_less_was_wanted_once() -> None:
+    world = World()
+    world.want(2)
+    world.now += 1
+    world.want(4)
+    world.now += SAID_MS + 1
+    world.judge.take(BATCH)
+    assert world.lower() == ["moved-late"]
