@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.core.model.summary import Counted, Observation, Seen
 from holdfast.sim.audit import Finding
 from holdfast.sim.judges.careful import SAID_MS, Careful
-from tests.support.platform import PlatformBench, a_workload, a_world
+from tests.support.platform import PlatformBench, a_workload, a_world, an_exclusive
 
 BATCH: Any = SimpleNamespace(header=SimpleNamespace(seq=7))
 
@@ -74,3 +74,31 @@ def test_what_was_wanted_for_long_is_not_given_up_since_less_was_wanted_once() -
     world.now += SAID_MS + 1
     world.judge.take(BATCH)
     assert world.lower() == ["moved-late"]
+
+
+def asked_back(*, wanted: tuple[int, ...], after_ms: int = 0) -> list[str]:
+    """What is found when four of ten identities are asked back, of which one may be gone, once so many were wanted."""
+    platform = a_world()
+    web = platform.put(an_exclusive(replicas=10, disruption_max=1))
+    platform.hold(web, "eu", *range(10))
+    found: list[Finding] = []
+    now = [10_000]
+    judge = Careful(platform.state, found.append, lambda: now[0])
+    for replicas in wanted:
+        stored = platform.state.workloads[web]
+        platform.state.workloads.put(web, replace(stored, spec=replace(stored.spec, replicas=replicas)))
+        judge.take(BATCH)
+        now[0] += 1
+    now[0] += after_ms
+    judge.take(BATCH)
+    (one,) = platform.state.assignments.values()
+    platform.state.assignments.put(one.uid, replace(one, ordinals=((0, 6),), returning=((6, 10),)))
+    judge.take(BATCH)
+    return [one.promise for one in found]
+
+
+def test_identities_that_were_beyond_the_wanted_a_moment_ago_may_be_asked_back_at_once() -> None:
+    """Found by machine-replaced 52348: scaled to six and to ten, and the first was answered after the second."""
+    assert asked_back(wanted=(6, 10)) == []
+    assert asked_back(wanted=(6, 10), after_ms=SAID_MS + 1) == ["few-at-once"]
+    assert asked_back(wanted=(10,)) == ["few-at-once"]

@@ -56,7 +56,7 @@ class Careful:
             said = self._hear(uid, workload)
             if workload.meta.deletion is None:
                 if workload.spec.exclusive:
-                    self._judge_identities(workload, batch.header.seq)
+                    self._judge_identities(workload, said, batch.header.seq)
                 elif not workload.spec.batch:
                     self._judge_counts(workload, said, batch.header.seq)
 
@@ -91,7 +91,7 @@ class Careful:
         has = sum(min(said.ready.get(name, 0), count) for name, count in after.items())
         return has < min(had, said.wanted - min(spec.disruption_max, said.unpaid))
 
-    def _judge_identities(self, workload: Workload, seq: int) -> None:
+    def _judge_identities(self, workload: Workload, said: list[_Said], seq: int) -> None:
         """Of those that are wanted still: what is beyond the wanted number may all go at once, and is on its way yet if
         more are wanted again."""
         spec, uid, most = workload.spec, workload.meta.uid, max(1, workload.spec.disruption_max)
@@ -100,7 +100,8 @@ class Careful:
             if one.workload == uid and one.stage is ACTIVE:
                 back = joined(back, one.returning)
         before, self._asked_back[uid] = self._asked_back.get(uid, ()), back
-        moving, news = (common(some, ((0, spec.replicas),)) for some in (back, without(back, before)))
+        wanted = min(one.wanted for one in said)
+        moving, news = (common(some, ((0, wanted),)) for some in (back, without(back, before)))
         if news and size(moving) > most:
             told = f"of {spec.replicas} identities {size(moving)} are asked back, and {most} may be gone"
             self._find(Finding("few-at-once", f"platform batch {seq}: {workload.meta.name}: {told}"))
