@@ -42,14 +42,21 @@ class Told:
         self.ahead = 0
 
 
-def refused_once() -> tuple[RegionBench, Told]:
-    """One slot waits, and what was proposed of it was refused while time was ahead."""
+def proposed_once() -> tuple[RegionBench, Told, Attempt]:
+    """One slot waits, and is proposed while time is ahead."""
     bench, follower = a_region(nodes=1)
     bench.a_workload(count=1)
     follower.catch_up()
     told = Told(bench, follower)
     attempt = told.look()
     assert attempt is not None
+    return bench, told, attempt
+
+
+def refused_once() -> tuple[RegionBench, Told]:
+    """One slot waits, and what was proposed of it was refused while time was ahead."""
+    bench, told, attempt = proposed_once()
+    follower = told.follower
     follower.scheduler.lost(attempt, Code.EXPIRED, [], 0)
     assert told.look() is None
     return bench, told
@@ -66,12 +73,8 @@ def test_a_pause_after_a_refusal_is_as_long_as_it_was_to_be() -> None:
 
 
 def test_a_pause_of_who_has_left_and_comes_back_is_as_long_as_it_was_to_be() -> None:
-    bench, follower = a_region(nodes=1)
-    bench.a_workload(count=1)
-    follower.catch_up()
-    told = Told(bench, follower)
-    attempt = told.look()
-    assert attempt is not None
+    bench, told, attempt = proposed_once()
+    follower = told.follower
     bench.accept(follower.name, c.Propose(attempt.command.groups, bench.at + 1_000, bind=False))
     follower.scheduler.landed(attempt, bench.state.slots[1, 0].revision, [])
     follower.catch_up()
@@ -87,12 +90,8 @@ def test_a_pause_of_who_has_left_and_comes_back_is_as_long_as_it_was_to_be() -> 
 
 
 def test_who_waits_for_a_newer_view_waits_for_it_and_no_longer_than_it_was_to() -> None:
-    bench, follower = a_region(nodes=1)
-    bench.a_workload(count=1)
-    follower.catch_up()
-    told = Told(bench, follower)
-    attempt = told.look()
-    assert attempt is not None
+    bench, told, attempt = proposed_once()
+    follower = told.follower
     follower.scheduler.lost(attempt, Code.STALE, [], follower.scheduler.table.revision + (1 << 20))
     told.go_back()
     assert told.look() is None
