@@ -222,7 +222,7 @@ async def _watched(world: World, path: str, uid: str, said: dict[str, Any]) -> s
             async with asyncio.timeout(2):
                 found += await anext(source)
     except Exception:
-        return NO
+        return NO  # refused, ended or silent: whoever asks is shown nothing
     finally:
         await source.aclose()
     return _yes(f'"name":"{uid}"'.encode() in found)

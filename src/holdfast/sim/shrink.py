@@ -110,6 +110,6 @@ class _Attempts:
         try:
             report = run(self._scenario, self._seed, plan_of(self._length, pieces))
         except Exception:
-            return False
+            return False  # a run that cannot be played to its end is another failure than the one looked for
         # In a smaller run something else may be found before it.
         return self._wanted == manner(report) or self._wanted in {finding.promise for finding in report.findings}
