@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -48,6 +49,23 @@ def test_people_who_wait_for_an_answer_for_ever_are_not_settled(monkeypatch: pyt
     report = run(SCENARIO, 1)
     assert report.verdicts.liveness == "broken"
     assert "people are not done" in report.unsettled[0]
+
+
+def test_whoever_heard_badly_hears_well_once_the_world_is_calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    calm = Settling.calm
+    heard: list[bool] = []
+
+    def after(self: Settling) -> None:
+        ears = list(self.scene.servers.ears.values())
+        for one in ears:
+            one.become(Random(1))
+        calm(self)
+        heard.extend(one._chance is None for one in ears)
+
+    monkeypatch.setattr(Settling, "calm", after)
+    run(SCENARIO, 1)
+    assert heard
+    assert all(heard)
 
 
 def test_a_server_that_is_missing_is_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,8 @@ class Settling:
         world = self.scene.world
         for name, metal in self.scene.metals.items():
             metal.habit = Habits(world.chance, name, troubles={})
+        for ears in self.scene.servers.ears.values():
+            ears.become(None)
         world.heal()
         world.network.weather = links.CALM
         for store in world.stores.values():
