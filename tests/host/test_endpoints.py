@@ -171,6 +171,23 @@ def test_what_nobody_heard_of_is_found_by_the_patrol() -> None:
     told(story)
 
 
+def test_what_was_not_ready_for_a_moment_while_it_was_asked_is_asked_again_though_nobody_heard_of_it() -> None:
+    async def story(_: World, region: Publishing) -> None:
+        region.town.mute.add(FIRST_PORT)
+        await region.ready(0)
+        await until(lambda: region.town.at_once == 1, region.server.clock, 1_000)
+        for one in region.server.ledger.hub._touches.values():
+            one.touch = lambda keys: None  # type: ignore[method-assign]
+        await region.say((0,), Phase.RUNNING, "probe-lost")
+        await until(lambda: region.town.at_once == 0, region.server.clock, 60_000)
+        region.town.mute.clear()
+        region.answer_at(0)
+        await region.ready(0)
+        await until(region.serving, region.server.clock, HABITS.resync_ms + 1_000)
+
+    told(story)
+
+
 # Withdrawing
 
 

@@ -280,9 +280,14 @@ class Asking:
         return slot if slot.phase is phase else None
 
     def _is_same(self, before: Slot) -> bool:
-        """Whether nothing else was said of it while it was asked."""
-        now = self._state.slots.get((before.workload, before.ordinal))
-        return now is before or (now is not None and (now.epoch, now.phase) == (before.epoch, before.phase))
+        """Whether nothing else was said of it while it was asked. One that is published no more is forgotten: should
+        that change not be heard, it is noted anew when it is published again."""
+        key = before.workload, before.ordinal
+        now = self._state.slots.get(key)
+        if now is None or not is_published(self._state, now):
+            self._forget(key)
+            return False
+        return now is before or (now.epoch, now.phase) == (before.epoch, before.phase)
 
     def _told(self, asked: Question, why: str | Exception) -> str:
         """Why it was not answered, in words; empty: it was."""
@@ -316,6 +321,6 @@ class Asking:
                 some, self._moves = self._moves[:NAMED_MAX], self._moves[NAMED_MAX:]
                 await self._proposer.send(self._region.view(), [Wanted(Move(tuple(some)))])
                 for move in some:
-                    slot = self._state.slots.get(move.slot)
-                    if slot is not None and slot.phase is Phase.READY and slot.epoch == move.epoch:
+                    slot = self._found(move.slot, Phase.READY)
+                    if slot is not None and slot.epoch == move.epoch:
                         self._first.retry(move.slot)
