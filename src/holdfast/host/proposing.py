@@ -94,7 +94,9 @@ class Proposer(Generic[S]):
 
     def _envelope(self, view: Sight[S], wanted: Wanted) -> Envelope[Any]:
         actor = principal(self._controller)
-        return Envelope(actor, wanted.command, sent=view.now, cause=wanted.cause, view=view.revision)
+        return Envelope(
+            actor, wanted.command, sent=view.now, cause=wanted.cause, view=view.revision, expect=wanted.expect
+        )
 
     async def _send_one(self, envelope: Envelope[Any]) -> Problem | None:
         command = type(envelope.command).__name__

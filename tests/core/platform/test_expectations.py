@@ -5,6 +5,8 @@ from holdfast.core.ledger.envelope import ABSENT
 from holdfast.core.platform import commands as c
 from tests.support.platform import ACME, ROOT, a_quota, a_tenant, a_workload, a_world, cpu
 
+ASSIGNMENT = "controller/assignment"
+
 
 def test_what_must_not_exist_is_made_once() -> None:
     bench = a_world()
@@ -56,3 +58,31 @@ def test_every_stale_put_and_delete_is_told_the_present_revision() -> None:
     )
     for actor, command, revision in stale:
         assert bench.refuse(Code.STALE, actor, command).facts["catch_up_to"] == revision
+
+
+# What follows from a workload
+
+
+def test_what_was_split_by_what_a_workload_wanted_before_is_not_assigned() -> None:
+    bench = a_world()
+    web = read = bench.put(a_workload(replicas=3))
+    changed = bench.put(a_workload(replicas=9))
+    refused = bench.refuse(Code.STALE, ASSIGNMENT, bench.assignment(web, "eu", 3), expect=read)
+    assert (refused.facts["seen"], refused.facts["catch_up_to"]) == (read, changed)
+    bench.accept(ASSIGNMENT, bench.assignment(web, "eu", 9), expect=changed)
+
+
+def test_an_assignment_is_not_ended_by_what_its_workload_wanted_before() -> None:
+    bench = a_world()
+    web = read = bench.put(a_workload(replicas=3))
+    told = bench.assign(web, "eu", 3)
+    changed = bench.put(a_workload(replicas=9))
+    refused = bench.refuse(Code.STALE, ASSIGNMENT, c.EndAssignment(told), expect=read)
+    assert (refused.facts["seen"], refused.facts["catch_up_to"]) == (read, changed)
+    bench.accept(ASSIGNMENT, c.EndAssignment(told), expect=changed)
+
+
+def test_an_assignment_that_is_unknown_is_not_found_whatever_is_expected() -> None:
+    bench = a_world()
+    web = bench.put(a_workload())
+    bench.refuse(Code.NOT_FOUND, ASSIGNMENT, c.EndAssignment(999), expect=web)

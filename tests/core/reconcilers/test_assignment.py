@@ -122,7 +122,8 @@ def nodes(count: int, each: Resources, free: int) -> Nodes:
 
 def test_replicas_are_spread_evenly_because_of_the_workload() -> None:
     story = Story(replicas=6)
-    assert {wanted.cause for wanted in story.look().send} == {story.bench.state.workloads[story.uid].meta.revision}
+    revision = story.bench.state.workloads[story.uid].meta.revision
+    assert {(wanted.cause, wanted.expect) for wanted in story.look().send} == {(revision, revision)}
     assert story.run().counts() == {"eu": 2, "us": 2, "us2": 2}
     assert story.look() == NOTHING
 

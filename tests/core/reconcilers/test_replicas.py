@@ -38,7 +38,8 @@ def test_ordinals_are_opened_from_the_smallest_and_then_it_is_silent() -> None:
 def test_a_command_is_because_of_the_assignment() -> None:
     web = Assigned()
     web.ask({"one": 1})
-    assert [wanted.cause for wanted in web.look(REPLICAS).send] == [web.assignment.revision]
+    [wanted] = web.look(REPLICAS).send
+    assert wanted.cause == wanted.expect == web.assignment.revision
 
 
 def test_no_command_names_more_than_a_command_may() -> None:

@@ -46,6 +46,7 @@ def test_what_serves_goes_once_as_many_serve_beside_it() -> None:
     web = rolling(3, disruption=2)
     assert web.look(ROLLOUT) == NOTHING
     web.work([3])
+    assert [wanted.expect for wanted in web.look(ROLLOUT).send] == [web.assignment.revision]
     assert web.send(ROLLOUT) == gone(0)
     assert web.look(ROLLOUT) == NOTHING
     web.work([4])

@@ -139,3 +139,26 @@ def test_an_assignment_is_forgotten_when_it_has_ended_and_nothing_of_it_is_left(
     ended = replace(bench.state.assignments[uid], stage=Stage.ENDED, revision=101)
     bench.ship(c.AssignmentShipped(ended))
     assert bench.refuse("controller/link", c.ForgetAssignment(uid)).code is Code.IN_USE
+
+
+# What follows from an assignment
+
+
+def test_what_was_decided_by_an_assignment_that_has_changed_is_refused() -> None:
+    bench, uid, template = a_bench()
+    read = bench.state.assignments[uid].revision
+    bench.ship(c.AssignmentShipped(replace(bench.state.assignments[uid], revision=read + 50)))
+    for command in (c.OpenSlots(uid, template, (7,)), c.WithdrawSlots(uid, (1,)), c.Stop(((1, 0),), "scaled-down")):
+        refused = bench.refuse(REPLICA, command, expect=read)
+        assert (refused.code, refused.facts["seen"]) == (Code.STALE, read)
+        assert refused.facts["catch_up_to"] == 0  # a revision of the platform's log, for which no view here waits
+        bench.branch().accept(REPLICA, command, expect=read + 50)
+
+
+def test_slots_are_stopped_by_the_assignment_of_the_first_that_is_there() -> None:
+    bench, uid, _ = a_bench()
+    read = bench.state.assignments[uid].revision
+    bench.ship(c.AssignmentShipped(replace(bench.state.assignments[uid], revision=read + 50)))
+    stop = c.Stop(((1, 900), (1, 0)), "scaled-down")
+    assert bench.refuse(REPLICA, stop, expect=read).code is Code.STALE
+    bench.branch().accept(REPLICA, stop, expect=read + 50)

@@ -1,9 +1,9 @@
-"""What a sender expects of the object that its command changes: the one check of it, for every command of people.
+"""What a sender expects of the object that its command changes or follows from: the one check of it.
 
 Two people who read the same revision and both write must not overwrite one another, through whichever servers they
-come: only the ledger, which judges one command after another, can tell. A rule names the object that its command
-changes (`Rule.subject`); what is expected of it comes with the envelope. A command that changes no object with a
-revision takes no expectation: it would not be kept.
+come: only the ledger, which judges one command after another, can tell. Nor must a controller's command land that
+follows from what was wanted a moment before. A rule names that object (`Rule.subject`); what is expected of it comes
+with the envelope. A command without such an object takes no expectation: it would not be kept.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def expected_by(envelope: Envelope[Any]) -> Revision:
 
 def refuse_unexpected(subject: Subject, expect: Revision) -> Refused | None:
     """The object is not at the revision that was read, is there, or is not: with the one seen and the present one."""
-    key, found = subject
+    key, found, _ = subject
     if expect == found or (expect == PRESENT and found) or (expect == ABSENT and not found):
         return None
     if expect == ABSENT:
         return Refused(Code.EXISTS, f"{key} exists", {"key": key, "revision": found})
-    return stale(key, max(expect, 0), found, "it was changed" if found else "it is gone, or never was")
+    catch_up_to = found if subject.own else 0
+    return stale(key, max(expect, 0), catch_up_to, "it was changed" if found else "it is gone, or never was")

@@ -28,10 +28,12 @@ EVERYTHING: tuple[Key, ...] = ("everything",)
 
 
 class Wanted(Struct, frozen=True):
-    """A command to send, and the revision that made it necessary."""
+    """A command to send, and the revision that made it necessary. `expect`: of the object by which it was decided; once
+    that is another one the command is stale."""
 
     command: Any
     cause: Revision = 0
+    expect: Revision = 0
 
 
 class Outcome(Struct, frozen=True):

@@ -65,10 +65,12 @@ class Case:
 
 
 class Subject(NamedTuple):
-    """The object that a command changes, and the revision at which it is; 0: there is none."""
+    """The object that a command changes or follows from, and the revision at which it is; 0: there is none. `own`: that
+    is a revision of this log, for which a view can wait."""
 
     key: str
     revision: Revision
+    own: bool = True
 
 
 S = TypeVar("S")

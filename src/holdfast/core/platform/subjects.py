@@ -1,4 +1,4 @@
-"""Which object each command of people changes on the platform, and at which revision that object is.
+"""Which object a command changes or follows from on the platform, and at which revision that object is.
 
 What a sender expects is judged against it (see `ledger.expectations`). The revision is the one that reading the object
 shows.
@@ -39,6 +39,18 @@ def of_delete_workload(state: PlatformState, command: c.DeleteWorkload) -> Subje
 def of_right(state: PlatformState, command: c.AttestRight) -> Subject:
     """The workload whose identity it is."""
     return _at(f"Workload/{command.workload}", state.workloads.get(command.workload))
+
+
+def of_assign(state: PlatformState, command: c.Assign) -> Subject:
+    """The workload that is split over regions: what is told to each follows from what is wanted of it."""
+    return _at(f"Workload/{command.workload}", state.workloads.get(command.workload))
+
+
+def of_end(state: PlatformState, command: c.EndAssignment) -> Subject:
+    """The workload whose assignment it is."""
+    found = state.assignments.get(command.assignment)
+    uid = found.workload if found is not None else 0
+    return _at(f"Workload/{uid}", state.workloads.get(uid))
 
 
 def of_region(state: PlatformState, command: c.BelieveRegion | c.DeclareLost | c.RetireRegion) -> Subject:

@@ -76,7 +76,7 @@ class Assignments:
         mine = assignments_of(state, workload.meta.uid)
         if is_given_up(workload):
             ends = [EndAssignment(one.uid) for one in mine if one.stage is not Stage.ENDED]
-            return Outcome(tuple(Wanted(end, workload.meta.revision) for end in ends))
+            return Outcome(tuple(_wanted(workload, end) for end in ends))
         if workload.spec.exclusive:
             sites, wishes, grants = _exclusive(state, workload, mine, now)
         else:
@@ -93,7 +93,13 @@ class Assignments:
         commands = [*grants, *_commands(state, workload, digest, told, shares, now)]
         sites.again += _renewals(state, sites.all)
         again = min((at for at in sites.again if at > now), default=None)
-        return Outcome(tuple(Wanted(command, workload.meta.revision) for command in commands), again)
+        return Outcome(tuple(_wanted(workload, command) for command in commands), again)
+
+
+def _wanted(workload: Workload, command: Any) -> Wanted:
+    """What a workload asks for by now: refused once it asks for something else. A right is granted all the same."""
+    revision = workload.meta.revision
+    return Wanted(command, revision, expect=revision if isinstance(command, Assign | EndAssignment) else 0)
 
 
 def _of_tenant(state: PlatformState, tenant: Key) -> Sequence[Key]:

@@ -37,7 +37,7 @@ class Replicas(OfAssignments):
         commands = [*_withdrawn(state, assignment, found, now), *_opened(assignment, found)]
         if not has_lapsed(state, assignment, now):  # what lapsed is stopped for that, and not because fewer are wanted
             commands += _stopped(assignment, found, now)
-        sent = tuple(Wanted(command, assignment.revision) for command in commands)
+        sent = tuple(Wanted(command, assignment.revision, expect=assignment.revision) for command in commands)
         paid = [until for _, until in _lent(state, assignment, found)]
         ends = [runs_until(state, assignment), *paid]
         return Outcome(sent, min((at for at in ends if at is not None and at > now), default=None))

@@ -52,7 +52,7 @@ class Rollout(OfAssignments):
         ordinals = (*numbers(runs_of(run for runs in free for run in runs)), *numbers(stopped))
         stops = [Stop(chunk, "rollout") for chunk in in_chunks([(assignment.workload, n) for n in ordinals])]
         again = min((slot.since + SETTLES_MS for slot in settling if slot.since + SETTLES_MS > now), default=None)
-        return Outcome(tuple(Wanted(stop, assignment.revision) for stop in stops), again)
+        return Outcome(tuple(Wanted(stop, assignment.revision, expect=assignment.revision) for stop in stops), again)
 
 
 def _slots(state: RegionState, assignment: Assignment, some: Staying) -> list[Slot]:

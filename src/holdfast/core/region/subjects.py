@@ -1,4 +1,4 @@
-"""Which object each command of people changes in a region, and at which revision that object is.
+"""Which object a command changes or follows from in a region, and at which revision that object is.
 
 What a sender expects is judged against it (see `ledger.expectations`). The revision is the one that reading the object
 shows.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from holdfast.core.ledger.registry import Subject
 from holdfast.core.model.placement import changed_at
+from holdfast.core.model.shapes import Revision
 from holdfast.core.region import commands as c
 from holdfast.core.region.state import RegionState
 
@@ -16,6 +17,22 @@ def of_node(state: RegionState, command: c.AdministerNode | c.RemoveNode) -> Sub
     """The node of this uid."""
     node = state.nodes.get(command.node)
     return Subject(f"Node/{node.name}", node.revision) if node is not None else Subject(f"Node/{command.node}", 0)
+
+
+def of_slots(state: RegionState, command: c.OpenSlots | c.WithdrawSlots) -> Subject:
+    """The assignment whose slots these are, at the platform's revision."""
+    return _assignment(state, command.assignment)
+
+
+def of_stop(state: RegionState, command: c.Stop) -> Subject:
+    """The assignment of the first slot that is there: whoever stops for what is wanted stops slots of one."""
+    there = (slot for key in command.slots if (slot := state.slots.get(key)) is not None)
+    return _assignment(state, next((slot.assignment for slot in there), 0))
+
+
+def _assignment(state: RegionState, uid: Revision) -> Subject:
+    found = state.assignments.get(uid)
+    return Subject(f"Assignment/{uid}", found.revision if found is not None else 0, own=False)
 
 
 def of_hold(state: RegionState, command: c.ExtendHold | c.DropHold) -> Subject | None:

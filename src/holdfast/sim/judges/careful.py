@@ -3,8 +3,8 @@
 - moved-late: no region is told to have less while too few are ready without what it gives up
 - few-at-once: of identities, which cannot be begun before they are ended, no more are asked back than may be gone
 
-What is ready is what regions had said by then. What was said or wanted a moment before or after counts as well: whoever
-decided saw one of these.
+What is ready is what regions had said by then. What was said a moment before or after counts as well: whoever decided
+saw one of these. What is wanted is what was wanted then: the ledger refuses what was decided by an older number.
 """
 
 from __future__ import annotations
@@ -38,6 +38,13 @@ class _Said(NamedTuple):
     wanted: int
 
 
+class _Identities(NamedTuple):
+    """Which identities of a workload are asked back after they were to run, and which are to run."""
+
+    back: Runs = ()
+    listed: Runs = ()
+
+
 class Careful:
     """The judge of what the platform assigns. `state` is the audited one, as it is after a batch; `now` the world's."""
 
@@ -46,9 +53,9 @@ class Careful:
         self._find = find
         self._now = now
         self._said: dict[Revision, deque[_Said]] = {}
-        #: By workload and region: how many were assigned; and by workload which identities were asked back.
+        #: By workload and region: how many were assigned; and by workload what was asked for of its identities.
         self._counts: dict[Revision, dict[str, int]] = {}
-        self._asked_back: dict[Revision, Runs] = {}
+        self._identities: dict[Revision, _Identities] = {}
 
     def take(self, batch: Batch[Any]) -> None:
         """The next batch."""
@@ -80,28 +87,39 @@ class Careful:
         heard = {name: count for name, count in before.items() if name not in lost}
         if all(counts.get(name, 0) >= count for name, count in heard.items()):
             return
-        if not all(self._is_short(workload, one, heard, counts) for one in said):
+        wanted = _wanted(said)
+        if not all(self._is_short(workload, one, wanted, heard, counts) for one in said):
             return
         told = f"has {heard} and is to have {counts} of {workload.spec.replicas}, while {said[-1].ready} are ready"
         self._find(Finding("moved-late", f"platform batch {seq}: {workload.meta.name} {told}"))
 
-    def _is_short(self, workload: Workload, said: _Said, before: dict[str, int], after: dict[str, int]) -> bool:
+    def _is_short(
+        self, workload: Workload, said: _Said, wanted: int, before: dict[str, int], after: dict[str, int]
+    ) -> bool:
         spec = workload.spec
         had = sum(min(said.ready.get(name, 0), count) for name, count in before.items())
         has = sum(min(said.ready.get(name, 0), count) for name, count in after.items())
-        return has < min(had, said.wanted - min(spec.disruption_max, said.unpaid))
+        return has < min(had, wanted - min(spec.disruption_max, said.unpaid))
 
     def _judge_identities(self, workload: Workload, said: list[_Said], seq: int) -> None:
-        """Of those that are wanted still: what is beyond the wanted number may all go at once, and is on its way yet if
-        more are wanted again."""
+        """Of those that are wanted still and that a region was told to run: what is beyond the wanted number may all go
+        at once, and what was granted and never listed runs nowhere."""
         spec, uid, most = workload.spec, workload.meta.uid, max(1, workload.spec.disruption_max)
         back: Runs = ()
+        listed: Runs = ()
         for one in self._state.assignments.values():
             if one.workload == uid and one.stage is ACTIVE:
-                back = joined(back, one.returning)
-        before, self._asked_back[uid] = self._asked_back.get(uid, ()), back
-        wanted = min(one.wanted for one in said)
-        moving, news = (common(some, ((0, wanted),)) for some in (back, without(back, before)))
+                back, listed = joined(back, one.returning), joined(listed, one.ordinals)
+        known = self._identities.get(uid, _Identities())
+        news = common(without(back, known.back), known.listed)
+        moving = joined(common(known.back, back), news)
+        self._identities[uid] = _Identities(moving, listed)
+        news, moving = (common(some, ((0, _wanted(said)),)) for some in (news, moving))
         if news and size(moving) > most:
             told = f"of {spec.replicas} identities {size(moving)} are asked back, and {most} may be gone"
             self._find(Finding("few-at-once", f"platform batch {seq}: {workload.meta.name}: {told}"))
+
+
+def _wanted(said: list[_Said]) -> int:
+    """The fewest that were wanted at any place in the last batch: it may hold an assignment and, after it, a change."""
+    return min(one.wanted for one in said[-2:])

@@ -33,6 +33,8 @@ from holdfast.sim.audit import Finding
 ALLOWED = "region.allowed"
 #: What is so for so long was seen by whoever chose whom to stop, and what was so until then may have been.
 SEEN_MS = 3_000
+#: What follows from how much is asked for, and must be so now: the ledger refuses what was decided by an older number.
+COUNTED = ("rollout", "scaled-down", "superseded", "deleted", "deadline-missed")
 NEVER = 2**62
 #: For so long what runs and has yet to serve is left to: after an outage that is everybody.
 SETTLES_MS = 29_000
@@ -141,9 +143,10 @@ class Causes:
         self._change(one.slot, template=template, next_template=template, account=paid, **waits)
 
     def _wrong(self, key: SlotKey, cause: str, at: Instant) -> str:
-        """What is not so of a cause; empty: it may be true, or was a moment ago."""
-        lately = [one for until, one in self._assignments[self._slots[key].assignment] if until + SEEN_MS > at]
-        found = [self._not_so(key, cause, one, at) for one in lately]
+        """What is not so of a cause; empty: it may be true, or was a moment ago where that is enough."""
+        stored = self._assignments[self._slots[key].assignment]
+        lately = [one for until, one in stored if until + SEEN_MS > at]
+        found = [self._not_so(key, cause, one, at) for one in (lately[-1:] if cause in COUNTED else lately)]
         return found[-1] if all(found) else ""
 
     def _not_so(self, key: SlotKey, cause: str, assignment: Assignment, at: Instant) -> str:
