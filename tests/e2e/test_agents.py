@@ -130,11 +130,12 @@ def _is_ready(folder: Path, pid: int) -> bool:
 
 def ask(one: dict[str, Any], path: str = "/", method: str = "GET") -> dict[str, Any]:
     """What a replica answers at its address; its pid is the one by which it is known outside its namespace."""
-    request = urllib.request.Request(f"http://127.0.0.1:{one['status']['ports'][0]}{path}", method=method)
+    port = one["status"]["ports"][0]
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method)
     with urllib.request.urlopen(request, timeout=30) as answer:
         found: dict[str, Any] = json.load(answer)
     if "pid" in found:
-        found["pid"] = pid_from_here(found["slot"], found["token"], found["pid"])
+        found["pid"] = pid_from_here(found["slot"], port, found["pid"])
     return found
 
 

@@ -81,16 +81,17 @@ class Table:
             self._others.add(key)
 
 
-def pid_from_here(slot: str, token: str, own: int) -> int:
-    """The pid by which this machine knows a process of a replica that knows itself by another, in its namespace."""
+def pid_from_here(slot: str, port: int, own: int) -> int:
+    """The pid by which this machine knows a process of a replica that knows itself by another, in its namespace. A port
+    is one replica's on the whole machine; slots and tokens of that name others who run tests here may have, too."""
     for name in os.listdir("/proc"):
         if name.isdecimal():
             with suppress(OSError), open(f"/proc/{name}/status") as status, open(f"/proc/{name}/environ", "rb") as told:
                 names = [line.split()[-1] for line in status if line.startswith("NSpid:")]
                 variables = told.read().decode(errors="replace").split("\0")
-                if names == [str(own)] and {f"HOLDFAST_SLOT={slot}", f"HOLDFAST_FENCING_TOKEN={token}"} <= {*variables}:
+                if names == [str(own)] and {f"HOLDFAST_SLOT={slot}", f"PORT={port}"} <= {*variables}:
                     return int(name)
-    raise ProcessLookupError(f"nobody of {slot} has the pid {own}")
+    raise ProcessLookupError(f"nobody of {slot} at {port} has the pid {own}")
 
 
 def _started(pid: str) -> str:
