@@ -18,7 +18,7 @@ from holdfast.core.model.control import SchedulerPolicy, Validity
 from holdfast.core.model.ordered import Ordered
 from holdfast.core.model.placement import Breach
 from holdfast.core.model.resources import NOTHING, Resources, add, times
-from holdfast.core.model.runs import Runs, joined, runs_of, size, without
+from holdfast.core.model.runs import Runs, joined, size, without
 from holdfast.core.model.shapes import Instant, Revision, SlotKey
 from holdfast.core.model.summary import Observation, Overflow, Rebalance, Summarised, still_asked
 from holdfast.core.model.tenancy import PriorityClass, Quota, Tenant, Token
@@ -158,44 +158,10 @@ class PlatformState(LedgerState):
 
     def rebuild(self) -> None:
         """Build every derived table anew."""
+        from holdfast.core.platform.rebuild import rebuild
+
         super().rebuild()
-        for spec in self.TABLES:
-            if spec.derived and spec not in COMMON_TABLES:
-                setattr(self, spec.name, Table(spec.shards))
-        for uid, workload in self.workloads.unordered():
-            index_workload(self, uid, workload)
-            for digest in self.templates_of.get(uid) or ():
-                count_use(self, workload.meta.tenant, digest, 1)
-        for uid, assignment in self.assignments.unordered():
-            index_assignment(self, uid, assignment)
-        for grant in self.grants.values():
-            index_offer(self, charge_key(grant.account, grant.region), grant.offered)
-        _rebuild_places(self)
-        ordinals: dict[Revision, dict[str, list[int]]] = {}
-        for (uid, ordinal), held in self.rights.unordered():
-            ordinals.setdefault(uid, {}).setdefault(held.region, []).append(ordinal)
-        for uid, found in ordinals.items():
-            self.rights_of.put(uid, tuple((region, runs_of(sorted(found[region]))) for region in sorted(found)))
-
-
-def _rebuild_places(state: PlatformState) -> None:
-    """What each region has, of everything at once: one by one is for what comes one by one."""
-    assigned: dict[str, list[tuple[Revision, Revision]]] = {}
-    for uid, assignment in state.assignments.unordered():
-        assigned.setdefault(assignment.region, []).append((assignment.workload, uid))
-    granted: dict[str, list[str]] = {}
-    for _, grant in state.grants.unordered():
-        granted.setdefault(grant.region, []).append(grant.account)
-    held: dict[str, dict[Revision, None]] = {}
-    for (workload, _), right in state.rights.unordered():
-        held.setdefault(right.region, {})[workload] = None
-        state.right_counts.put(right.region, (state.right_counts.get(right.region) or 0) + 1)
-    for region, rows in assigned.items():
-        state.assigned_in.put(region, Ordered(rows))
-    for region, accounts in granted.items():
-        state.granted_in.put(region, Ordered(accounts))
-    for region, workloads in held.items():
-        state.rights_in.put(region, Ordered(workloads))
+        rebuild(self)
 
 
 def held_in(state: PlatformState, workload: Revision, region: str) -> Runs:
